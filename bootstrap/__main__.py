@@ -1,4 +1,4 @@
-"""`python -m bootstrap {run,test,bench,soak} [arguments]`: what `make run` and the others call."""
+"""`python -m bootstrap {run,test,bench,soak} [arguments]`: called by the targets of the Makefile."""
 
 from __future__ import annotations
 

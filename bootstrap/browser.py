@@ -31,24 +31,24 @@ PLAYWRIGHT_EXECUTABLES = (
     "*/*.app/Contents/MacOS/*",
 )
 SCRIPT_HEAD = 8192
-"""Bytes of a launcher script that are read to see whether it starts a snap."""
+"""The number of bytes of a launcher script that are read to see whether it starts a snap."""
 
 
 def find_browser(machine: Machine, venv: Path) -> Path | None:
-    """The browser the harness will use, or None. Raises SetupError when the variable names no file."""
+    """The browser that the harness will use, or None. Raises SetupError if the variable names no file."""
     named = machine.facts.environ.get(EXECUTABLE_VARIABLE)
     if named:
         if not Path(named).is_file():
-            raise SetupError(f"{EXECUTABLE_VARIABLE} names no file: {named}")
+            raise SetupError(f"{EXECUTABLE_VARIABLE} names a file that does not exist: {named}")
         return Path(named)
     return playwright_browser(machine.facts, venv) or system_browser(machine)
 
 
 def playwright_browser(facts: Facts, venv: Path) -> Path | None:
-    """The one Playwright itself installed, of the revision this Playwright asks for."""
+    """The browser that Playwright itself installed, of the revision that this Playwright requires."""
     for package in venv.glob("lib/python3.*/site-packages/playwright/driver/package"):
         for cache in _caches(facts, package):
-            for directory in _wanted(package, cache):
+            for directory in _wanted_builds(package, cache):
                 found = _executable(directory)
                 if found:
                     return found
@@ -67,7 +67,7 @@ def _caches(facts: Facts, package: Path) -> Iterator[Path]:
         yield Path(facts.environ.get("XDG_CACHE_HOME") or facts.home / ".cache") / "ms-playwright"
 
 
-def _wanted(package: Path, cache: Path) -> Iterator[Path]:
+def _wanted_builds(package: Path, cache: Path) -> Iterator[Path]:
     browsers = json.loads((package / "browsers.json").read_text())["browsers"]
     revisions = {browser["name"]: browser["revision"] for browser in browsers}
     for name in ("chromium-headless-shell", "chromium"):
@@ -76,7 +76,7 @@ def _wanted(package: Path, cache: Path) -> Iterator[Path]:
 
 
 def _executable(directory: Path) -> Path | None:
-    """None for a download that was cut off: the marker is written last."""
+    """The executable in a download; None if the download was cut off, since the marker is written last."""
     if not (directory / "INSTALLATION_COMPLETE").exists():
         return None
     return next(
@@ -98,9 +98,9 @@ def system_browser(machine: Machine) -> Path | None:
 
 
 def is_snap(executable: Path) -> bool:
-    """Whether it is a snap, or Ubuntu's script that starts one.
+    """Return whether it is a snap, or Ubuntu's script that starts one.
 
-    A snap is confined: it cannot read the profile directories the harness makes for it.
+    A snap is confined: it cannot read the profile directories that the harness makes for it.
     """
     resolved = executable.resolve()
     if "snap" in executable.parts or "snap" in resolved.parts:

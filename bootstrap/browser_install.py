@@ -1,4 +1,4 @@
-"""Installs a browser where none is found: Debian's package, or Playwright's own download."""
+"""Installs a browser if none is found: Debian's package, or Playwright's own download."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def prepare_browser(machine: Machine, packages: SystemPackages, venv: Path) -> P
 
 
 def _attempts(machine: Machine, packages: SystemPackages, venv: Path) -> Iterator[bool]:
-    """Ways to get one, each tried when the one before gave none; a user's Debian is changed last."""
+    """Try the ways to get one, each if the one before failed; a user's Debian is changed last."""
     on_debian = machine.facts.distribution == "debian"
     if on_debian and machine.facts.is_root:
         yield packages.install(*BROWSER_PACKAGES)
@@ -54,7 +54,7 @@ def _download(machine: Machine, venv: Path, *options: str) -> bool:
 
 
 def _starts(machine: Machine, browser: Path) -> bool:
-    """A downloaded browser may lack libraries of the system: asking its version loads them."""
+    """Return whether the browser starts: asking for its version loads libraries of the system that may be missing."""
     done = machine.run((str(browser), "--version"), seconds=START_SECONDS)
     if not done.ok:
         say(f"the browser does not start: {done.reason}")

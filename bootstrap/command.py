@@ -22,13 +22,14 @@ if TYPE_CHECKING:
 
 PROJECT = Path(__file__).resolve().parent.parent
 SUITE = ("-n", "4", "--dist", "loadfile", "--rerun-show-tracebacks")
-"""Whole files at a time: some share what is dear to make. Four keep two cores busy, since tests of deadlines wait.
-Some tests run once more when they fail (tests/conftest.py): nothing of that is kept quiet.
+"""pytest's options for the whole suite. Files are distributed as a whole, because some tests share costly fixtures.
+Four workers keep two cores busy, since tests of deadlines wait. The few tests that are marked `flaky` run once more
+when they fail, and the traceback of the first run is shown.
 """
 CHECKS: tuple[tuple[str, ...], ...] = (
     ("ruff", "check"),
     ("ruff", "format", "--check"),
-    ("mypy", "--strict", "harness", "bootstrap"),
+    ("mypy", "--strict", "harness", "bootstrap", "tools"),
     ("lint-imports",),
 )
 INTERRUPTED = 130
@@ -37,7 +38,7 @@ RESULTS = "allure-results"
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Prepare, then run what `arguments` name first, the rest going to it; the exit code."""
+    """Prepare, then run the command that `arguments` names first, with the rest as arguments; returns the exit code."""
     commands = {"run": run_tasks, "test": run_tests, "bench": run_benchmarks, "soak": run_soak}
     if not arguments or arguments[0] not in commands:
         print("usage: python -m bootstrap {run,test,bench,soak} [arguments]", file=sys.stderr)
@@ -59,12 +60,12 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _unwind(number: int, _frame: object) -> None:
-    """So that an installation under way ends too: it runs in a session of its own and hears no signal."""
+    """Unwind on a signal, so that an installation ends too: it runs in its own session and gets no signal."""
     raise SystemExit(128 + number)
 
 
 def prepare() -> Path:
-    """Make `.venv` and a browser ready; answers `.venv`. Raises SetupError."""
+    """Prepare `.venv` and a browser; returns the path of `.venv`. Raises SetupError."""
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     machine = ThisMachine()
     packages = SystemPackages(machine)
@@ -77,7 +78,7 @@ def prepare() -> Path:
 
 @contextlib.contextmanager
 def one_at_a_time(project: Path) -> Iterator[None]:
-    """Two set-ups of one clone take turns; the lock goes with the process, so none is left behind."""
+    """Hold a lock, so that two set-ups of one clone take turns; the kernel releases it when the process ends."""
     directory = os.open(project / "bootstrap", os.O_RDONLY)
     try:
         try:
@@ -91,7 +92,7 @@ def one_at_a_time(project: Path) -> Iterator[None]:
 
 
 def run_tasks(venv: Path, pytest_arguments: Sequence[str]) -> int:
-    shutil.rmtree(RESULTS, ignore_errors=True)  # what lies there belongs to an earlier run
+    shutil.rmtree(RESULTS, ignore_errors=True)  # its files belong to an earlier run
     return in_environment(venv, ("pytest", "tasks/", f"--alluredir={RESULTS}", *pytest_arguments))
 
 
@@ -115,7 +116,7 @@ def run_soak(venv: Path, arguments: Sequence[str]) -> int:
 
 
 def in_environment(venv: Path, command: Sequence[str]) -> int:
-    """Run a tool of the environment as if it were activated; its exit code."""
+    """Run a tool of the environment as if it were activated; returns its exit code."""
     tools = venv / "bin"
     environ = {**os.environ, "VIRTUAL_ENV": str(venv), "PATH": f"{tools}{os.pathsep}{os.environ.get('PATH', '')}"}
     environ.pop("PYTHONHOME", None)

@@ -1,4 +1,4 @@
-"""Playwright's driver is a Node.js of its own, which a minimal Linux cannot start: it lacks one library."""
+"""Prepares Playwright's driver, a Node.js that a minimal Linux cannot start because one library is missing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ START_SECONDS = 60
 
 
 def prepare_driver(machine: Machine, packages: SystemPackages, python: Path) -> None:
-    """Start the driver once, installing the library when that is what it lacks. Raises SetupError."""
+    """Start the driver once, and install the library if it is missing. Raises SetupError."""
     started = _start(machine, python)
     if LIBRARY in started.output and not started.ok and packages.install(LIBRARY_PACKAGE):
         started = _start(machine, python)

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from bootstrap.packages import SystemPackages
 
 PROJECT = ("-e", ".", "--group", "dev")
-"""Relative: commands run in the project's directory."""
+"""What is installed; the path is relative, since commands run in the project's directory."""
 PIP_WITH_GROUPS = "pip>=25.1"
 
 
 @dataclass(frozen=True, slots=True)
 class Interpreter:
-    """The Python the environment is made from."""
+    """The Python that the environment is made from."""
 
     path: Path
     version: str
@@ -74,17 +74,17 @@ class Environment:
         if self.directory.is_symlink() or self.directory.is_file():
             self.directory.unlink()
         elif self.directory.exists():
-            say("removing .venv: unfinished, moved, or of another Python")
+            say("removing .venv, which is unfinished, was moved, or belongs to another Python")
             shutil.rmtree(self.directory)
 
     def _create(self) -> None:
-        say(f"making .venv with Python {self.interpreter.version}")
+        say(f"creating .venv with Python {self.interpreter.version}")
         if not self._create_with_uv():
             self._require_venv_module()
             command = (str(self.interpreter.path), "-m", "venv", str(self.directory))
             done = self.machine.run(command)
             if not done.ok:
-                raise SetupError(f"cannot make .venv: {done.reason}")
+                raise SetupError(f"cannot create .venv: {done.reason}")
 
     def _create_with_uv(self) -> bool:
         uv = self._uv()
@@ -97,7 +97,7 @@ class Environment:
         return False
 
     def _require_venv_module(self) -> None:
-        """Debian splits it out of Python: `venv` is there, what it needs is not."""
+        """Raise SetupError if Debian's separate package for `venv` is missing."""
         if self._has_venv_module():
             return
         matching = f"python{self.interpreter.version}-venv"
@@ -126,7 +126,7 @@ class Environment:
         return done.ok
 
     def _install_with_pip(self) -> None:
-        say("installing the project with pip (minutes, the first time)")
+        say("installing the project with pip (the first time takes minutes)")
         if not self._pip("install", "--upgrade", PIP_WITH_GROUPS):
             say("pip could not be upgraded")
         self._pip_or_fail("install", *PROJECT)
@@ -138,7 +138,7 @@ class Environment:
         done = self.machine.run(self._pip_command(*arguments))
         if not done.ok:
             print(done.output.rstrip(), flush=True)
-            raise SetupError("pip could not install the project (its words are above)")
+            raise SetupError("pip could not install the project (see its messages above)")
 
     def _pip_command(self, *arguments: str) -> tuple[str, ...]:
         return (str(self.python), "-m", "pip", "-q", "--disable-pip-version-check", "--no-input", *arguments)

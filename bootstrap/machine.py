@@ -1,4 +1,4 @@
-"""The machine the project is prepared on: what it is, and the commands run on it."""
+"""The machine that the project is prepared on: its facts, and commands run on it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class SetupError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What decides how things are installed here."""
+    """The facts that decide how things are installed here."""
 
     system: str
     distribution: str
@@ -49,14 +49,14 @@ class Finished:
 
     @property
     def reason(self) -> str:
-        """The line that says why it failed: the last one that speaks of an error, else the last one."""
+        """The line that says why it failed: the last one with an error, else the last one."""
         lines = [line.strip() for line in self.output.splitlines() if line.strip()]
         errors = [line for line in lines if "error" in line.lower()]
         return next(reversed(errors or lines), f"exit code {self.code}")
 
 
 class Machine(Protocol):
-    """What the set-up asks of the machine, so that tests can stand in another one."""
+    """What the set-up needs from the machine; tests replace it."""
 
     @property
     def facts(self) -> Facts: ...
@@ -69,7 +69,7 @@ class Machine(Protocol):
 
 
 class ThisMachine:
-    """The real one."""
+    """The real machine."""
 
     def __init__(self) -> None:
         self.facts = read_facts()
@@ -101,7 +101,7 @@ class ThisMachine:
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """Kill what still runs: a download is a grandchild, which killing the child alone would leave behind."""
+    """Kill the whole group: a download is a grandchild, which killing only the child would leave running."""
     if process.poll() is not None:
         return
     os.killpg(process.pid, signal.SIGTERM)
@@ -126,7 +126,7 @@ def read_facts() -> Facts:
 
 
 def _distribution() -> str:
-    """`ID` of os-release: debian, ubuntu, fedora; empty where there is none (macOS)."""
+    """The `ID` of os-release: debian, ubuntu, fedora; empty if there is none (macOS)."""
     try:
         return platform.freedesktop_os_release().get("ID", "")
     except OSError:

@@ -1,4 +1,4 @@
-"""Without root, everything that Debian lacks is named at once: nobody wants to be sent to the administrator thrice."""
+"""Names everything that Debian lacks at once, for users without root, who have to ask an administrator."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ BROWSER_PACKAGES = ("chromium-headless-shell", "chromium")
 
 
 def apt_advice(machine: Machine, venv: Path, package: str) -> str:
-    """The line that names `package`, and what the later steps of the set-up would miss. Raises SetupError."""
-    return f"run as root: apt-get install {' '.join(dict.fromkeys((package, *_later(machine, venv))))}"
+    """The line that names `package`, and what later steps of the set-up would lack. Raises SetupError."""
+    return f"run as root: apt-get install {' '.join(dict.fromkeys((package, *_missing_later(machine, venv))))}"
 
 
-def _later(machine: Machine, venv: Path) -> Iterator[str]:
+def _missing_later(machine: Machine, venv: Path) -> Iterator[str]:
     if machine.facts.is_root:
-        return  # what comes later will be installed then
+        return  # later steps install the rest
     if not has_library(machine.facts):
         yield LIBRARY_PACKAGE
     if machine.facts.distribution == "debian" and find_browser(machine, venv) is None:
@@ -32,6 +32,6 @@ def _later(machine: Machine, venv: Path) -> Iterator[str]:
 
 
 def has_library(facts: Facts) -> bool:
-    """Whether the library of Playwright's driver is there, before there is a driver to ask."""
+    """Return whether the library of Playwright's driver exists; the driver itself may not exist yet."""
     patterns = (f"{LIBRARY}.so.1", f"*/{LIBRARY}.so.1")
     return any(True for folder in facts.libraries for pattern in patterns for _ in folder.glob(pattern))

@@ -1,4 +1,4 @@
-"""Packages of the operating system, installed with apt-get where that is possible without asking anyone."""
+"""Packages of the operating system, installed with apt-get if that is possible without a password."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from bootstrap.machine import say
 if TYPE_CHECKING:
     from bootstrap.machine import Finished, Machine
 
-# A server that stops answering ends the download; dpkg itself is never cut off, which would leave it half configured.
+# A server that stops answering ends the download; dpkg itself is never interrupted, which would leave it half
+# configured.
 BOUNDED = (
     "-o",
     "Acquire::http::Timeout=30",
@@ -23,14 +24,14 @@ BOUNDED = (
 
 
 class SystemPackages:
-    """apt-get as root, or through a sudo that asks for no password."""
+    """Runs apt-get as root, or through a sudo without a password."""
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
         self._updated = False
 
     def install(self, *alternatives: str) -> bool:
-        """Install the first of `alternatives` that can be installed; False when none can."""
+        """Install the first of `alternatives` that can be installed; returns False if none can."""
         prefix = self._prefix()
         if prefix is None:
             return False

@@ -1,4 +1,4 @@
-"""Is `.venv` usable as it is? Decided from a stamp of contents in it, never from file times."""
+"""Decides whether `.venv` can be used as it is, by a stamp of its contents, never by file times."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BUILDING = "building\n"
 
 
 class State(enum.Enum):
-    """What has to be done with `.venv`."""
+    """What must be done with `.venv`."""
 
     READY = "nothing to do"
     STALE = "install the project again"
@@ -24,7 +24,7 @@ class State(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """What the environment was made from: Python's X.Y, the project's place and its pyproject.toml."""
+    """What the environment was made from: Python's X.Y, the project's path and its pyproject.toml."""
 
     python: str
     project: Path
@@ -49,7 +49,7 @@ class Stamp:
         return State.STALE if written.splitlines()[:2] == self.text.splitlines()[:2] else State.BROKEN
 
     def building(self) -> None:
-        """Say that work has begun: found later, it tells that the work was cut off."""
+        """Write that work has begun: a stamp in this state means that the work was cut off."""
         self.path.write_text(BUILDING)
 
     def ready(self) -> None:
@@ -59,7 +59,7 @@ class Stamp:
         self.path.unlink(missing_ok=True)
 
     def _made_here(self) -> bool:
-        """Whether an environment without a stamp, made by hand, has this Python and was not moved."""
+        """Return whether an environment without a stamp, made by hand, has this Python and was not moved."""
         venv = self.project / ".venv"
         if not ((venv / "pyvenv.cfg").exists() and (venv / "bin" / "activate").exists()):
             return False

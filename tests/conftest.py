@@ -1,6 +1,8 @@
 """What all tests share: the thorough ones run only when they are asked for.
 
 `TASKSPEC_TESTS=full make test` runs them too: every case of the failure table, every moment of every kill.
+A test that may need a second run is marked `flaky` where it stands, with its reason; there are at most ten
+(tests/architecture/test_shape.py counts them).
 """
 
 from __future__ import annotations
@@ -8,7 +10,8 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Generator, Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import httpcore2
@@ -36,47 +39,34 @@ LASTING = (httpcore2, harness.cli.main, harness.pytest_plugin.parallel)
 with other classes of exceptions.
 """
 
-HERE = Path(__file__).parent
-REAL = tuple(
-    HERE / name for name in ("browser", "acceptance", "unit/environment", "unit/cli", "unit/reporting/history")
-)
-"""Tests of real browsers, processes and files that several write. Two busy cores may hold up any of them: such a test
-runs up to twice more when it fails, and the end of the run names it with its traceback. It is to be mended all the
-same.
-"""
-
 FULL = os.environ.get("TASKSPEC_TESTS") == "full"
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is marked `thorough`: further variants of what an ordinary test shows already."""
-    for item in items:
-        if any(map(item.path.is_relative_to, REAL)):
-            item.add_marker(pytest.mark.flaky(reruns=2, reruns_delay=1))
-    left_out = [] if FULL else [item for item in items if item.get_closest_marker("thorough")]
+    """Leave out what only a full run plays: tests marked `thorough`, and all but some cases of one marked `sampled`."""
+    if FULL:
+        return
+    thorough = {item for item in items if item.get_closest_marker("thorough")}
+    left_out = thorough | _beyond_the_sample([item for item in items if item not in thorough])
     if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if not item.get_closest_marker("thorough")]
+        config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+        items[:] = [item for item in items if item not in left_out]
 
 
-_FAILED = pytest.StashKey[bool]()
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    report = yield
-    if report.failed:
-        item.stash[_FAILED] = True
-    return report
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_teardown(item: pytest.Item) -> None:
-    """End every fixture after a failure: what a second try is to look at may be what a fixture of its module made."""
-    if item.stash.get(_FAILED, False):
-        del item.stash[_FAILED]
-        item.session._setupstate.teardown_exact(None)
+def _beyond_the_sample(items: Sequence[pytest.Item]) -> set[pytest.Item]:
+    """The cases that are not among the `sampled(N)` of their test: N stay, spread evenly over all."""
+    families: dict[tuple[Path, str], list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        if isinstance(item, pytest.Function) and item.get_closest_marker("sampled"):
+            families[item.path, item.originalname].append(item)
+    beyond: set[pytest.Item] = set()
+    for cases in families.values():
+        mark = cases[0].get_closest_marker("sampled")
+        assert mark is not None
+        taken = {number * len(cases) // mark.args[0] for number in range(mark.args[0])}
+        beyond.update(case for number, case in enumerate(cases) if number not in taken)
+    return beyond
 
 
 @pytest.fixture(scope="module")

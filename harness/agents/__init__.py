@@ -1,4 +1,4 @@
-"""Who chooses the steps of a task."""
+"""The agents that choose the steps of a task."""
 
 from harness.agents.registry import Agents, ScriptedAgent, TaskAgent
 

@@ -1,4 +1,4 @@
-"""A monkey: random clicks and typing, the same for the same seed. It asks of a site only that it survives them."""
+"""The monkey agent: random clicks and typing, the same for the same seed. A site only has to survive it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from harness.resilience import SystemClock
 from harness.spec.names import names
 from harness.spec.steps import Check, Click, Open, Option, Select, Step, Type, Uncheck
 
-# What can be acted on, out of the ARIA snapshot of a page (Playwright's AI mode).
+# The elements that can be acted on, from the ARIA snapshot of a page (Playwright's AI mode).
 
 _NODE = re.compile(
     r"""(?P<indent>\s*)-\ (?P<quote>')?(?P<role>[a-z]+)
@@ -31,18 +31,18 @@ _URL = re.compile(r"\s*- /url: (.*)")
 
 @dataclass(slots=True)
 class PageElement:
-    """One element that has a ref."""
+    """An element that has a ref."""
 
     role: str
     name: str
-    """Accessible name; empty when it has none."""
+    """The accessible name; empty if it has none."""
     ref: str
     enabled: bool = True
     checked: bool = False
     url: str | None = None
-    """Where a link leads, as the page has it."""
+    """The target of a link, as the page has it."""
     options: int = 0
-    """How many options it has."""
+    """The number of its options."""
 
     @property
     def selector(self) -> str:
@@ -53,7 +53,7 @@ class PageElement:
 
 
 def elements(snapshot: str) -> list[PageElement]:
-    """Every element with a ref, in the order of the page."""
+    """All elements with a ref, in the order of the page."""
     return list(_elements(snapshot.splitlines()))
 
 
@@ -81,14 +81,14 @@ def _element(node: re.Match[str]) -> PageElement | None:
     if ref is None:
         return None
     name = re.sub(r"\\(.)", r"\1", node["name"] or "")
-    if node["quote"]:  # YAML doubles a quote inside of quotes
+    if node["quote"]:  # YAML doubles a quote within quotes
         name = name.replace("''", "'")
     return PageElement(node["role"], name, ref[1], "[disabled]" not in node["states"], "[checked]" in node["states"])
 
 
 CLOCK = SystemClock()
 LOOKS = 10
-"""At a page that does not keep still."""
+"""The number of looks at a page that keeps changing."""
 WORDS = ("tea", "Zoë", "42", "-1", "0", "O'Neill", "<b>", "a" * 60, "%", "ada@example.org", "2026-02-30", "ß ö 茶")
 NUMBERS = (-1, 0, 1, 2, 7, 99999)
 _WEB = re.compile(r"https?://[^\s'\"<>]+")
@@ -96,15 +96,17 @@ _ERROR_TITLE = r"(?i)^(5\d\d\b|internal server error|bad gateway|service unavail
 
 
 class Monkey:
-    """Ends after `steps` proposals, or where it came upon an error page: then the success criteria are judged.
+    """Ends after `steps` proposals, or at an error page: then the success criteria are judged.
 
-    It begins where `home` says. It follows no link out of `allowed_domains` (without any: out of the host it began at).
+    It begins at the page that `home` names. It follows no link out of `allowed_domains` (without any: out of the host
+    where it began).
     """
 
     def __init__(self, steps: int = 30, error_title: str = _ERROR_TITLE, quiet: float = 0.5) -> None:
         """`error_title`: regular expression for the titles of error pages.
 
-        `quiet`: seconds; a page that has looked the same for so long is complete. Else a choice would depend on luck.
+        `quiet`: seconds; a page that has looked the same for so long is complete. Otherwise a choice would depend on
+        chance.
         """
         if not isinstance(steps, int) or steps < 1:
             raise ValueError(f"`steps` must be a whole number from 1, not {steps!r}")
@@ -113,7 +115,7 @@ class Monkey:
         self._quiet = quiet
 
     async def propose(self, plan: Plan, history: History, observe: Observe) -> Step | None:
-        """The next step; None at the end. Raises Failed with what the site did wrong in the last one."""
+        """The next step; None at the end. Raises Failed if the site failed in the last step."""
         if history and (failure := _of_the_site(history[-1].failure)):
             raise Failed(failure)
         if len(history) >= self._steps:
@@ -126,7 +128,7 @@ class Monkey:
         return _choice(plan, history, seen)
 
     async def _settled(self, observe: Observe) -> Observation:
-        """The page once it keeps still; one that never does, after a while."""
+        """The page once it has stopped changing; if it never does, after some looks."""
         seen = await observe()
         for _ in range(LOOKS):
             await CLOCK.sleep(self._quiet)
@@ -137,7 +139,7 @@ class Monkey:
 
 
 def home(plan: Plan) -> str:
-    """Where the monkey begins, and goes back to. Raises Failed when nothing in the task says it."""
+    """The page where the monkey begins, and to which it returns. Raises Failed if the task names none."""
     given = plan.spec.inputs.get("url")
     if isinstance(given, str):
         return given
@@ -159,7 +161,7 @@ def _go_home(plan: Plan) -> Step:
 
 
 def _of_the_site(failure: Failure | None) -> Failure | None:
-    """What is the site's fault. An element that is gone, covered or slow is not: a monkey is in nobody's way."""
+    """The failure if the site caused it. An element that is gone, covered or slow is no fault of the site."""
     if failure is None:
         return None
     return failure if failure.family is Family.NETWORK or failure.code == "PAGE_UNRESPONSIVE" else None
@@ -177,11 +179,11 @@ def _choice(plan: Plan, history: History, seen: Observation) -> Step:
 def _usable(element: PageElement, plan: Plan, seen: Observation) -> bool:
     if not element.enabled or element.role not in _ACTS:
         return False
-    return element.role != "link" or _stays(element.url, plan, seen)
+    return element.role != "link" or _leads_to_site(element.url, plan, seen)
 
 
-def _stays(url: str | None, plan: Plan, seen: Observation) -> bool:
-    """Whether a link leads to a page of the site."""
+def _leads_to_site(url: str | None, plan: Plan, seen: Observation) -> bool:
+    """Return whether a link leads to a page of the site."""
     if url is None:
         return True
     target = urlsplit(urljoin(seen.url, url))
@@ -214,5 +216,5 @@ _ACTS = frozenset((*_FORMS, "link", "button", "radio", "switch", "tab", "menuite
 
 
 def _literal(text: str) -> str:
-    """A text that is taken as it is: `${` begins no reference."""
+    """The text in a form that is taken literally: `${` begins no reference."""
     return text.replace("${", "$${")

@@ -1,4 +1,4 @@
-"""An agent that the project brings, as Python code: where it comes from, its thread, what it sees, whom to blame."""
+"""An agent from the project's Python code: its source, its thread, its view of the page, the place of its errors."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from harness.model.plan import Plan
 from harness.model.ports import Observation, Observe
 from harness.model.record import History
 from harness.recovery.failure import Failed, Failure
-from harness.resilience.threads import ThreadReply, plain
-from harness.spec.problems import did_you_mean, listed
+from harness.resilience.threads import ThreadReply, plain_error
+from harness.spec.problems import did_you_mean, join_or
 from harness.spec.steps import Step
 
 _FOREIGN = ("site-packages", "dist-packages")
@@ -33,9 +33,9 @@ _HOUSE = Path(__file__).parents[1]
 
 
 def scene(error: BaseException, source: AgentSource) -> str:
-    """`mine_agent.py:25, in propose: return 1/0`, of the innermost frame in the agent's code; empty without one.
+    """`mine_agent.py:25, in propose: return 1/0`, for the innermost frame in the agent's code; empty if there is none.
 
-    Its code is what lies in the project's folder, or beside its module.
+    The agent's code is what lies in the project's folder, or beside its module.
     """
     beside = _folder_of_module(source)
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
@@ -50,7 +50,7 @@ def scene(error: BaseException, source: AgentSource) -> str:
 
 
 def _folder_of_module(source: AgentSource) -> Path | None:
-    """The folder of the package that the module is in; None when it was not imported, or is installed beside others."""
+    """The folder of the module's package; None if it was not imported, or is installed beside other packages."""
     file = getattr(sys.modules.get(source.module), "__file__", None)
     if file is None:
         return None
@@ -58,14 +58,14 @@ def _folder_of_module(source: AgentSource) -> Path | None:
     return None if folder.name in _FOREIGN else folder
 
 
-# `observe`, as an agent on another thread may call it.
+# `observe` as an agent on another thread calls it.
 
 
-class Looks:
-    """The looks at the page during one proposal. The time they take is not the agent's."""
+class ObserveBridge:
+    """The observations of the page during one proposal. Their time does not count as the agent's."""
 
     def __init__(self, observe: Observe) -> None:
-        """On the loop that `observe` belongs to."""
+        """It must be made on the loop that `observe` belongs to."""
         self._observe = observe
         self._loop = asyncio.get_running_loop()
         self._tasks: set[asyncio.Task[Observation]] = set()
@@ -73,26 +73,26 @@ class Looks:
         self._since = 0.0
         self._open = True
 
-    def now(self, *, screenshot: bool = False) -> Observation:
-        """For an agent that is not async: blocks its thread. Raises Failed when the page cannot be looked at."""
-        return self._begun(screenshot).result()
+    def observe_blocking(self, *, screenshot: bool = False) -> Observation:
+        """Observe for an agent that is not async: blocks its thread. Raises Failed if the page cannot be read."""
+        return self._start_look(screenshot).result()
 
-    async def later(self, *, screenshot: bool = False) -> Observation:
-        """For an agent that is async. Raises Failed when the page cannot be looked at."""
-        return await asyncio.wrap_future(self._begun(screenshot))
+    async def observe_async(self, *, screenshot: bool = False) -> Observation:
+        """Observe for an agent that is async. Raises Failed if the page cannot be read."""
+        return await asyncio.wrap_future(self._start_look(screenshot))
 
     @property
     def seconds(self) -> float:
-        """How long somebody was looking so far."""
+        """Seconds spent on observations so far."""
         return self._seconds + (self._loop.time() - self._since if self._tasks else 0.0)
 
     def close(self) -> None:
-        """The proposal is over: whoever is still looking stops."""
+        """End all observations: the proposal is over."""
         self._open = False
         for task in self._tasks:
             task.cancel()
 
-    def _begun(self, screenshot: bool) -> Future[Observation]:
+    def _start_look(self, screenshot: bool) -> Future[Observation]:
         if not self._open:
             raise RuntimeError("observe() can be called only while propose() runs")
         return asyncio.run_coroutine_threadsafe(self._look(screenshot), self._loop)
@@ -113,17 +113,17 @@ class Looks:
                 self._seconds += self._loop.time() - self._since
 
 
-# An agent that somebody else wrote.
+# An agent of the project: foreign code.
 
 CLOSE_SECONDS = 5.0
 SHORTEST_WAIT = 0.05
-"""Seconds; how exact an agent's time is."""
+"""The precision of an agent's time limit, in seconds."""
 
 _log = logging.getLogger(__name__)
 
 
 class PythonAgent:
-    """Foreign code behind the port: on a thread of its own, made at its first proposal, every call bounded."""
+    """Foreign code behind the port: it runs on its own thread, is made at its first proposal, and has time limits."""
 
     def __init__(self, source: AgentSource) -> None:
         self._source = source
@@ -131,36 +131,36 @@ class PythonAgent:
         self._agent: Any = None
 
     async def propose(self, plan: Plan, history: History, observe: Observe) -> Step | None:
-        """What the agent returns, unchecked. Raises Failed: it was not made, raised an error, or was too late."""
-        looks = Looks(observe)
+        """The agent's unchecked answer. Raises Failed if it was not made, raised an error, or was too late."""
+        bridge = ObserveBridge(observe)
         try:
             if self._agent is None:
-                self._agent = await self._bounded(self._source.make, looks, "was not made")
+                self._agent = await self._run_bounded(self._source.make, bridge, "was not created")
             propose = self._agent.propose
-            look = looks.later if _is_async(propose) else looks.now
-            proposed: Step | None = await self._bounded(
-                partial(propose, plan, history, look), looks, "did not propose a step"
+            look = bridge.observe_async if _is_async(propose) else bridge.observe_blocking
+            proposed: Step | None = await self._run_bounded(
+                partial(propose, plan, history, look), bridge, "did not propose a step"
             )
         except Failed:
             raise
         except Exception as error:
-            raise self._failed(error) from error
+            raise self._agent_failed(error) from error
         finally:
-            looks.close()
+            bridge.close()
         return proposed
 
-    def _failed(self, error: Exception) -> Failed:
+    def _agent_failed(self, error: Exception) -> Failed:
         name, place = self._source.name, scene(error, self._source)
         message = f"Agent `{name}` failed: {type(error).__name__}: {error}" + (f" ({place})" if place else "")
         return Failed(Failure("AGENT_FAILED", message, cause=error))
 
-    async def _bounded(self, function: Callable[[], Any], looks: Looks, what: str) -> Any:
+    async def _run_bounded(self, function: Callable[[], Any], bridge: ObserveBridge, what: str) -> Any:
         loop, limit = asyncio.get_running_loop(), self._source.timeout
         task = asyncio.ensure_future(self._thread.run(function))
-        began = loop.time() - looks.seconds
+        began = loop.time() - bridge.seconds
         try:
             while not task.done():
-                left = limit - (loop.time() - began - looks.seconds)
+                left = limit - (loop.time() - began - bridge.seconds)
                 if left <= 0:
                     message = f"Agent `{self._source.name}` {what} within {limit:g}s"
                     raise Failed(Failure("AGENT_TIMEOUT", message))
@@ -170,7 +170,7 @@ class PythonAgent:
             task.cancel()
 
     async def close(self) -> None:
-        """Tell the agent, when it has a `close`. Bounded; never raises."""
+        """Close the agent, if it has a `close`. Bounded; it never raises."""
         close = getattr(self._agent, "close", None)
         try:
             if callable(close) and not self._thread.busy:
@@ -186,7 +186,7 @@ def _is_async(function: Callable[..., Any]) -> bool:
     return inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(getattr(inner, "__call__", None))  # noqa: B004
 
 
-# Where an agent comes from, and how it is made. Whatever is wrong there is told in plain words.
+# Finds and makes an agent. Every error there is described in plain words.
 
 PROTOCOL = "propose(plan, history, observe)"
 
@@ -196,34 +196,34 @@ class AgentSource:
     """A class, or a function that makes the agent, by its place in Python."""
 
     name: str
-    """The agent's, in `[tool.harness.agents]` or among the entry points."""
+    """The agent's name in `[tool.harness.agents]` or among the entry points."""
     module: str
     attribute: str
     root: Path
-    """The project's folder: modules are looked for there too."""
+    """The project's folder, where modules are searched too."""
     timeout: float
     """Seconds for the choice of one step."""
     options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def python(self) -> str:
-        """As the settings write it."""
+        """The source in the form of the settings."""
         return f"{self.module}:{self.attribute}"
 
     def make(self) -> Any:
-        """A new agent. Foreign code runs here, and may take its time. Raises Failed."""
+        """Make a new agent. Foreign code runs here, and may take its time. Raises Failed."""
         make = self._attribute(self._imported())
         if not callable(make):
-            raise self._refused(f"is {_kind(make)}, not a class or function that makes an agent")
+            raise self._unavailable(f"is {_kind(make)}, not a class or function that makes an agent")
         self._check_options(make)
         try:
             agent = make(**self.options)
         except Exception as error:
-            raise self._refused(f"failed while it was made: {type(error).__name__}: {error}", error) from error
-        return self._checked(agent)
+            raise self._unavailable(f"failed while it was created: {type(error).__name__}: {error}", error) from error
+        return self._check_agent(agent)
 
     def _imported(self) -> ModuleType:
-        if str(self.root) not in sys.path:  # stays: the agent may import more of the project later
+        if str(self.root) not in sys.path:  # not removed: the agent may import more of the project later
             sys.path.append(str(self.root))
         importlib.invalidate_caches()
         try:
@@ -233,42 +233,42 @@ class AgentSource:
                 why = f"there is no module `{error.name}`, neither in {self.root} nor installed"
             else:
                 why = f"its module cannot be imported: {type(error).__name__}: {error}"
-            raise self._refused(why, error) from error
+            raise self._unavailable(why, error) from error
 
     def _attribute(self, module: ModuleType) -> Any:
         found: Any = module
         for part in self.attribute.split("."):
             if not hasattr(found, part):
                 near = did_you_mean(part, [name for name in dir(found) if not name.startswith("_")])
-                raise self._refused(f"`{self.module}` has no `{self.attribute}`" + (f"; {near}" if near else ""))
+                raise self._unavailable(f"`{self.module}` has no `{self.attribute}`" + (f"; {near}" if near else ""))
             found = getattr(found, part)
         return found
 
     def _check_options(self, make: Any) -> None:
         try:
             signature = inspect.signature(make)
-        except (TypeError, ValueError):  # some builtins have none
+        except (TypeError, ValueError):  # some builtins have no signature
             return
         try:
             signature.bind(**self.options)
         except TypeError as error:
             takes = [name for name in signature.parameters if name not in ("args", "kwargs")]
-            known = f"it takes {listed(takes)}" if takes else "it takes none"
-            raise self._refused(f"does not take the options that are set: {error}; {known}", error) from error
+            known = f"it takes {join_or(takes)}" if takes else "it takes none"
+            raise self._unavailable(f"does not take the options that are set: {error}; {known}", error) from error
 
-    def _checked(self, agent: Any) -> Any:
+    def _check_agent(self, agent: Any) -> Any:
         propose = getattr(agent, "propose", None)
         if not callable(propose):
-            raise self._refused(f"made {_kind(agent)}, which has no method `{PROTOCOL}`")
+            raise self._unavailable(f"made {_kind(agent)}, which has no method `{PROTOCOL}`")
         try:
             inspect.signature(propose).bind(None, None, None)
         except TypeError as error:
-            raise self._refused(f"has a `propose` that cannot be called as `{PROTOCOL}`: {error}", error) from error
+            raise self._unavailable(f"has a `propose` that cannot be called as `{PROTOCOL}`: {error}", error) from error
         except ValueError:
             return agent
         return agent
 
-    def _refused(self, problem: str, cause: BaseException | None = None) -> Failed:
+    def _unavailable(self, problem: str, cause: BaseException | None = None) -> Failed:
         details = {"agent": self.name, "python": self.python}
         message = f"Agent `{self.name}` ({self.python}): {problem}"
         return Failed(Failure("AGENT_UNAVAILABLE", message, details=details, cause=cause))
@@ -278,24 +278,24 @@ def _kind(value: Any) -> str:
     return f"a {value.__name__}" if inspect.ismodule(value) else f"a value of type {type(value).__name__}"
 
 
-# A thread of its own for foreign code.
+# A thread for foreign code.
 
 
 class AgentThread:
-    """Runs one agent's code, always on the same thread: it can hold up neither the loop nor the end of the process.
+    """Runs one agent's code, always on the same thread: it can block neither the loop nor the end of the process.
 
-    What is async runs there too, on a loop that lives as long as the thread.
+    Async code runs there too, on a loop that lives as long as the thread.
     """
 
     def __init__(self, name: str) -> None:
         self._jobs: queue.SimpleQueue[_AgentJob | None] = queue.SimpleQueue()
         self._running: _AgentJob | None = None
-        threading.Thread(target=self._work, name=f"agent {name}", daemon=True).start()
+        threading.Thread(target=self._run_jobs, name=f"agent {name}", daemon=True).start()
 
     async def run(self, function: Callable[[], Any]) -> Any:
-        """What the function returns (awaited, when it can be), or raises.
+        """Run the function, and await its result if possible; returns or raises what it does.
 
-        When this is cancelled, async code is cancelled too, and sync code is left to itself.
+        If this is cancelled, async code is cancelled too, and synchronous code is left alone.
         """
         job = self._running = _AgentJob(function, ThreadReply())
         self._jobs.put(job)
@@ -307,14 +307,14 @@ class AgentThread:
 
     @property
     def busy(self) -> bool:
-        """Whether something that was given up on still runs."""
+        """Whether abandoned code still runs."""
         return self._running is not None and not self._running.over
 
     def close(self) -> None:
-        """The thread ends when nothing runs on it any more; nobody waits for that."""
+        """Let the thread end as soon as nothing runs on it; this does not wait."""
         self._jobs.put(None)
 
-    def _work(self) -> None:
+    def _run_jobs(self) -> None:
         with asyncio.Runner() as runner:
             while (job := self._jobs.get()) is not None:
                 job.do(runner)
@@ -325,35 +325,35 @@ class _AgentJob:
     function: Callable[[], Any]
     reply: ThreadReply[Any]
     task: asyncio.Task[Any] | None = None
-    """What is async of it, on the thread's loop."""
+    """The async part of it, on the thread's loop."""
     context: Context = field(default_factory=copy_context)
-    """The context of whoever waits for it: what the code prints belongs to that task."""
+    """The context of the waiting caller: what the code prints belongs to that task."""
     abandoned: bool = False
     over: bool = False
 
     def do(self, runner: asyncio.Runner) -> None:
-        """On the agent's thread."""
+        """Run the code; called on the agent's thread."""
         try:
             result = self.context.run(self.function)
             if inspect.isawaitable(result):
-                result = runner.run(self._awaited(result), context=self.context)
+                result = runner.run(self._await_cancellable(result), context=self.context)
         except BaseException as error:  # noqa: BLE001 - whatever foreign code raises belongs to who asked
             self.over = True
-            # An agent's `sys.exit` is not taken for the end of the run, nor its cancellation for the task's.
-            self.reply.fail(error if isinstance(error, Exception) else plain(error))
+            # An agent's `sys.exit` does not end the run, nor does its cancellation end the task.
+            self.reply.fail(error if isinstance(error, Exception) else plain_error(error))
         else:
             self.over = True
-            self.reply.give(result)
+            self.reply.set_result(result)
 
-    async def _awaited(self, awaitable: Awaitable[Any]) -> Any:
+    async def _await_cancellable(self, awaitable: Awaitable[Any]) -> Any:
         self.task = asyncio.current_task()
         if self.abandoned and self.task:
             self.task.cancel()
         return await awaitable
 
     def abandon(self) -> None:
-        """On the thread of who waited."""
+        """Give the job up; called on the waiting caller's thread."""
         self.abandoned = True
         if self.task:
-            with suppress(RuntimeError):  # its loop is closed: it is over
+            with suppress(RuntimeError):  # its loop is closed
                 self.task.get_loop().call_soon_threadsafe(self.task.cancel)

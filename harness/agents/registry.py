@@ -1,4 +1,4 @@
-"""Agents by name: of the settings, else of the installed packages."""
+"""Finds agents by name: in the settings, else among the installed packages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from harness.model.record import History
 from harness.model.settings import AgentSettings
 from harness.recovery.failure import Failed, Failure
 from harness.resilience.breaker import Breaker, CircuitOpen, Policy, guard
-from harness.spec.problems import did_you_mean, listed
+from harness.spec.problems import did_you_mean, join_or
 from harness.spec.steps import Step
 
 # The agent that plays back the steps of the task's file.
@@ -23,22 +23,22 @@ class ScriptedAgent:
     """Proposes `steps[len(history)]`: rewinding is slicing the history."""
 
     async def propose(self, plan: Plan, history: History, observe: Observe) -> Step | None:  # noqa: ARG002
-        """The next step; None after the last. `history` holds only records of steps (index >= 0)."""
+        """The next step; None after the last. `history` contains only records of steps (index >= 0)."""
         place = len(history)
         return plan.steps[place] if place < len(plan.steps) else None
 
 
 GROUP = "harness.agents"
-"""The group of entry points where a package names an agent that it has for everybody."""
+"""The group of entry points under which an installed package offers an agent."""
 
 _LEFT_ALONE = (
-    "The agent failed several times in a row and is not asked for a while: `context.last_error` says how it failed"
-    " last. Its circuit closes by itself when it answers again."
+    "The agent failed several times in a row, so it is not asked for a while. `context.last_error` "
+    "says how it failed last. Its circuit closes by itself when the agent answers again."
 )
 
 
 class Agents:
-    """All agents that a project knows. Nothing of an agent is imported before its first proposal."""
+    """All agents of a project. Nothing of an agent is imported before its first proposal."""
 
     def __init__(
         self,
@@ -46,27 +46,27 @@ class Agents:
         root: Path,
         breaker: Callable[[str], Breaker | None] = lambda _: None,
     ) -> None:
-        """`breaker` gives the circuit of an agent, by its name."""
+        """`breaker` returns the circuit of an agent, by its name."""
         self._settings = settings
         self._root = root
         self._breaker = breaker
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Every name that `agent` takes."""
+        """All names that `agent` accepts."""
         return tuple(sorted({*self._settings, *(point.name for point in entry_points(group=GROUP))}))
 
     def agent(self, name: str | None) -> TaskAgent:
-        """Who chooses the steps in one run of a task; None: its own steps are played back.
+        """The agent for one run of a task; None: its own steps are executed.
 
-        Raises Failed when there is no agent of that name.
+        Raises Failed if there is no agent of that name.
         """
         if name is not None:
             self.source(name)
         return TaskAgent(self.source, self._breaker)
 
     def source(self, name: str) -> AgentSource:
-        """Where an agent comes from. Raises Failed when there is none of that name."""
+        """The source of an agent. Raises Failed if there is none of that name."""
         settings = self._settings.get(name, AgentSettings())
         if settings.python is not None:
             module, _, attribute = settings.python.partition(":")
@@ -81,12 +81,12 @@ class Agents:
             return found[0]
         near = did_you_mean(name, [other for other in self.names if other != name])
         own = f"write `python` into [tool.harness.agents.{name}]"
-        message = f"There is no agent `{name}`: there is {listed(self.names)}; {near or own}"
+        message = f"There is no agent `{name}`: there is {join_or(self.names)}; {near or own}"
         raise Failed(Failure("AGENT_UNAVAILABLE", message, details={"agent": name, "agents": list(self.names)}))
 
 
 class TaskAgent:
-    """Who chooses the steps in one run: of its task, and of the tasks that run inside of it, which may have others."""
+    """Chooses the steps of one task, and of the tasks that run inside it, which may have other agents."""
 
     def __init__(self, source: Callable[[str], AgentSource], breaker: Callable[[str], Breaker | None]) -> None:
         self._source = source
@@ -95,7 +95,7 @@ class TaskAgent:
         self._python_agents: dict[tuple[str, str], PythonAgent] = {}
 
     async def propose(self, plan: Plan, history: History, observe: Observe) -> Step | None:
-        """The next step; None when there is no more to do. Raises Failed, and what an agent raises."""
+        """The next step; None when there is no more to do. Raises Failed, and an agent's errors."""
         if plan.agent is None:
             return await self._scripted.propose(plan, history, observe)
         place = plan.key, plan.agent
@@ -104,7 +104,7 @@ class TaskAgent:
         agent, breaker = self._python_agents[place], self._breaker(plan.agent)
         if breaker is None:
             return await agent.propose(plan, history, observe)
-        asked: Policy[Step | None] = guard(breaker, counts=_is_the_agents, describe=_said)
+        asked: Policy[Step | None] = guard(breaker, counts=_is_the_agents, describe=_describe_generally)
         try:
             return await asked(lambda: agent.propose(plan, history, observe))()
         except CircuitOpen as refusal:
@@ -114,16 +114,16 @@ class TaskAgent:
             raise Failed(failure) from refusal
 
     async def close(self) -> None:
-        """After the run. Bounded; never raises."""
+        """Close the agents after the run. Bounded; it never raises."""
         for agent in self._python_agents.values():
             await agent.close()
 
 
-def _said(error: BaseException) -> str:
-    """In general words: other tasks are told, and do not know what is secret in this one."""
+def _describe_generally(error: BaseException) -> str:
+    """The error in general words: other tasks see it, and cannot know the secrets of this one."""
     return error.failure.code if isinstance(error, Failed) else type(error).__name__
 
 
 def _is_the_agents(error: BaseException) -> bool:
-    """Whether a failure is the agent's own: not that of the page it looked at."""
+    """Return whether a failure is the agent's own, not that of the page."""
     return isinstance(error, Failed) and error.failure.code in ("AGENT_FAILED", "AGENT_TIMEOUT")

@@ -1,6 +1,7 @@
-"""The browser's side of a checkpoint: taken from the open pages, and put back into others (docs/design/checkpoints.md).
+"""The browser's side of a checkpoint: read from the open pages, and restored into others (docs/design/checkpoints.md).
 
-Lives in memory only. Not kept: a page's history, its opener, what only its scripts know, frames of other origins.
+It exists in memory only. Not saved are a page's history, its opener, the state of its scripts, and frames of other
+origins.
 """
 
 from __future__ import annotations
@@ -20,19 +21,19 @@ from harness.browser.form_state import (
     FormField,
     PageState,
     fill,
+    is_same_value,
     page_differences,
     read_state,
-    same,
     storage_differences,
 )
 from harness.resilience import Clock
 
 FILE_BYTES = 20 * 2**20
-"""Chosen files of all pages together; what is beyond is not kept, and named afterwards."""
+"""Bytes of chosen files of all pages together; files beyond that are not saved, and named afterwards."""
 FILLS = 2
-"""How often one field is filled: a script may have put it back once, not for ever."""
+"""How many times one field is filled: a script may reset it once, not for ever."""
 SETTLE_SECONDS = 1.0
-"""How long the pages' scripts may take to come to the saved state."""
+"""Seconds that the pages' scripts may take to reach the saved state."""
 PAUSE_SECONDS = 0.05
 _REPLACED = re.compile(
     r"Execution context was destroyed|page is navigating|Cannot find context with specified id"
@@ -42,18 +43,18 @@ _REPLACED = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class PageCheckpoint:
-    """What a session can go back to (ports.Saved)."""
+    """The state that a session can go back to (ports.Saved)."""
 
     storage: StorageState = field(repr=False)
     pages: tuple[PageState, ...]
     current: int
-    """Place of the current page among `pages`."""
+    """The position of the current page in `pages`."""
     passwords: frozenset[str] = frozenset()
     """Hosts on which a password had been typed."""
     unsaved: tuple[str, ...] = ()
-    """What the browser could not give, a line each."""
+    """The parts that the browser could not give, a line each."""
     answer: DialogAnswer | None = None
-    """The answer to the next dialog, when a step has prepared one."""
+    """The answer to the next dialog, if a step has set one."""
     addresses: tuple[str, ...] = ()
     """The addresses of the pages and of their documents."""
 
@@ -62,7 +63,7 @@ class PageCheckpoint:
         return self.pages[self.current].url
 
     def differences(self, now: PageCheckpoint) -> tuple[str, ...]:
-        """What is not as it was saved, a line each."""
+        """The differences from what was saved, a line each."""
         lines = [*storage_differences(self.storage, now.storage), *page_differences(self.pages, now.pages)]
         if self.current != now.current:
             lines.append(f"current page: was page {self.current + 1}, is page {now.current + 1}")
@@ -70,7 +71,7 @@ class PageCheckpoint:
 
 
 async def take(tab: Tab, clock: Clock, room: int = FILE_BYTES) -> PageCheckpoint:
-    """The state now, once no navigation is under way. The caller bounds it. Raises what Playwright raises."""
+    """Read the present state once no navigation is under way. The caller limits the time. Raises Playwright errors."""
     await tab.watch.settled()
     pages, current = open_pages(tab)
     (storage, unsaved), states = await asyncio.gather(whole_storage(tab.context), _states(tab, pages, clock, room))
@@ -80,7 +81,7 @@ async def take(tab: Tab, clock: Clock, room: int = FILE_BYTES) -> PageCheckpoint
 
 
 def open_pages(tab: Tab) -> tuple[list[Page], int]:
-    """The open pages, and the place of the current one. Raises what Playwright would, when that was closed."""
+    """The open pages, and the position of the current one. Raises Playwright's error if the current one was closed."""
     pages = tab.context.pages
     if tab.page not in pages:
         raise PlaywrightError("the page was closed")
@@ -96,7 +97,7 @@ async def _states(tab: Tab, pages: Sequence[Page], clock: Clock, room: int) -> t
 
 
 async def _state(tab: Tab, page: Page, clock: Clock, room: int) -> tuple[PageState, int]:
-    """A page that is just being replaced cannot be read: the new one is."""
+    """Read one page. A page that is just being replaced cannot be read, so the new one is."""
     while True:
         try:
             await page.wait_for_load_state("domcontentloaded", timeout=0)
@@ -108,9 +109,10 @@ async def _state(tab: Tab, page: Page, clock: Clock, room: int) -> tuple[PageSta
 
 
 async def settle(tab: Tab, saved: PageCheckpoint, clock: Clock, *, fills: bool = True) -> tuple[str, ...]:
-    """Fill what differs, and wait a little for the scripts to follow. Returns what differs in the end.
+    """Fill the fields that differ, and wait a moment for the scripts. Returns the differences that remain.
 
-    `fills`: else only wait, since to fill a field may write. The caller bounds it. Raises what Playwright raises.
+    Without `fills` it only waits, since filling a field may write. The caller limits the time. Raises Playwright's
+    errors.
     """
     filled: Counter[tuple[int, str]] = Counter()
     limit = clock.now() + SETTLE_SECONDS
@@ -123,23 +125,23 @@ async def settle(tab: Tab, saved: PageCheckpoint, clock: Clock, *, fills: bool =
             await clock.sleep(PAUSE_SECONDS)
 
 
-async def unlike(tab: Tab, saved: PageCheckpoint, clock: Clock) -> tuple[str, ...]:
-    """The places of the fields that are there and hold something else than was saved. Raises what Playwright raises."""
+async def differing_places(tab: Tab, saved: PageCheckpoint, clock: Clock) -> tuple[str, ...]:
+    """The places of fields that exist and have another value than saved. Raises Playwright's errors."""
     now = await take(tab, clock, room=0)
     pages = zip(saved.pages, now.pages, strict=False)
-    return tuple(each.place for wanted, found in pages for each in _unlike(wanted, found))
+    return tuple(each.place for wanted, found in pages for each in _differing_fields(wanted, found))
 
 
-def _unlike(wanted: PageState, found: PageState) -> list[FormField]:
+def _differing_fields(wanted: PageState, found: PageState) -> list[FormField]:
     known = {each.place: each for each in found.fields}
-    return [each for each in wanted.fields if each.place in known and not same(each, known[each.place])]
+    return [each for each in wanted.fields if each.place in known and not is_same_value(each, known[each.place])]
 
 
 async def _refill(tab: Tab, saved: PageCheckpoint, now: PageCheckpoint, fills: Counter[tuple[int, str]]) -> bool:
-    """Put back the fields that differ, page by page. Whether there was one that could be filled."""
+    """Fill the fields that differ, page by page. Returns whether there was one that could be filled."""
     done = False
     for number, (page, wanted, found) in enumerate(zip(tab.context.pages, saved.pages, now.pages, strict=False)):
-        fields = [each for each in _unlike(wanted, found) if fills[number, each.place] < FILLS]
+        fields = [each for each in _differing_fields(wanted, found) if fills[number, each.place] < FILLS]
         if fields or wanted.scroll != found.scroll:
             filled = await fill(await tab.control_of(page), fields, wanted.scroll)
             fills.update((number, place) for place in filled)

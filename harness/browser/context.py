@@ -1,4 +1,4 @@
-"""A session's place in a browser: a context of its own, ended and replaced when it can no longer be trusted."""
+"""A session's browser context: closed and replaced when it can no longer be trusted."""
 
 from __future__ import annotations
 
@@ -40,20 +40,20 @@ from harness.spec.names import Domains
 
 CLOSE_SECONDS = 3.0
 STOPPED_SECONDS = 0.75
-"""A browser that is silent for so long twice is taken for stopped, and killed; others may live in it."""
+"""Seconds of silence, twice in a row, after which a browser is taken for stopped and killed, with all its sessions."""
 PROMPT_SECONDS = 0.3
-"""A context that is not closed after this is asked what holds it up; nearly all are closed by then."""
+"""Seconds after which a context that is still not closed is examined; nearly all are closed by then."""
 FREED_SECONDS = 0.3
-"""How long the page may take to answer before its context is closed."""
+"""Seconds that the page may take to answer before its context is closed."""
 KILL_SECONDS = 1.0
-"""How long a killed browser may take to be gone."""
+"""Seconds that a killed browser may take to end."""
 TRACE_START_SECONDS = 1.0
 PROBE_SECONDS = 0.25
-"""A page that is silent for so long hangs."""
+"""Seconds of silence after which a page counts as hanging."""
 
 
 class BrowserPool(Protocol):
-    """What a session needs of the browsers it came from."""
+    """What a session needs from the pool of browsers that it came from."""
 
     @property
     def playwright(self) -> Playwright: ...
@@ -69,7 +69,7 @@ class BrowserPool(Protocol):
 
 
 class ContextHandle:
-    """One context after the other. What belongs to the whole session goes on: console, HAR files, count of requests."""
+    """The contexts of a session, one after the other. Console, HAR files and the count of requests continue."""
 
     def __init__(self, pool: BrowserPool, clock: Clock, request: SessionRequest, chromium: Chromium, tab: Tab) -> None:
         self._pool = pool
@@ -77,14 +77,14 @@ class ContextHandle:
         self._request = request
         self._console: list[ConsoleLine] = []
         self.segments: list[HarSegment] = []
-        """Requests of each context, in order."""
+        """The requests of each context, in order."""
         self.earlier: list[RawTrace] = []
-        """Traces of the contexts that were replaced, in order."""
+        """The traces of the contexts that were replaced, in order."""
         self._sent_before = 0
         self._left: list[Sent] = []
-        """What left the pages of the contexts that are over."""
+        """The requests that left the pages of closed contexts."""
         self.on_move: Callable[[Tab], Awaitable[None]] | None = None
-        """Called with each tab that takes the place of another, before anything is opened in it. Never raises."""
+        """Called with each tab that replaces another, before anything is opened in it. It never raises."""
         self._move(chromium, tab)
 
     def _move(self, chromium: Chromium, tab: Tab) -> None:
@@ -95,17 +95,17 @@ class ContextHandle:
 
     @property
     def requests(self) -> int:
-        """Sent by the pages so far, in all contexts."""
+        """The number of requests of all contexts so far."""
         return self._sent_before + self.tab.watch.requests
 
     def take_sent(self) -> tuple[Sent, ...]:
-        """What has left the pages since this was last asked (ports.Session)."""
+        """The requests that left the pages since the last call (ports.Session)."""
         before, self._left = self._left, []
         return (*before, *self.tab.watch.sending.take())
 
     @contextlib.contextmanager
-    def unnoted(self) -> Iterator[None]:
-        """What leaves meanwhile is asked for by a way back, and not by a step."""
+    def ignore_requests(self) -> Iterator[None]:
+        """Ignore the requests that leave inside: recovery causes them, not a step."""
         before = self.take_sent()
         try:
             yield
@@ -115,19 +115,19 @@ class ContextHandle:
 
     @property
     def world(self) -> str:
-        """The task's own."""
+        """The world of the task."""
         return self._request.world
 
     @property
     def console(self) -> tuple[ConsoleLine, ...]:
-        """The console's lines, of the ended contexts too."""
-        return tuple(self._console) if self._ended else (*self._console, *self.tab.watch.said())
+        """The console's lines, those of closed contexts included."""
+        return tuple(self._console) if self._ended else (*self._console, *self.tab.watch.console_lines())
 
     async def record(self) -> None:
-        """Trace from now on, when it was not done already and the task wants it. A page that hangs is freed first."""
+        """Start the trace if the task wants one and it does not run yet. A page that hangs is freed first."""
         if not self._request.traceable or self.tab.traced:
             return
-        waits = self.tab.watch.unanswered is not None  # for a server: it is not to be given up for this
+        waits = self.tab.watch.unanswered is not None  # then the page waits for a server, and is not replaced
         try:
             async with asyncio.timeout(TRACE_START_SECONDS):
                 if waits or await self.tab.freed(PROBE_SECONDS):
@@ -136,10 +136,10 @@ class ContextHandle:
             return  # a page that is gone cannot be recorded; the evidence says so
 
     async def replace(self, state: StorageState | None, until: Deadline, *, restart: bool = False) -> Failure | None:
-        """End the context and take a fresh one that has `state`.
+        """Close the context and open a new one with `state`.
 
-        `restart` ends the browser too when nobody else lives in it: the sessions of others are not to pay. One that is
-        gone or does not answer is replaced in any case.
+        `restart` ends the browser too, unless it has other sessions, which must not suffer. A browser that is gone or
+        does not answer is replaced in any case.
         """
         old, chromium, held = self.tab, self.chromium, not self._ended
         await self._close(until.clip(CLOSE_SECONDS / 2, self._clock.now()))
@@ -148,7 +148,7 @@ class ContextHandle:
         try:
             failure = await self._take(state, until)
         finally:
-            if held:  # only now: a browser that nobody lives in may end
+            if held:  # not earlier: a browser without contexts may end
                 await self._pool.release(chromium)
         if failure is None:
             self.tab.passwords |= old.passwords
@@ -180,16 +180,16 @@ class ContextHandle:
             async with asyncio.timeout(left):
                 await put_databases(self.tab.context, state)
         except (PlaywrightError, TimeoutError):
-            return Failure("BROWSER_UNRESPONSIVE", f"IndexedDB could not be put back in {words(left)}", tainted=True)
+            return Failure("BROWSER_UNRESPONSIVE", f"IndexedDB could not be restored in {words(left)}", tainted=True)
         return None
 
     async def kill(self) -> None:
-        """End the browser, and wait until it is gone, so that it is not given to anybody."""
+        """Kill the browser and wait until it has ended, so that no other session gets it."""
         self.chromium.kill(self._request.world)
         await poll_until(self._clock, lambda: not self.chromium.alive, 0.01, KILL_SECONDS)
 
     async def end(self, seconds: float) -> bool:
-        """Close the context and give the place up. Whether it closed cleanly."""
+        """Close the context and release the browser. Returns whether it closed cleanly."""
         if self._ended:
             return True
         closed = await self._close(seconds)
@@ -199,13 +199,13 @@ class ContextHandle:
         return closed
 
     async def _close(self, seconds: float) -> bool:
-        """Close the context; a browser that does not even answer is killed."""
+        """Close the context; kill a browser that does not even answer."""
         if self._ended:
             return True
-        self._console += self.tab.watch.said()
+        self._console += self.tab.watch.console_lines()
         self._ended = True
-        if self.tab.watch.pace.floods:  # what it still sends would hold up the end of the HAR file
-            await self.tab.silenced(min(FREED_SECONDS, seconds / 2))
+        if self.tab.watch.pace.floods:  # requests that it still sends would delay the end of the HAR file
+            await self.tab.silence_floods(min(FREED_SECONDS, seconds / 2))
         closing = asyncio.create_task(self.tab.context.close())
         try:
             await asyncio.wait({closing}, timeout=min(PROMPT_SECONDS, seconds))
@@ -219,7 +219,7 @@ class ContextHandle:
             closing.cancel()
 
     async def _help(self, closing: asyncio.Task[None], seconds: float) -> None:
-        """A close that takes its time: a page that loops would hold it up."""
+        """Help a slow close: a page in a loop would hold it up."""
         with contextlib.suppress(PlaywrightError, TimeoutError):
             async with asyncio.timeout(seconds):
                 if await self.chromium.answers(STOPPED_SECONDS):
@@ -227,7 +227,7 @@ class ContextHandle:
                     await asyncio.wait({closing})
 
 
-# What a context remembers, taken while it can still give it.
+# The state of a context, read while the context still answers.
 
 _DATABASES = "Unable to serialize IndexedDB"
 _FILL_SESSION = """
@@ -240,9 +240,9 @@ _NOT_PUT = "Unable to restore IndexedDB"
 
 
 async def whole_storage(context: BrowserContext) -> tuple[StorageState, tuple[str, ...]]:
-    """Cookies, localStorage and IndexedDB of every origin; and what could not be had, a line each.
+    """Cookies, localStorage and IndexedDB of every origin, and the parts that could not be read, a line each.
 
-    Waits for the pages; the caller bounds it. An origin that no page is open at costs a hidden page.
+    It waits for the pages; the caller limits the time. An origin without an open page costs a hidden page.
     """
     try:
         return await context.storage_state(indexed_db=True), ()
@@ -250,11 +250,11 @@ async def whole_storage(context: BrowserContext) -> tuple[StorageState, tuple[st
         if _DATABASES not in error.message:
             raise
         why = error.message[error.message.index(_DATABASES) :].splitlines()[0]
-        return await context.storage_state(), (f"IndexedDB: was not saved ({why})",)
+        return await context.storage_state(), (f"IndexedDB was not saved ({why})",)
 
 
 def without_databases(state: StorageState) -> StorageState:
-    """The same without IndexedDB. Pure."""
+    """The same storage without IndexedDB. Pure."""
     return {
         "cookies": state["cookies"],
         "origins": [{"origin": each["origin"], "localStorage": each["localStorage"]} for each in state["origins"]],
@@ -262,9 +262,9 @@ def without_databases(state: StorageState) -> StorageState:
 
 
 async def put_databases(context: BrowserContext, state: StorageState) -> None:
-    """Put IndexedDB back into a context that has all the rest; one that cannot be put back stays out.
+    """Restore IndexedDB in a context that has everything else; a database that cannot be restored is left out.
 
-    Not part of the context's making: an error there is taken for one of the browser.
+    This is not a part of making the context, where an error would look like one of the browser.
     """
     origins: Sequence[Mapping[str, Any]] = state["origins"]
     if not any(each.get("indexedDB") for each in origins):
@@ -277,20 +277,20 @@ async def put_databases(context: BrowserContext, state: StorageState) -> None:
 
 
 async def state_of(tab: Tab, seconds: float) -> StorageState | None:
-    """All that is stored; cookies alone when a page does not answer; None when nothing does."""
+    """All storage; only cookies if a page does not answer; None if the browser does not."""
     try:
         async with asyncio.timeout(seconds):
             if tab.watch.crashed or await tab.freed(PROBE_SECONDS):
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(seconds / 2):
                         return (await whole_storage(tab.context))[0]
-            return {"cookies": [_stored(cookie) for cookie in await tab.context.cookies()], "origins": []}
+            return {"cookies": [_storage_cookie(cookie) for cookie in await tab.context.cookies()], "origins": []}
     except (PlaywrightError, TimeoutError):
         return None
 
 
 async def session_of(control: CDPSession) -> str | None:
-    """A script that puts the page's sessionStorage back (`session_script`); None when the page does not give it."""
+    """A script that restores the page's sessionStorage (`session_script`); None if the page does not give it."""
     try:
         async with asyncio.timeout(PROBE_SECONDS):
             origin, entries = await ask(control, "() => [location.origin, {...sessionStorage}]")
@@ -300,11 +300,11 @@ async def session_of(control: CDPSession) -> str | None:
 
 
 def session_script(origin: str, entries: Mapping[str, str]) -> str | None:
-    """A script that fills an empty sessionStorage before those of the page run; None when there is nothing to fill."""
+    """A script that fills an empty sessionStorage before the page's own scripts run; None without values."""
     return f"{_FILL_SESSION}({json.dumps([origin, dict(entries)])})" if entries else None
 
 
-def _stored(cookie: Cookie) -> StorageStateCookie:
+def _storage_cookie(cookie: Cookie) -> StorageStateCookie:
     return {
         "name": cookie["name"],
         "value": cookie["value"],
@@ -317,47 +317,47 @@ def _stored(cookie: Cookie) -> StorageStateCookie:
     }
 
 
-# One browser context with the page that is acted on, and all that watches it.
+# One browser context with its current page and all observers of it.
 
 GRACE = 0.05
-"""Seconds after its limit at which a picture that Playwright did not end is ended from outside."""
+"""Seconds after its limit at which a screenshot that Playwright did not end is cancelled."""
 GIVE_UP_SECONDS = 0.3
-"""How long the closing of a context that nobody takes is waited for; it goes on beyond that."""
+"""Seconds to wait for the closing of an abandoned context; after that it goes on in the background."""
 _closing: set[asyncio.Task[None]] = set()
-"""Contexts that nobody waits for any more: asyncio itself would forget them."""
+"""Closing tasks that are no longer awaited: asyncio itself keeps no strong reference to them."""
 
 
 @dataclass(slots=True)
 class Opened:
-    """What the last `open` asked for, and the page that was there when it was over."""
+    """The URL that the last `open` requested, and the page that was shown afterwards."""
 
     asked: str
     came: str
     acted: bool = False
-    """Whether a step since then may have led elsewhere."""
+    """Whether a step since then may have navigated."""
 
 
 @dataclass(slots=True)
 class Tab:
-    """A context and the page that is acted on. A session replaces it when it can no longer be trusted."""
+    """A context and its current page. A session replaces it when it can no longer be trusted."""
 
     context: BrowserContext
     page: Page
     watch: PageEvents
     control: CDPSession
-    """Made before anything can hang: it can end an endless loop."""
+    """It is made before anything can hang, so that it can end an endless loop."""
     har: Path | None
     raw: RawTrace
-    """What Playwright has written of the running trace."""
+    """The files that Playwright writes for the running trace."""
     traced: bool = False
     passwords: set[str] = field(default_factory=set)
     """Hosts and pages (host and path) on which a password was typed."""
     opened: Opened | None = None
-    """The last `open` that passed here."""
+    """The last successful `open`."""
     unreachable: frozenset[str] = frozenset()
     """Hosts of the project that the browser cannot reach, because it runs elsewhere."""
     controls: dict[Page, CDPSession] = field(default_factory=dict)
-    """The control sessions of other pages, which were acted on or read before."""
+    """The control sessions of other pages that were acted on or read before."""
 
     @classmethod
     async def open(
@@ -370,9 +370,9 @@ class Tab:
         state: StorageState | None,
         ready: Callable[[Tab], Awaitable[None]] | None = None,
     ) -> Tab:
-        """Make context and page; `ready` is called with them. Raises what Playwright raises, and what `ready` does.
+        """Make context and page, and call `ready` with them. Raises the errors of Playwright and of `ready`.
 
-        Whatever cuts it off, no context is left in the browser.
+        If it is interrupted, no context is left in the browser.
         """
         har = None if request.recording == "minimal" else _new_har(request.folder)
         options = context_options(request, chromium.user_agent, proxy, viewport, state, har)
@@ -410,14 +410,14 @@ class Tab:
         return tab
 
     async def switch(self, page: Page) -> None:
-        """Act on another page of the context from now on. Raises what Playwright raises."""
+        """Act on another page of the context from now on. Raises Playwright's errors."""
         control = await self.control_of(page)
         self.controls[self.page] = self.control
         self.page, self.control = page, control
         self.watch.follow(page)
 
     async def control_of(self, page: Page) -> CDPSession:
-        """The control session of any page of the context. Raises what Playwright raises."""
+        """The control session of any page of the context. Raises Playwright's errors."""
         if page is self.page:
             return self.control
         if page not in self.controls:
@@ -425,7 +425,7 @@ class Tab:
         return self.controls[page]
 
     async def reopen(self) -> None:
-        """Act on a new page of the same context; the one before is given up. Raises what Playwright raises."""
+        """Act on a new page of the same context; the page before is given up. Raises Playwright's errors."""
         lost = self.page
         await self.switch(await self.context.new_page())
         self.controls.pop(lost, None)
@@ -433,7 +433,7 @@ class Tab:
             await lost.close()
 
     async def freed(self, seconds: float) -> bool:
-        """Whether the page answers, after ending what keeps it from it: a navigation, or a script that does not end."""
+        """End whatever holds the page up, a navigation or an endless script; return whether it answers then."""
         if self.watch.unanswered:
             await self.stop_loading(seconds)
         if await answers(self.control, seconds):
@@ -445,10 +445,10 @@ class Tab:
             return False
         return await answers(self.control, seconds)
 
-    async def silenced(self, seconds: float) -> None:
-        """Stop the scripts of pages that flood the browser with events, for good; and wait until they answer.
+    async def silence_floods(self, seconds: float) -> None:
+        """Stop the scripts of pages that flood the browser with events, for good, and wait until they answer.
 
-        The commands arrive at once, the answers only when the events before them have been read.
+        The commands arrive at once, but the answers only after the events before them have been read.
         """
         controls = {self.control, *self.controls.values()}
         stops = [each.send("Emulation.setScriptExecutionDisabled", {"value": True}) for each in controls]
@@ -457,17 +457,17 @@ class Tab:
                 await asyncio.gather(*stops, return_exceptions=True)
 
     async def stop_loading(self, seconds: float) -> None:
-        """Give up a navigation that does not end; it would hold up whatever comes next."""
+        """Stop a navigation that does not end, since it would delay whatever comes next."""
         try:
             async with asyncio.timeout(seconds):
                 await self.control.send("Page.stopLoading")
         except (TimeoutError, PlaywrightError):
-            return  # whatever holds it up is found by the next call
+            return  # the next call finds out what delays it
 
     async def picture(self, path: Path, seconds: float, target: Locator | None = None) -> None:
-        """A screenshot of what is in view, or of one element: the one place that takes them.
+        """Take a screenshot of the viewport, or of one element, into a file.
 
-        Playwright's own timeout comes first: it knows what is wrong with the element.
+        Playwright's own timeout comes first, because it names the problem of the element.
         """
         async with asyncio.timeout(seconds + GRACE):
             await (target or self.page).screenshot(path=path, timeout=seconds * 1000)
@@ -480,10 +480,10 @@ class Tab:
 
 
 def gate(domains: Domains) -> Callable[[Route], Awaitable[None]]:
-    """A handler of routes that holds back what is for a virtual host which the task may not reach.
+    """Return a handler of routes that blocks requests to virtual hosts which the task may not reach.
 
     To the network such a host is a server that is allowed. Playwright calls no handler for the target of a redirect:
-    `navigation_failure` sees where a page has come to.
+    `navigation_failure` checks where a page ends up.
     """
 
     async def decide(route: Route) -> None:
@@ -496,7 +496,7 @@ def gate(domains: Domains) -> Callable[[Route], Awaitable[None]]:
 
 
 async def _give_up(coming: asyncio.Future[BrowserContext]) -> None:
-    """Close a context that nobody takes, also one that is still on its way."""
+    """Close a context that nobody uses, even if it is still being made."""
     closing = asyncio.create_task(_closed(coming))
     _closing.add(closing)
     closing.add_done_callback(_closing.discard)
@@ -516,7 +516,7 @@ def context_options(
     state: StorageState | None,
     har: Path | None,
 ) -> dict[str, Any]:
-    """Options of `browser.new_context`. Pure."""
+    """The options of `browser.new_context`. Pure."""
     options: dict[str, Any] = {
         "user_agent": f"{user_agent} harness-world/{request.world}",
         "viewport": {"width": viewport[0], "height": viewport[1]},

@@ -1,4 +1,4 @@
-"""The browser endpoints of a run: the next one is asked when one does not give a browser."""
+"""The browser endpoints of a run: if one gives no browser, the next one is asked."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from harness.browser.executable import (
     find,
     first_line,
     host_arguments,
+    launch_error_text,
     no_display,
     no_sandbox_reason,
     sandboxing_failed,
     unreachable_arguments,
-    why,
 )
 from harness.browser.process import Chromium, Driver
 from harness.browser.tls import TlsFront
@@ -40,23 +40,23 @@ from harness.model.settings import BrowserSettings, Settings, names
 from harness.recovery.failure import Failed, Failure
 from harness.resilience.breaker import Breaker, CircuitOpen, Ticket
 
-# A browser behind a connection: what stands for its process here.
+# A browser on the other end of a connection, with the interface of a local browser process.
 
 LEAVE_SECONDS = 2.0
 CRASH_SECONDS = 1.0
 
 
 class RemoteProcess:
-    """The connection to a browser elsewhere (chromium.Process). No process is ever signalled.
+    """The connection to a browser on another machine (process.BrowserProcess). No process is ever signalled.
 
-    A run-server ends the browser of who leaves; that of a launch-server stays, without our contexts.
+    A run-server ends the browser of a client that leaves; a launch-server keeps its browser, without our contexts.
     """
 
     pid = None
     stopped = False
 
     def __init__(self, browser: Browser, control: CDPSession, *, own: bool) -> None:
-        """`own`: the browser was launched for us alone."""
+        """`own`: the browser was launched for this run alone."""
         self._browser = browser
         self._control = control
         self._leaving: asyncio.Task[None] | None = None
@@ -71,66 +71,66 @@ class RemoteProcess:
             async with asyncio.timeout(CRASH_SECONDS):
                 await self._control.send("Browser.crash")
         except (TimeoutError, PlaywrightError):
-            return  # it is never answered
+            return  # it never answers
 
     def kill(self) -> None:
-        """Leave, without waiting for what does not answer."""
+        """Disconnect, without waiting for a server that does not answer."""
         if self._leaving is None:
-            self._leaving = asyncio.get_running_loop().create_task(self._leave())
+            self._leaving = asyncio.get_running_loop().create_task(self._close_browser())
 
     async def closed(self) -> None:
         if self._leaving is not None:
             await asyncio.gather(self._leaving, return_exceptions=True)
 
-    async def _leave(self) -> None:
+    async def _close_browser(self) -> None:
         try:
             async with asyncio.timeout(LEAVE_SECONDS):
                 await self._browser.close()
         except (TimeoutError, PlaywrightError):
-            return  # the driver is gone, and the connection with it
+            return  # the driver has ended, and with it the connection
 
 
-# One browser endpoint: a Playwright server that gives a browser to who connects (docs/decisions/010).
+# One browser endpoint: a Playwright server that gives a browser to each client (docs/decisions/010).
 
 DIAL_SECONDS = 3.0
 CONNECT_SECONDS = 15.0
-"""For the server to launch a browser and for that to answer."""
+"""Seconds for the server to launch a browser and for that browser to answer."""
 MARK = "--harness-run"
-"""A flag that Chromium does not know: a browser that has it took all our flags, and is ours alone."""
+"""A flag that Chromium ignores: a browser that has it accepted all our flags and is used by this run alone."""
 PORTS = {"ws": 80, "wss": 443}
 
 
 class BrowserEndpoint:
-    """Where browsers are to be had. What was learned of its server is remembered."""
+    """An address that provides browsers. What is learned of its server is remembered."""
 
     def __init__(self, url: str, name: str, settings: BrowserSettings) -> None:
-        """`name` is how it is shown: the URL may hold a secret."""
+        """`name` is the text shown for it, since the URL may contain a secret."""
         self.name = name
         self.lock = asyncio.Lock()
         self.described = ""
         self.far = not on_loopback(url)
-        """It cannot reach the hosts of this machine."""
+        """Whether it cannot reach the hosts of this machine."""
         self._url = url
         self._settings = settings
         self._named = settings.executable or os.environ.get(VARIABLE)
         self._tries: list[str | None] = []
-        """Executables, the best first; None: the server's own. Those that are not there are taken away."""
+        """Executables to try, the best first; None: the server's own. Those that do not exist are removed."""
         self._sandbox = not (no_sandbox_reason() and on_loopback(url))
 
     async def start(self, driver: Driver, front: TlsFront, *, sealed: bool) -> Chromium:
-        """A browser of its server; a `sealed` one sends no UDP, if the server lets us launch it.
+        """Start a browser; a `sealed` one sends no UDP, if the server lets us launch it.
 
         Raises Failed: BROWSER_ENDPOINT_DOWN or BROWSER_ENDPOINT_UNFIT.
         """
         await self._dial()
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
-                return await self._connected(driver, front, sealed=sealed)
+                return await self._connect_marked(driver, front, sealed=sealed)
         except (PlaywrightError, TimeoutError) as error:
             raise Failed(refusal(self.name, error)) from error
 
     async def _dial(self) -> None:
-        """Whether anything listens there: of a machine that is gone it is soon known."""
+        """Check that something listens there, so that a machine that is gone is recognized soon. Raises Failed."""
         try:
             async with asyncio.timeout(DIAL_SECONDS):
                 _, writer = await asyncio.open_connection(urlsplit(self._url).hostname, port_of(self._url))
@@ -142,21 +142,21 @@ class BrowserEndpoint:
         with suppress(OSError):
             await writer.wait_closed()
 
-    async def _connected(self, driver: Driver, front: TlsFront, *, sealed: bool) -> Chromium:
+    async def _connect_marked(self, driver: Driver, front: TlsFront, *, sealed: bool) -> Chromium:
         mark = f"{MARK}={secrets.token_hex(8)}"
-        browser = await self._launched(driver, front, [*(SEALED if sealed else ()), mark])
+        browser = await self.launched(driver, front, [*(SEALED if sealed else ()), mark])
         try:
             control = await browser.new_browser_cdp_session()
             line = str((await control.send("SystemInfo.getInfo"))["commandLine"])
             if lacking := [] if mark in line else list(self._lacking(line, front)):
                 raise Failed(not_taken(self.name, lacking))
             if front.hosts and not self.far and not await sees_us(browser):
-                self.far = True  # it is behind a port that another machine, or a container, has here
+                self.far = True  # the port is forwarded to another machine or a container
                 await browser.close()
-                return await self._connected(driver, front, sealed=sealed)
+                return await self._connect_marked(driver, front, sealed=sealed)
             return await self._chromium(browser, control, front, own=mark in line)
         except BaseException:
-            with suppress(PlaywrightError, TimeoutError):  # a server that hangs must not hold up what ended this
+            with suppress(PlaywrightError, TimeoutError):  # a hanging server must not delay the error
                 async with asyncio.timeout(LEAVE_SECONDS):
                     await browser.close()
             raise
@@ -170,8 +170,12 @@ class BrowserEndpoint:
         self.described = f"Chromium {browser.version} (at {self.name}{shared})"
         return chromium
 
-    async def _launched(self, driver: Driver, front: TlsFront, flags: Sequence[str]) -> Browser:
-        """Tried with a sandbox, and a browser that it should have; with none, and another, when it has not."""
+    async def launched(self, driver: Driver, front: TlsFront, flags: Sequence[str]) -> Browser:
+        """A browser that the server has started. Raises Playwright's errors.
+
+        It is requested with a sandbox and with the executable that the server should have; if that fails, without a
+        sandbox, and with another executable.
+        """
         self._tries = self._tries or await self._executables(driver)
         while True:
             try:
@@ -185,14 +189,14 @@ class BrowserEndpoint:
                     timeout=CONNECT_SECONDS * 1000,
                 )
             except PlaywrightError as error:
-                if not self._mended(error):
+                if not self._can_relaunch(error):
                     raise
 
     async def _executables(self, driver: Driver) -> list[str | None]:
-        """A server has its own browser first, unless it shares this machine with us.
+        """A server's own browser comes first, unless the server runs on this machine.
 
-        Playwright leaves two folders behind for each launch of a browser that is not there, so the better guess is the
-        first one.
+        Playwright leaves two folders behind for each launch of an executable that does not exist, so the better guess
+        is first.
         """
         if self._named or self._settings.channel or not on_loopback(self._url):
             return [self._named]
@@ -202,8 +206,8 @@ class BrowserEndpoint:
             return [here, None] if ours_first else [None, here]
         return [None]
 
-    def _mended(self, error: PlaywrightError) -> bool:
-        """Whether there is another way to launch, not tried yet."""
+    def _can_relaunch(self, error: PlaywrightError) -> bool:
+        """Return whether there is another way to launch, not tried yet; the next launch uses it."""
         if self._sandbox and sandboxing_failed(error):
             self._sandbox = False
             return True
@@ -213,7 +217,7 @@ class BrowserEndpoint:
         return True
 
     def _options(self, front: TlsFront, flags: Sequence[str]) -> Mapping[str, Any]:
-        """For the server's own `launch`."""
+        """The options for the server's own `launch`."""
         here = host_arguments(front.hosts, front.ports, front.spki)
         hosts = unreachable_arguments(front.hosts) if self.far else here
         options = {
@@ -227,7 +231,7 @@ class BrowserEndpoint:
         return {name: value for name, value in options.items() if value is not None}
 
     def _lacking(self, line: str, front: TlsFront) -> Iterator[str]:
-        """What this run needs, and a browser that was launched by other rules has not."""
+        """Yield what this run needs and a browser with other launch options lacks."""
         if front.hosts:
             yield "the hosts of [tool.harness.services] (--host-resolver-rules)"
         yield from (f"{flag} (`args` of [tool.harness.browser])" for flag in self._settings.args if flag not in line)
@@ -240,20 +244,20 @@ class BrowserEndpoint:
 
 
 def reason(error: OSError) -> str:
-    """In words. The numbers of name lookups are none of the system's, and positive on macOS."""
+    """The error in words. The numbers of name lookup errors are not the system's, and positive on macOS."""
     number = error.errno or 0
     ours = number > 0 and not isinstance(error, socket.gaierror)
     return os.strerror(number) if ours else error.strerror or str(error)
 
 
 def port_of(url: str) -> int:
-    """Also where the URL leaves it out."""
+    """The port of a URL, also if the URL leaves it out."""
     parts = urlsplit(url)
     return parts.port or PORTS[parts.scheme]
 
 
 def on_loopback(url: str) -> bool:
-    """Whether the host of a URL is this machine by its address."""
+    """Return whether the host of a URL is an address of this machine."""
     host = urlsplit(url).hostname or ""
     try:
         return ipaddress.ip_address(host).is_loopback
@@ -261,7 +265,7 @@ def on_loopback(url: str) -> bool:
         return host == "localhost" or host.endswith(".localhost")
 
 
-# Which browser endpoint a session goes to. Pure.
+# Chooses the browser endpoint of a session. Pure.
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,17 +273,17 @@ class Candidate:
     """What is known of an endpoint before it is asked."""
 
     sessions: int = 0
-    """How many sessions of this process live there now."""
+    """The number of sessions of this process there now."""
     failed: bool = False
-    """The last connection failed."""
+    """Whether the last connection failed."""
     far: bool = False
-    """It is known not to reach the hosts of this machine."""
+    """Whether it is known not to reach the hosts of this machine."""
 
 
 def order(candidates: Sequence[Candidate], turn: int, *, hosts: bool) -> list[int]:
-    """The places of the candidates, the best first: that works, with the fewest sessions, whose turn it is.
+    """The indices of the candidates, the best first: those that work, with the fewest sessions, next in turn.
 
-    `hosts`: the session is to reach hosts of this machine, so those that cannot come last.
+    `hosts`: the session needs hosts of this machine, so those that cannot reach them come last.
     """
     count = len(candidates)
 
@@ -291,20 +295,20 @@ def order(candidates: Sequence[Candidate], turn: int, *, hosts: bool) -> list[in
 
 
 def first_turn(environ: Mapping[str, str]) -> int:
-    """Where the round begins: each worker process of xdist (`gw3`) at another endpoint."""
+    """The first endpoint in turn: each worker process of xdist (`gw3`) begins at another one."""
     number = environ.get("PYTEST_XDIST_WORKER", "").removeprefix("gw")
     return int(number) if number.isdecimal() else 0
 
 
-# Why an endpoint gives no browser, in words and as a code. Pure.
+# The reason why an endpoint gives no browser, in words and as a code. Pure.
 
 DOWN = "BROWSER_ENDPOINT_DOWN"
 UNFIT = "BROWSER_ENDPOINT_UNFIT"
-"""Another try would find the same: the server, or what is asked of it, has to be changed."""
+"""Another try would have the same result: the server or the request must be changed."""
 UNSAFE = "start it with `python -m playwright run-server --unsafe`"
 NO_WINDOW = (
-    "a browser window needs a display, and there is none at the server that works: drop --headed, or start the server "
-    "where DISPLAY is set, or under xvfb-run"
+    "a browser window needs a display, and the server has none that works: drop --headed, or start the "
+    "server where DISPLAY is set, or under xvfb-run"
 )
 _VERSIONS = re.compile(r"server version: v?([\d.]+).*?client version: v?([\d.]+)", re.DOTALL)
 _STATUS = re.compile(r" (4\d\d) [A-Z][\w ]*$")
@@ -314,27 +318,31 @@ _HEAD = re.compile(r"^BrowserType\.connect: (?:WebSocket error: )?(?:wss?://\S+ 
 
 
 def no_browser_there(error: Exception) -> bool:
-    """Whether the server has found no browser where it looked, or was told to look."""
+    """Return whether the server found no browser where it looked."""
     return _NO_BROWSER.search(first_line(error)) is not None
 
 
 def refusal(name: str, error: Exception) -> Failure:
-    """What a connection failed with; `name` is how the endpoint is shown."""
+    """The failure of a connection; `name` is the text shown for the endpoint."""
     text = str(error)
     if versions := _VERSIONS.search(text):
-        return unfit(name, _versions(*versions.groups()), error)
+        return endpoint_failure(name, _versions(*versions.groups()), error)
     if no_browser_there(error):
-        told = "install one there (`python -m playwright install chromium`), or name one that is there"
-        return unfit(name, f"it has no browser: {told} (--task-browser-executable PATH, and {UNSAFE})", error)
+        told = "install one there (`python -m playwright install chromium`), or name one that exists there"
+        return endpoint_failure(
+            name, f"it has no browser: {told} (--task-browser-executable PATH, and {UNSAFE})", error
+        )
     if no_display(error):
-        return unfit(name, NO_WINDOW, error)
+        return endpoint_failure(name, NO_WINDOW, error)
     head = _HEAD.sub("", first_line(error)).strip()
     status = _STATUS.search(first_line(error))
     if status and status[1] not in _MAYBE_LATER:
-        return unfit(name, f"it answers {head}: look at the path of the URL, and at what listens there", error)
+        return endpoint_failure(
+            name, f"it answers {head}: check the path of the URL, and which program listens there", error
+        )
     if isinstance(error, TimeoutError):
-        return down(name, "it did not give a browser in time", error)
-    return down(name, _HEAD.sub("", why(error)).strip() or "it broke off", error)
+        return down(name, "it did not provide a browser in time", error)
+    return down(name, _HEAD.sub("", launch_error_text(error)).strip() or "it closed the connection", error)
 
 
 def _versions(server: str, client: str) -> str:
@@ -345,44 +353,46 @@ def _versions(server: str, client: str) -> str:
 
 
 def not_taken(name: str, lacking: Sequence[str]) -> Failure:
-    """A server that has launched its browser without what is needed."""
+    """The failure for a server whose browser lacks what this run needs."""
     message = (
         f"its browser was started without {', '.join(lacking)}: {UNSAFE}; the browser of a launch-server is one that "
         "all share, and cannot have it"
     )
-    return unfit(name, message)
+    return endpoint_failure(name, message)
 
 
 def down(name: str, reason: str, error: Exception | None = None) -> Failure:
-    """It may be there again later."""
+    """The failure for an endpoint that may work again later."""
     return Failure(DOWN, f"browser endpoint {name}: {reason}", details={"reason": reason}, cause=error)
 
 
-def unfit(name: str, reason: str, error: Exception | None = None) -> Failure:
+def endpoint_failure(name: str, reason: str, error: Exception | None = None) -> Failure:
     return Failure(UNFIT, f"browser endpoint {name}: {reason}", details={"reason": reason}, cause=error)
 
 
 def none_left(failures: Sequence[tuple[str, Failure]]) -> Failure:
-    """No endpoint gives a browser. One that may come back makes it worth trying again."""
+    """The failure if no endpoint gives a browser. If one may come back, another try is worth it."""
     code = DOWN if any(failure.code == DOWN for _, failure in failures) else UNFIT
     reasons = {name: str(failure.details.get("reason", failure.message)) for name, failure in failures}
     told = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
-    return Failure(code, f"no browser endpoint gives a browser: {told}", details=reasons, cause=failures[-1][1].cause)
+    return Failure(
+        code, f"no browser endpoint provides a browser: {told}", details=reasons, cause=failures[-1][1].cause
+    )
 
 
-# Whether a browser elsewhere reaches what listens on this machine's loopback address.
+# Finds out whether a browser elsewhere can reach a port on this machine's loopback address.
 
 ADDRESS = "127.0.0.1"
 ASK_SECONDS = 3.0
 ELSEWHERE = ("ECONNREFUSED", "Parse Error")
-"""What Playwright says when nothing is at a port, or something that does not speak HTTP."""
+"""Playwright's messages if nothing listens at a port, or something that does not speak HTTP."""
 
 
 async def sees_us(browser: Browser) -> bool:
-    """Asked of the browser's own server: behind a forwarded port it may stand on another machine.
+    """Ask the browser's own server for a page of ours: behind a forwarded port it may be on another machine.
 
-    False only when nobody, or somebody else, listens there. Raises what Playwright raises when the answer does not come
-    in time, or the browser is gone: nothing is known then.
+    False only if nothing, or something else, listens there. Raises Playwright's errors if the answer does not come in
+    time, or the browser is gone: then nothing is known.
     """
     word = secrets.token_hex(8).encode()
 
@@ -407,13 +417,13 @@ async def sees_us(browser: Browser) -> bool:
             await context.close()
 
 
-# Whether a Playwright server on a loopback port is a program of this machine, or only a port of a container.
+# Finds out whether a Playwright server on a loopback port is a program of this machine, or a port of a container.
 
 COMMAND = "run-server"
 
 
 def serves_here(port: int) -> bool:
-    """Whether a `run-server` that has the same files as we listens there. False also where that cannot be seen.
+    """Return whether a `run-server` with the same file system listens there; False also if that cannot be determined.
 
     Blocks for some ten milliseconds.
     """
@@ -434,23 +444,23 @@ def _listens(process: psutil.Process, port: int) -> bool:
 
 
 def _here(process: psutil.Process) -> bool:
-    """A container that shares our network has another root folder."""
+    """Return whether the process has our root folder: a container that shares our network has another."""
     roots = Path("/proc")
     return not roots.joinpath("self", "root").exists() or roots.joinpath(str(process.pid), "root").samefile("/")
 
 
 Lived = Callable[[BrowserEndpoint], Chromium | None]
-"""The browser that already runs at an endpoint for these hosts."""
+"""Returns the browser that already runs at an endpoint for these hosts, or None."""
 Start = Callable[[BrowserEndpoint], Awaitable[Chromium]]
 
 
 class Endpoints:
-    """In turn, those first that work and have the fewest sessions; a circuit for each."""
+    """The endpoints of a run, used in turn: working ones with the fewest sessions first; each has a circuit."""
 
     def __init__(
         self, urls: Sequence[str], settings: BrowserSettings, breaker: Callable[[str], Breaker], turn: int = 0
     ) -> None:
-        """`breaker` is asked by the name of an endpoint; `turn` is whose turn is first."""
+        """`breaker` is called with the name of an endpoint; `turn` is the index of the first one in turn."""
         self._places = tuple(BrowserEndpoint(url, name, settings) for url, name in zip(urls, names(urls), strict=True))
         self._breaker = breaker
         self._turn = turn
@@ -458,7 +468,7 @@ class Endpoints:
 
     @classmethod
     def of(cls, settings: Settings, breaker: Callable[[str], Breaker], environ: Mapping[str, str]) -> Endpoints | None:
-        """The endpoints of a run; None where its browsers are started here."""
+        """The endpoints of a run; None if its browsers are started locally."""
         urls = settings.browser_endpoint
         return cls(urls, settings.browser, breaker, first_turn(environ)) if urls else None
 
@@ -470,7 +480,7 @@ class Endpoints:
         failures: list[tuple[str, Failure]] = []
         for place in places:
             try:
-                return lives(place) or await self._started(place, lives, start)
+                return lives(place) or await self._start_in_turn(place, lives, start)
             except Failed as failed:
                 failures.append((place.name, failed.failure))
         raise Failed(none_left(failures))
@@ -478,16 +488,16 @@ class Endpoints:
     def _candidate(self, place: BrowserEndpoint, sessions: int) -> Candidate:
         return Candidate(sessions, self._breaker(place.name).failures > 0 or place.name in self._unfit, place.far)
 
-    async def _started(self, place: BrowserEndpoint, lives: Lived, start: Start) -> Chromium:
-        """One at a time, so that those who wait learn of it when there is none. Raises Failed."""
+    async def _start_in_turn(self, place: BrowserEndpoint, lives: Lived, start: Start) -> Chromium:
+        """Start one browser at a time, so that waiting callers learn whether there is one. Raises Failed."""
         async with place.lock:
-            return lives(place) or await self._asked(place, start)
+            return lives(place) or await self._start_counted(place, start)
 
-    async def _asked(self, place: BrowserEndpoint, start: Start) -> Chromium:
-        """Raises Failed."""
+    async def _start_counted(self, place: BrowserEndpoint, start: Start) -> Chromium:
+        """Start a browser at an endpoint, counted by its circuit. Raises Failed."""
         if place.name in self._unfit:
             raise Failed(self._unfit[place.name])
-        ticket = self._admitted(place)
+        ticket = self._admit(place)
         try:
             chromium = await start(place)
         except Failed as failed:
@@ -503,7 +513,7 @@ class Endpoints:
         ticket.succeeded()
         return chromium
 
-    def _admitted(self, place: BrowserEndpoint) -> Ticket:
+    def _admit(self, place: BrowserEndpoint) -> Ticket:
         try:
             return self._breaker(place.name).admit()
         except CircuitOpen as error:

@@ -1,7 +1,7 @@
-"""What a browser can still give when a task has failed: the only taker of screenshot, DOM, HAR and trace.
+"""Takes what a browser can still give after a task has failed: screenshot, DOM, HAR and trace.
 
-What it can no longer give comes from what was kept: the look after the last good step, the requests that were seen,
-the trace as far as it was written.
+What it can no longer give comes from what was kept: the last good view, the observed requests, and the trace as far as
+it was written.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import base64
 import contextlib
 import json
 import shutil
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -23,19 +23,19 @@ from harness.browser import har
 from harness.browser.context import Tab
 from harness.browser.failures.liveness import dead
 from harness.browser.failures.scene import FailureContext, answers
-from harness.browser.form_state import page_state
 from harness.browser.isolated import ask
 from harness.browser.raw_trace import RawTrace
+from harness.browser.reading import page_state
 from harness.model.ports import Item
 from harness.recovery import Capture
 from harness.resilience import Clock, Deadline
 
-# How the page looked after the last step that passed: for when it can no longer be asked.
+# The page after the last step that passed, in case the page does not answer after the failure.
 
 SECONDS = 0.5
-"""How long one look may take; a page that needs longer keeps the look before."""
+"""Seconds for one view; if a page needs longer, the view before is kept."""
 LARGEST = 8 * 2**20
-"""Bytes of a picture, or characters of a DOM, that are kept."""
+"""The largest screenshot (bytes) or DOM (characters) that is kept."""
 SCREENSHOT, DOM = "screenshot.png", "dom_snapshot.html"
 FOLDER = "last-good"
 _DOM = "() => (document.doctype ? '<!DOCTYPE html>\\n' : '') + document.documentElement.outerHTML"
@@ -43,7 +43,7 @@ _DOM = "() => (document.doctype ? '<!DOCTYPE html>\\n' : '') + document.document
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """One file, the step after which it was taken, and when."""
+    """One file, the step after which it was taken, and the time."""
 
     path: Path
     step: int
@@ -54,7 +54,7 @@ class Look:
 
 
 class LastGood:
-    """The newest picture and DOM of a session; two files, however many steps it has."""
+    """The newest screenshot and DOM of a session: two files, however many steps it has."""
 
     def __init__(self, folder: Path, clock: Clock) -> None:
         self._folder = folder / FOLDER
@@ -62,9 +62,9 @@ class LastGood:
         self._looks: dict[str, Look] = {}
 
     async def keep(self, tab: Tab, step: int) -> None:
-        """Look at the page now. Bounded; never raises: what cannot be had leaves the look before.
+        """Keep a view of the page as it is now. Bounded; it never raises, and on an error the view before stays.
 
-        By the control session, not by Playwright's own calls: these would be acts in the trace.
+        It uses the control session: Playwright's own calls would appear as acts in the trace.
         """
         try:
             async with asyncio.timeout(SECONDS):
@@ -82,8 +82,8 @@ class LastGood:
         await asyncio.to_thread(_replace, path, data)
         self._looks[name] = Look(path, step, at)
 
-    async def give(self, name: str, target: Path) -> Look | None:
-        """Copy the newest look; None when there is none. Raises OSError."""
+    async def copy_newest(self, name: str, target: Path) -> Look | None:
+        """Copy the newest view; None if there is none. Raises OSError."""
         look = self._looks.get(name)
         if look is not None:
             await asyncio.to_thread(shutil.copyfile, look.path, target)
@@ -99,16 +99,16 @@ def _replace(path: Path, data: bytes) -> None:
 
 TOTAL_SECONDS = 6.0
 TRACE_SECONDS = 2.5
-"""To end the trace of a page that answers; after that it is taken as far as it is written."""
+"""Seconds to end the trace of a page that answers; after that it is taken as far as it is written."""
 LOST_TRACE_SECONDS = 0.5
-"""The same, when page or browser do not answer."""
+"""Seconds to end the trace if page or browser do not answer."""
 PAGE_SECONDS = 1.5
 CLOSE_SECONDS = 2.5
 PACK_SECONDS = 2.0
-"""To write a file of what was kept here."""
+"""Seconds to write a file from kept data."""
 PROBE_SECONDS = 0.5
 SILENCE_SECONDS = 2.0
-"""To stop the scripts of a page that floods the browser, and to read the events that it has sent until then."""
+"""Seconds to stop the scripts of a page that floods the browser, and to read the events that it has sent until then."""
 LOOK_SECONDS = 0.5
 TRACE = "trace.zip"
 HAR, CONSOLE = "network_logs.har", "console_logs.txt"
@@ -116,7 +116,7 @@ HAR, CONSOLE = "network_logs.har", "console_logs.txt"
 
 @dataclass(slots=True)
 class EvidenceCollector:
-    """One round of evidence: where it goes, how long it may still take, and what came of it."""
+    """One collection of evidence: its target, the time left, and the results."""
 
     scene: FailureContext
     tab: Tab
@@ -126,19 +126,21 @@ class EvidenceCollector:
     traceable: bool = True
     """Whether the task wants a trace."""
     earlier: Sequence[RawTrace] = ()
-    """Traces of the contexts before this one."""
+    """The traces of the contexts before this one."""
+    selectors: Collection[str] = ()
+    """The elements whose state is kept."""
     items: list[Item] = field(default_factory=list)
     page: dict[str, Any] | str = ""
-    """The page as criteria see it, or why it is not known."""
+    """The page as criteria see it, or the reason why that is unknown."""
     _problem: str | None = None
 
     def skip(self, name: str, reason: str) -> None:
         self.items.append(Item(name, "skipped", reason))
 
     async def file(self, name: str, seconds: float, make: Callable[[Path], Awaitable[str]]) -> bool:
-        """Make one file, in at most `seconds`; what fails is named and harms nothing else.
+        """Make one file within `seconds`; an error is recorded and does not affect the other files.
 
-        `make` returns what is special about the file.
+        `make` returns a remark about the file.
         """
         clock, reason, made = self.scene.clock, "no answer in time", False
         at, started = clock.wall(), clock.now()
@@ -155,18 +157,18 @@ class EvidenceCollector:
         return made
 
     async def problem(self) -> str:
-        """Why the page gives nothing; empty when it answers. Asked once: it costs time."""
+        """The reason why the page gives nothing; empty if it answers. It is determined once, since that takes time."""
         if self._problem is None:
-            self._problem = await self._found()
+            self._problem = await self._free_page()
         return self._problem
 
-    async def _found(self) -> str:
-        """A page in an endless loop is freed first: its state is kept."""
+    async def _free_page(self) -> str:
+        """Free a page in an endless loop, which keeps its state; return the problem that remains, or ""."""
         lost = dead("", self.scene)
         if lost is not None:
             return lost.message
         if self.tab.watch.pace.floods and not await answers(self.tab.control, PROBE_SECONDS):
-            await self.tab.silenced(SILENCE_SECONDS)
+            await self.tab.silence_floods(SILENCE_SECONDS)
         if await self.tab.freed(PROBE_SECONDS):
             return ""
         browser = await self.scene.chromium.answers(PROBE_SECONDS)
@@ -179,7 +181,7 @@ async def take(
     segments: Sequence[har.HarSegment] | None,
     close: Callable[[float], Awaitable[bool]],
 ) -> None:
-    """All that `capture` wants, in the order that loses least. `chapters` is None when no requests are to be kept."""
+    """Take all that `capture` wants, in the order that loses least. `segments` is None if no requests are kept."""
     if capture.logs:
         await take_trace(collector)
     else:
@@ -194,10 +196,10 @@ async def take(
 
 
 async def take_trace(collector: EvidenceCollector) -> None:
-    """First of all: snapshots of a running trace would delay every other call on a hung page."""
+    """Take the trace first: snapshots of a running trace would delay every other call on a hung page."""
     tab = collector.tab
     if not collector.traceable:
-        collector.skip(TRACE, "it is not recorded: `--task-tracing off`, or `--task-recording minimal`")
+        collector.skip(TRACE, "nothing was recorded, because of `--task-tracing off` or `--task-recording minimal`")
         return
 
     async def make(path: Path) -> str:
@@ -213,8 +215,8 @@ async def take_trace(collector: EvidenceCollector) -> None:
         except (PlaywrightError, TimeoutError):
             why = lost or "it did not end in time"
             if not await asyncio.to_thread(tab.raw.pack, path):
-                raise ValueError(f"{tab.raw.nothing}: {why}") from None
-            return f"as far as it was written: {why}"
+                raise ValueError(f"{tab.raw.missing_reason}: {why}") from None
+            return f"only as far as it was written: {why}"
         return ""
 
     await collector.file(TRACE, TRACE_SECONDS + PACK_SECONDS, make)
@@ -222,7 +224,7 @@ async def take_trace(collector: EvidenceCollector) -> None:
 
 
 async def _last_look(collector: EvidenceCollector) -> None:
-    """One act for the trace, so that it has a snapshot of the end also when it was started by the last failure."""
+    """Add one act to the trace, so that it has a snapshot of the end even if it was started by the last failure."""
     if await collector.problem():
         return
     with contextlib.suppress(PlaywrightError, TimeoutError):
@@ -231,7 +233,7 @@ async def _last_look(collector: EvidenceCollector) -> None:
 
 
 async def take_page(collector: EvidenceCollector, capture: Capture) -> None:
-    """Screenshot and DOM, now; else those after the last good step."""
+    """Take screenshot and DOM of the present page; else those after the last good step."""
     wishes = (
         (SCREENSHOT, capture.screenshot, "`capture_screenshot: false`", _picture(collector)),
         (DOM, capture.dom, "`capture_dom: false`", _dom(collector)),
@@ -240,29 +242,29 @@ async def take_page(collector: EvidenceCollector, capture: Capture) -> None:
         if not wanted:
             collector.skip(name, capture.why or unwanted)
         elif problem := await collector.problem():
-            await collector.file(name, PACK_SECONDS, _kept(collector, name, problem))
+            await collector.file(name, PACK_SECONDS, _from_last_good(collector, name, problem))
         elif not await collector.file(name, PAGE_SECONDS, make):
             why = collector.items.pop().reason
-            await collector.file(name, PACK_SECONDS, _kept(collector, name, why))
+            await collector.file(name, PACK_SECONDS, _from_last_good(collector, name, why))
     collector.page = (
         (await collector.problem() or await _state(collector)) if capture.dom else collector.items[-1].reason
     )
 
 
 async def _state(collector: EvidenceCollector) -> dict[str, Any] | str:
-    """What criteria can be judged by once more; or why the page does not tell."""
+    """The data for judging criteria again, or the reason why the page does not give it."""
     try:
         async with asyncio.timeout(collector.deadline.clip(PAGE_SECONDS, collector.scene.clock.now())):
-            return await page_state(collector.tab.page)
+            return await page_state(collector.tab.page, collector.selectors)
     except TimeoutError:
         return "no answer in time"
     except (PlaywrightError, ValueError) as error:
         return (str(error).splitlines() or [type(error).__name__])[0]
 
 
-def _kept(collector: EvidenceCollector, name: str, problem: str) -> Callable[[Path], Awaitable[str]]:
+def _from_last_good(collector: EvidenceCollector, name: str, problem: str) -> Callable[[Path], Awaitable[str]]:
     async def make(path: Path) -> str:
-        look = await collector.kept.give(name, path)
+        look = await collector.kept.copy_newest(name, path)
         if look is None:
             raise ValueError(problem)
         return f"{look}; now {problem}"
@@ -290,14 +292,14 @@ def _dom(collector: EvidenceCollector) -> Callable[[Path], Awaitable[str]]:
 async def take_har(
     collector: EvidenceCollector, segments: Sequence[har.HarSegment], close: Callable[[float], Awaitable[bool]]
 ) -> None:
-    """Last of all: the recording is written when the context closes.
+    """Take the HAR last: the recording is written when the context closes.
 
-    What was seen of the requests needs no answer of the browser: it is written also when the time for those is over.
+    The observed requests need no answer from the browser: they are written even if the time is over.
     """
     await close(collector.deadline.clip(CLOSE_SECONDS, collector.scene.clock.now()))
 
     def write(path: Path) -> str:
-        document = har.whole(segments)
+        document = har.merge_har(segments)
         path.write_text(json.dumps(document, ensure_ascii=False), encoding="utf-8")
         return str(document["log"].get("comment", ""))
 

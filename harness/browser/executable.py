@@ -1,4 +1,4 @@
-"""Where the browser is: the one asked for, Playwright's own download, then the system's."""
+"""Finds the browser: the requested executable, else Playwright's own download, else the system's."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from harness.browser.domains import no_hosts, resolver_rules
 from harness.model.settings import BrowserSettings
 from harness.recovery.failure import Failed, Failure
 
-# The flags that Chromium is started with. Pure.
+# The flags of Chromium. Pure.
 
 BASE = (
     "--disable-gpu",
@@ -24,13 +24,13 @@ BASE = (
     "--no-first-run",
 )
 SEALED = ("--force-webrtc-ip-handling-policy=disable_non_proxied_udp",)
-"""For a browser whose sessions all have allowed_domains. WebRTC sends UDP past the proxy that holds every other
-request; with this it sends none, also not to hosts that are allowed.
+"""Arguments for a browser whose sessions all have allowed_domains. WebRTC sends UDP past the proxy that blocks every
+other request; with these it sends none, not even to hosts that are allowed.
 """
 
 
 def host_arguments(hosts: Mapping[str, int], secure: Mapping[str, int], spki: str) -> list[str]:
-    """Where the hosts are (`secure`: their https), and whose certificates to take for theirs (`ThrowAwayKey`)."""
+    """Arguments that map the hosts (`secure`: their https) and accept their certificates (`ThrowAwayKey`)."""
     if not hosts:
         return []
     rules = resolver_rules(hosts, secure)
@@ -38,18 +38,18 @@ def host_arguments(hosts: Mapping[str, int], secure: Mapping[str, int], spki: st
 
 
 def unreachable_arguments(hosts: Iterable[str]) -> list[str]:
-    """For a browser that cannot reach them: nobody else is to be taken for them either."""
+    """Arguments for a browser that cannot reach these hosts: no other server must be taken for them."""
     return [f"--host-resolver-rules={rules}"] if (rules := no_hosts(hosts)) else []
 
 
-# Why a browser does not start, in one line. Pure.
+# The reason why a browser does not start, in one line. Pure.
 
 WORDS = 3
-"""Lines of the browser's own log that are told."""
+"""The number of lines of the browser's own log that are reported."""
 _NO_DISPLAY = "a browser window needs a display, and DISPLAY is not set: drop --headed, or run under xvfb-run"
 _SANDBOX = "Chromium sandboxing failed"
 _NO_X = ("without having a XServer running", "Missing X server")
-"""Playwright's words, and Chromium's own."""
+"""The messages of Playwright and of Chromium."""
 _CLOSED = "has been closed"
 _SAID = re.compile(r"^\[pid=\S+?\]\[(?:err|out)\]\s*")
 _PLACE = re.compile(r"^\[[\d:/.]*:?(?:[A-Z]+:)?[^\]]*\.(?:cc|mm|h)[:(]\d+\)?\]\s*")
@@ -60,7 +60,7 @@ _NOISE = re.compile(
 
 
 def check_display(headed: bool, environment: Mapping[str, str], platform: str) -> None:
-    """Raise Failed when a window is asked for where none can be shown; only Linux says so beforehand."""
+    """Raise Failed if a window is requested where none can be shown; only Linux tells that beforehand."""
     if headed and platform == "linux" and not (environment.get("DISPLAY") or environment.get("WAYLAND_DISPLAY")):
         raise Failed(Failure("BROWSER_LAUNCH_FAILED", _NO_DISPLAY))
 
@@ -69,8 +69,8 @@ def first_line(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0]
 
 
-def why(error: Exception) -> str:
-    """The first line of Playwright's message, and the browser's last words."""
+def launch_error_text(error: Exception) -> str:
+    """The first line of Playwright's message, and the browser's last lines."""
     head = first_line(error).removeprefix("BrowserType.launch: ")
     words = "; ".join(last_words(str(error)))
     if _CLOSED in head:
@@ -79,8 +79,8 @@ def why(error: Exception) -> str:
 
 
 def last_words(message: str) -> tuple[str, ...]:
-    """What the browser itself said before it ended, at most WORDS lines; else the code it ended with."""
-    said = list(dict.fromkeys(_said(message)))
+    """The last lines of the browser before it ended, at most WORDS of them; else its exit code."""
+    said = list(dict.fromkeys(_browser_lines(message)))
     if _SANDBOX in message:
         return (_SANDBOX, *said[1 - WORDS :])
     if said:
@@ -91,8 +91,8 @@ def last_words(message: str) -> tuple[str, ...]:
     return (f"it ended by {ended[2]}" if ended[2] != "null" else f"it ended with exit code {ended[1]}",)
 
 
-def _said(message: str) -> Iterator[str]:
-    """The browser's lines. Playwright puts its own advice in their place at times; the call log keeps them."""
+def _browser_lines(message: str) -> Iterator[str]:
+    """The browser's lines. Playwright sometimes replaces them with its own advice, but the call log has them."""
     for line in message.splitlines():
         bare = line.strip().removeprefix("- ")
         text = _PLACE.sub("", _SAID.sub("", bare)).strip()
@@ -101,22 +101,22 @@ def _said(message: str) -> Iterator[str]:
 
 
 def no_display(error: Exception) -> bool:
-    """Whether the browser was to show a window, and there was no display for it where it was started."""
+    """Return whether the browser was to show a window and had no display."""
     return any(words in str(error) for words in _NO_X)
 
 
 def sandboxing_failed(error: Exception) -> bool:
-    """Whether it was Chromium's own sandbox that could not be set up: no user namespaces, or root."""
+    """Return whether Chromium's own sandbox could not be set up: no user namespaces, or root."""
     return any(words in str(error) for words in (_SANDBOX, "No usable sandbox"))
 
 
-# Whether Chromium's own sandbox can work here.
+# Finds out whether Chromium's own sandbox can work here.
 
 _CONTAINER_MARKS = (Path("/.dockerenv"), Path("/run/.containerenv"))
 
 
 def no_sandbox_reason(uid: int | None = None, marks: tuple[Path, ...] = _CONTAINER_MARKS) -> str | None:
-    """Why the sandbox must be off: `root` or `container`; None when it can stay on."""
+    """The reason why the sandbox must be off: `root` or `container`; None if it can stay on."""
     if (os.geteuid() if uid is None else uid) == 0:
         return "root"
     return "container" if any(mark.exists() for mark in marks) else None
@@ -132,10 +132,10 @@ Which = Callable[[str], str | None]
 
 
 def find(settings: BrowserSettings, own: Path, environment: Mapping[str, str], which: Which = shutil.which) -> Path:
-    """The executable to start. `own` is where Playwright's download would be. Raises Failed when there is none."""
+    """The executable to start. `own` is the path of Playwright's download. Raises Failed if there is none."""
     asked = settings.executable or environment.get(VARIABLE)
     if asked:
-        return _asked(asked, which)
+        return _find_requested(asked, which)
     found = next(filter(_starts, _candidates(settings.headed, own, which)), None)
     if found is not None:
         return found
@@ -147,10 +147,10 @@ def _starts(path: Path) -> bool:
     return path.is_file() and os.access(path, os.X_OK) and not _is_snap_stub(path)
 
 
-def _asked(name: str, which: Which) -> Path:
+def _find_requested(name: str, which: Which) -> Path:
     found = which(name)
     if found is None:
-        raise Failed(Failure("BROWSER_LAUNCH_FAILED", f"the browser asked for is not there: {name}"))
+        raise Failed(Failure("BROWSER_LAUNCH_FAILED", f"the requested browser was not found: {name}"))
     return Path(found)
 
 
@@ -163,7 +163,7 @@ def _candidates(headed: bool, own: Path, which: Which) -> Iterator[Path]:
 
 
 def _own_shells(own: Path) -> Iterator[Path]:
-    """Playwright puts the headless shell of the same revision beside the full browser."""
+    """The headless shells next to Playwright's full browser, which have the same revision."""
     if len(own.parents) < 3:
         return
     revision = own.parents[1].name.rpartition("-")[2]
@@ -173,7 +173,7 @@ def _own_shells(own: Path) -> Iterator[Path]:
 
 
 def _is_snap_stub(path: Path) -> bool:
-    """Ubuntu's `chromium-browser` is a shell script that only asks for the snap."""
+    """Return whether it is Ubuntu's `chromium-browser`, a shell script that only refers to the snap."""
     with path.open("rb") as file:
         head = file.read(4096)
     return head.startswith(b"#!") and b"snap" in head

@@ -1,7 +1,7 @@
-"""Events that come faster than they can be read: a page that logs or sends requests without end.
+"""Counts events that arrive faster than they can be read: a page that logs or sends requests without end.
 
-The newest are kept, and all are counted. A browser whose answers come late behind such events is not silent; the page
-that sends them is to blame for it.
+The newest events are kept, and all are counted. A browser whose answers come late behind such events is not silent; the
+page that sends them is to blame.
 """
 
 from __future__ import annotations
@@ -12,19 +12,21 @@ from typing import TypeVar
 from harness.resilience import Clock
 
 FLOOD = 50
-"""Events of one page in a second. Many pages have more of them as they load: it counts only when answers are late."""
+"""Events of one page per second that are a flood. Many pages exceed it while loading: it counts only if answers are
+late.
+"""
 WINDOW = 1.0
-"""Seconds over which events are counted."""
+"""The length of the window in seconds."""
 HEAVY = 3 * FLOOD
-"""Events of a second after which answers stay late for a while. A page that only loads has fewer."""
+"""Events per second after which answers stay late for a while. A page that only loads has fewer."""
 LINGERS = 5.0
-"""Seconds for which they do: nothing may arrive while the driver works off what was sent."""
+"""Seconds for which answers stay late: nothing may arrive while the driver works through the events."""
 
 T = TypeVar("T")
 
 
 class Newest(deque[T]):
-    """The newest entries, and how many older ones fell out."""
+    """The newest entries, and the number of older ones that were dropped."""
 
     def __init__(self, most: int) -> None:
         super().__init__(maxlen=most)
@@ -36,10 +38,10 @@ class Newest(deque[T]):
 
 
 class Pace:
-    """Events of a context or a browser, by kind: how many of them came in a second."""
+    """The rate of events of a context or a browser, by kind."""
 
     def __init__(self, clock: Clock, whole: Pace | None = None) -> None:
-        """`whole` is that of the browser around: each event counts there too."""
+        """`whole` is the pace of the browser: each event counts there too."""
         self._clock = clock
         self._whole = whole
         self._began = clock.now()
@@ -48,14 +50,14 @@ class Pace:
         self._flood: dict[str, int] = {}
         self._flooded = -LINGERS
 
-    def beat(self, kind: str) -> None:
-        """One event came."""
+    def count_event(self, kind: str) -> None:
+        """Count one event."""
         if self._whole:
-            self._whole.beat(kind)
-        self._turn()
+            self._whole.count_event(kind)
+        self._advance_window()
         self._running[kind] = self._running.get(kind, 0) + 1
 
-    def _turn(self) -> None:
+    def _advance_window(self) -> None:
         since = self._clock.now() - self._began
         if since >= WINDOW:
             if sum(self._running.values()) >= HEAVY:
@@ -65,8 +67,8 @@ class Pace:
 
     @property
     def counts(self) -> dict[str, int]:
-        """By kind, of the last whole second or the running one: the busier; of a flood, for as long as it lingers."""
-        self._turn()
+        """Events per second by kind, of the last whole second or the running one, whichever has more."""
+        self._advance_window()
         last, running = self._last, self._running
         busier = last if sum(last.values()) > sum(running.values()) else running
         lingers = self._clock.now() - self._flooded < LINGERS
@@ -74,5 +76,5 @@ class Pace:
 
     @property
     def floods(self) -> bool:
-        """Whether there are so many that an answer may be late behind them."""
+        """Whether there are so many events that an answer may be late behind them."""
         return sum(self.counts.values()) >= FLOOD

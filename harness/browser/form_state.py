@@ -1,8 +1,7 @@
-"""What a page holds: fields, storage, elements; read, put back and compared.
+"""The state of a page: fields, storage, elements; it is read, restored and compared.
 
-What differs between two states of a browser, in a line each. Pure.
-
-Values of cookies, storage and secret fields never appear. Order and the time at which a cookie expires do not count.
+A comparison gives the differences between two states, a line each. Values of cookies, storage and secret fields never
+appear in it. Order and expiry times of cookies do not count.
 """
 
 from __future__ import annotations
@@ -11,25 +10,25 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from playwright.async_api import CDPSession, Page, StorageState
+from playwright.async_api import CDPSession, StorageState
 
 from harness.browser.failures.scene import shortened
-from harness.browser.isolated import ask, script
+from harness.browser.isolated import ask
 
 SCROLL_SLACK = 2.0
-"""Pixels; a position is rounded by the browser."""
-_GONE, _NEW, _OTHER = "was saved, is missing", "was not there, now is", "differs"
+"""Pixels by which a scroll position may differ, since the browser rounds it."""
+_GONE, _NEW, _OTHER = "was saved, is missing", "was not saved, is present", "differs"
 
 
 def storage_differences(saved: StorageState, now: StorageState) -> Iterator[str]:
-    """Cookies, localStorage and IndexedDB."""
-    yield from _compared(_cookies(saved), _cookies(now))
-    yield from _compared(_local(saved), _local(now))
-    yield from _compared(_databases(saved), _databases(now))
+    """The differences in cookies, localStorage and IndexedDB."""
+    yield from _compare_values(_cookies(saved), _cookies(now))
+    yield from _compare_values(_local(saved), _local(now))
+    yield from _compare_values(_databases(saved), _databases(now))
 
 
 def page_differences(saved: Sequence[PageState], now: Sequence[PageState]) -> Iterator[str]:
-    """Pages in their order, and what is in each."""
+    """The differences between pages, in their order."""
     for number, page in enumerate(saved, 1):
         before = f"page {number}: " if len(saved) > 1 else ""
         if number > len(now):
@@ -43,13 +42,13 @@ def page_differences(saved: Sequence[PageState], now: Sequence[PageState]) -> It
 def _page(saved: PageState, now: PageState) -> Iterator[str]:
     if saved.url != now.url:
         yield f"URL: was {saved.url}, is {now.url}"
-    yield from _compared(_session(saved), _session(now))
+    yield from _compare_values(_session(saved), _session(now))
     yield from _fields(saved.fields, now.fields)
     if any(abs(a - b) > SCROLL_SLACK for a, b in zip(saved.scroll, now.scroll, strict=True)):
         yield "scroll position: was {:g},{:g}, is {:g},{:g}".format(*saved.scroll, *now.scroll)
 
 
-def _compared(saved: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
+def _compare_values(saved: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
     for what in [*saved, *(each for each in now if each not in saved)]:
         if what not in now:
             yield f"{what}: {_GONE}"
@@ -76,7 +75,7 @@ def _local(state: StorageState) -> dict[str, str]:
 
 
 def _databases(state: StorageState) -> dict[str, Any]:
-    """Playwright gives them, its type does not name them."""
+    """The databases, which Playwright returns although its type does not name them."""
     origins: Sequence[Mapping[str, Any]] = state["origins"]
     return {
         f"IndexedDB {database['name']} of {origin['origin']}": database
@@ -95,13 +94,13 @@ def _fields(saved: Sequence[FormField], now: Sequence[FormField]) -> Iterator[st
         other = after.get(place)
         if other is None:
             yield f"{place}: {_GONE}"
-        elif not same(entry, other):
-            yield f"{place}: {_change(entry, other)}"
+        elif not is_same_value(entry, other):
+            yield f"{place}: {_describe_change(entry, other)}"
     yield from (f"{place}: {_NEW}" for place in after if place not in before)
 
 
-def same(saved: FormField, now: FormField) -> bool:
-    """Whether the values are equal; of files all but the content is compared."""
+def is_same_value(saved: FormField, now: FormField) -> bool:
+    """Return whether the values are equal; of files everything but the content is compared."""
     if saved.kind == now.kind == "file":
         return _bare(saved.value) == _bare(now.value)
     return bool(saved.kind == now.kind and saved.value == now.value)
@@ -111,7 +110,7 @@ def _bare(files: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return [{key: value for key, value in file.items() if key != "content"} for file in files]
 
 
-def _change(saved: FormField, now: FormField) -> str:
+def _describe_change(saved: FormField, now: FormField) -> str:
     if saved.secret or now.secret:
         return _OTHER
     shown = _SHOWN.get(saved.kind, _text)
@@ -123,7 +122,7 @@ def _text(value: Any) -> str:
     return repr(shortened(str(value)))
 
 
-def _checked(value: Any) -> str:
+def _checked_text(value: Any) -> str:
     return "checked" if value else "not checked"
 
 
@@ -131,14 +130,14 @@ def _selected(value: Any) -> str:
     return shortened(", ".join(value)) or "nothing"
 
 
-def _chosen(value: Any) -> str:
+def _files_text(value: Any) -> str:
     return shortened(", ".join(file["name"] for file in value)) or "no file"
 
 
-_SHOWN: dict[str, Callable[[Any], str]] = {"check": _checked, "select": _selected, "file": _chosen}
+_SHOWN: dict[str, Callable[[Any], str]] = {"check": _checked_text, "select": _selected, "file": _files_text}
 
 
-# What a page shows and holds for the person at it: fields, scroll position, sessionStorage. Read and put back.
+# The state that a page shows and keeps: fields, scroll position, sessionStorage. It is read and restored.
 
 _WALK = """
   const kinds = {file: 'file', checkbox: 'check', radio: 'check', hidden: '', submit: '', button: '', reset: '',
@@ -278,115 +277,35 @@ class PageState:
     url: str
     origin: str
     status: int | None
-    """HTTP status it came with, when the browser knows."""
+    """The HTTP status of the document, if the browser knows it."""
     scroll: tuple[float, float]
     session: Mapping[str, str] = field(repr=False)
-    """sessionStorage of the page's own origin."""
+    """The sessionStorage of the page's own origin."""
     fields: tuple[FormField, ...] = ()
 
 
 async def read_state(control: CDPSession, room: int) -> tuple[PageState, int]:
-    """The state of a control session's page in one call to it.
+    """Read the state of a control session's page in one call.
 
-    `room`: bytes of files that may be kept; returned is what is left.
+    `room`: bytes of files that may be kept; the rest of it is returned.
     """
     answer = await ask(control, _READ, room)
     return state_of_answer(answer), int(answer["room"])
 
 
 def state_of_answer(answer: Mapping[str, Any]) -> PageState:
-    """The page's answer as a value. Pure."""
+    """Read the page's answer. Pure."""
     x, y = answer["scroll"]
     fields = tuple(FormField(*each) for each in answer["fields"])
     return PageState(answer["url"], answer["origin"], answer["status"], (x, y), answer["session"], fields)
 
 
 async def fill(control: CDPSession, fields: Sequence[FormField], scroll: tuple[float, float]) -> list[str]:
-    """Put values back, as a person's typing would, and scroll. Returns the places that could be filled.
+    """Fill fields as a person's typing would, and scroll. Returns the places that could be filled.
 
-    Boxes are clicked, those to be checked first: a radio button takes the check from the others.
+    Boxes are clicked, those to be checked first: a radio button unchecks the others.
     """
     ordered = sorted(fields, key=lambda each: each.kind == "check" and not each.value)
     wanted = [[each.place, each.value] for each in ordered]
     filled: list[str] = await ask(control, _FILL, wanted, list(scroll))
     return filled
-
-
-# The page as criteria see it, once: every element with its attributes, live value, text and visibility.
-
-MOST_NODES = 20_000
-LONGEST_TEXT = 2_000
-"""Characters of one element's text that are kept, where it cannot be put together from the text below it."""
-MOST_CHARACTERS = 2_000_000
-MILLISECONDS = 500
-"""After that the walk is broken off, and says so."""
-
-_PAGE_WALK = script(
-    "page_state",
-    """
-(_, [mostNodes, longest, mostCharacters, limit]) => {
-  const began = performance.now();
-  const isField = e => ['INPUT', 'TEXTAREA', 'SELECT'].includes(e.tagName);
-  const folded = s => s.replace(/[ \\t\\n\\r\\f]+/g, ' ').replace(/^ | $/g, '');
-  const isVisible = e => {
-    const box = e.getBoundingClientRect();
-    return box.width > 0 && box.height > 0 && e.checkVisibility({visibilityProperty: true});
-  };
-  const nodes = [], elements = [];
-  let shadows = 0, characters = 0, whole = true;
-  const stack = document.documentElement ? [[document.documentElement, -1]] : [];
-  while (stack.length) {
-    const [node, parent] = stack.pop();
-    if (nodes.length >= mostNodes || characters > mostCharacters || performance.now() - began > limit) {
-      whole = false;
-      break;
-    }
-    const place = nodes.length;
-    if (node.nodeType !== Node.ELEMENT_NODE) {
-      characters += node.data.length;
-      nodes.push([parent, node.data]);
-      continue;
-    }
-    shadows += node.shadowRoot ? 1 : 0;
-    const attributes = {};
-    for (const each of node.attributes) {
-      attributes[each.name] = each.value;
-      characters += each.name.length + each.value.length;
-    }
-    const facts = {};
-    if (node.namespaceURI !== 'http://www.w3.org/1999/xhtml') facts.ns = node.namespaceURI || '';
-    if (isVisible(node)) facts.visible = true;
-    if (isField(node)) facts.value = node.value;
-    elements.push([place, node]);
-    nodes.push([parent, node.localName, attributes, facts]);
-    const children = [...node.childNodes].filter(each => [1, 3, 4].includes(each.nodeType));
-    for (const child of children.reverse()) stack.push([child, place]);
-  }
-  const texts = nodes.map(each => each.length === 2 ? each[1] : '');
-  for (let place = nodes.length - 1; place > 0; place--) {
-    if (nodes[place][0] >= 0) texts[nodes[place][0]] = texts[place] + texts[nodes[place][0]];
-  }
-  for (const [place, element] of whole ? elements : []) {
-    if (performance.now() - began > limit) {
-      whole = false;
-      break;
-    }
-    const text = element.innerText ?? element.textContent;
-    if (text !== folded(texts[place])) nodes[place][3].text = text.length <= longest ? text : null;
-  }
-  return {title: document.title, quirks: document.compatMode === 'BackCompat', shadows, whole, nodes};
-}
-""",
-)
-
-
-async def page_state(page: Page) -> dict[str, Any]:
-    """`url`, `title`, and `nodes` in the order of the document, each `[parent, text]` or
-    `[parent, name, attributes, facts]`; `whole` is false when there was too much of it.
-
-    A text that is its parts' texts, folded, is left out of an element's facts; one that is too long is null.
-    Raises Playwright's errors.
-    """
-    limits = [MOST_NODES, LONGEST_TEXT, MOST_CHARACTERS, MILLISECONDS]
-    found: dict[str, Any] = await _PAGE_WALK.of_page(page, limits)
-    return {"version": 1, "url": page.url, **found}

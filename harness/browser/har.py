@@ -1,4 +1,4 @@
-"""network_logs.har: Playwright's recordings as one; of a context that wrote none, what the watch saw. `load` reads."""
+"""network_logs.har: Playwright's recordings as one file, or the observed requests of a context without a recording."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ from harness.browser.page_events import RequestRecord
 
 BODY_CHARACTERS = 100_000
 MOST_ENTRIES = 2000
-"""The newest requests that are kept: a page that sends them without end would fill the disk."""
+"""The number of newest requests that are kept: a page that sends them without end would fill the disk."""
 MOST_BYTES = 128 * 2**20
-"""A longer recording is not read: the watch's newest requests stand for it."""
+"""A longer recording is not read; the newest observed requests replace it."""
 CREATOR = {"name": "pytest-taskspec", "version": "1"}
 
 
 @dataclass(frozen=True, slots=True)
 class HarSegment:
-    """The requests of one context: the file that Playwright writes as it closes, and what the watch saw until then."""
+    """The requests of one context: the file that Playwright writes when it closes, and those observed until then."""
 
     path: Path
     seen: Newest[RequestRecord]
 
 
-def whole(segments: Sequence[HarSegment]) -> dict[str, Any]:
-    """One HAR of all contexts in their order; `log.comment` says what is only known from the watch, or left out."""
+def merge_har(segments: Sequence[HarSegment]) -> dict[str, Any]:
+    """One HAR of all contexts in their order; `log.comment` says which parts were only observed, or left out."""
     logs, watched, dropped = [], 0, 0
     for segment in segments:
         written = load([segment.path])
         logs += written or [of_exchanges(segment.seen)["log"]]
         watched += 0 if written else len(segment.seen)
         dropped += 0 if written else segment.seen.dropped
-    document = merged(logs)
+    document = merge_logs(logs)
     log, comments = document["log"], []
     if watched:
         older = f" ({dropped} older ones were dropped)" if dropped else ""
         comments.append(
-            f"of {watched} requests{older} only what was seen of them, without bodies: "
-            "the browser ended before it wrote more, or wrote more than can be read"
+            f"only what was seen of {watched} requests{older}, without bodies: the browser ended before it "
+            "wrote more, or wrote more than can be read"
         )
     if (left_out := len(log["entries"]) - MOST_ENTRIES) > 0:
         log["entries"] = log["entries"][left_out:]
@@ -52,7 +52,7 @@ def whole(segments: Sequence[HarSegment]) -> dict[str, Any]:
 
 
 def load(paths: Iterable[Path]) -> list[dict[str, Any]]:
-    """The `log` objects of the files that can be read, and are not longer than MOST_BYTES."""
+    """The `log` objects of the files that can be read and are not longer than MOST_BYTES."""
     logs = []
     for path in paths:
         try:
@@ -64,8 +64,8 @@ def load(paths: Iterable[Path]) -> list[dict[str, Any]]:
     return logs
 
 
-def merged(logs: list[dict[str, Any]]) -> dict[str, Any]:
-    """One HAR of several, in order; long bodies are left out."""
+def merge_logs(logs: list[dict[str, Any]]) -> dict[str, Any]:
+    """Merge several logs in order; long bodies are left out."""
     entries = [_shortened(entry) for log in logs for entry in log.get("entries", [])]
     pages = [page for log in logs for page in log.get("pages", [])]
     head = {"version": "1.2", "creator": CREATOR}

@@ -1,8 +1,8 @@
-"""Functions of ours that look at a page in a world of their own, where the page's scripts have replaced nothing.
+"""Scripts of the harness that run in a world of their own, where the page's scripts have replaced nothing.
 
-Playwright evaluates in the page's own world, whose prototypes are the page's. Its selector engines run in a world
-apart, so an engine of ours answers each question with an element whose text is the answer. What is too large or too
-secret for a selector, which traces and error messages show, is asked through the DevTools protocol (`ask`).
+Playwright evaluates in the page's own world, with the page's prototypes. Its selector engines run in an isolated world,
+so an engine of ours answers each question with an element whose text is the answer. A value too large or too secret for
+a selector, which traces and error messages show, is asked through the DevTools protocol (`ask`).
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from playwright.async_api import Error as PlaywrightError
 
 ENGINE = "taskspec"
 _MARK = f'internal:or="{ENGINE}=mark"'
-"""An element of ours, which comes after all matches of a selector, also when there are none."""
+"""An element of ours that comes after all matches of a selector, also if there are none."""
 _scripts: dict[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A function `(elements, argument) => value`, by its name; the value is one of JSON.
+    """A function `(elements, argument) => value`, by its name; the value is JSON.
 
-    All calls raise what Playwright raises, also when the function itself does not come to its end.
+    All calls raise Playwright's errors, also if the function itself does not end.
     """
 
     name: str
 
     async def of_all(self, locator: Locator, argument: Any = None, seconds: float | None = None) -> Any:
-        """Call it with all elements that match now; none is waited for."""
+        """Call it with all elements that match now, without waiting."""
         return await self._answer("all", locator.locator(_MARK), argument, seconds)
 
     async def of_one(self, locator: Locator, argument: Any = None, seconds: float | None = None) -> Any:
-        """Call it with the one element that matches, which is waited for."""
+        """Call it with the single element that matches, waiting for it."""
         return await self._answer("one", locator, argument, seconds)
 
     async def of_page(self, page: Page, argument: Any = None, seconds: float | None = None) -> Any:
@@ -53,16 +53,16 @@ class Script:
 
 
 def script(name: str, source: str) -> Script:
-    """A script that every browser knows which is started after this."""
+    """Register a script for every browser that is started after this."""
     _scripts[name] = source
     return Script(name)
 
 
 async def ask(control: CDPSession, source: str, *arguments: Any) -> Any:
-    """The value of one call of a function in the page of a control session; of its promise, when it gives one.
+    """Call a function in the page of a control session, and await the promise if it returns one.
 
-    Arguments and value are of JSON. The page is not waited for. Raises Playwright's errors, also for what the function
-    itself throws.
+    Arguments and value are JSON. It does not wait for the page. Raises Playwright's errors, also for exceptions of the
+    function.
     """
     tree = await control.send("Page.getFrameTree")
     asked = {"frameId": tree["frameTree"]["frame"]["id"], "worldName": ENGINE}
@@ -82,7 +82,7 @@ async def ask(control: CDPSession, source: str, *arguments: Any) -> Any:
 
 
 async def register(playwright: Playwright) -> None:
-    """Make all scripts known to the browsers of a driver that was just started."""
+    """Register all scripts with a driver that was just started."""
     functions = ",".join(f"{json.dumps(name)}: ({source.strip()})" for name, source in _scripts.items())
     await playwright.selectors.register(ENGINE, script=_ENGINE % functions, content_script=True)
 

@@ -1,4 +1,4 @@
-"""Starts browsers, one per map of hosts, and hands out sessions."""
+"""Starts browsers, one for each map of hosts, and opens sessions."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from harness.browser.executable import (
     find,
     first_line,
     host_arguments,
+    launch_error_text,
     no_sandbox_reason,
     sandboxing_failed,
-    why,
 )
 from harness.browser.process import Chromium, Driver, LocalProcess
 from harness.browser.request import SessionRequest
@@ -37,18 +37,18 @@ from harness.model.settings import BrowserSettings
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Clock
 
-# Browsers that are started here.
+# Local browsers.
 
 LAUNCH_SECONDS = 30.0
 
 
 class Local:
-    """Where browsers are started as processes of this machine."""
+    """Starts browsers as processes of this machine."""
 
     name = ""
 
     def __init__(self, settings: BrowserSettings, temp: Path, guard: Callable[[int], None]) -> None:
-        """`guard` is told of each browser's process."""
+        """`guard` is called with the pid of each browser."""
         self.lock = asyncio.Lock()
         self.described = ""
         self._settings = settings
@@ -57,7 +57,7 @@ class Local:
         self._guard = guard
 
     async def start(self, driver: Driver, front: TlsFront, *, sealed: bool) -> Chromium:
-        """A browser whose hosts are those of `front`; a `sealed` one sends no UDP. Raises Failed."""
+        """Start a browser whose hosts are those of `front`; a `sealed` one sends no UDP. Raises Failed."""
         own = Path(driver.playwright.chromium.executable_path)
         check_display(self._settings.headed, os.environ, sys.platform)
         executable = None if self._settings.channel else find(self._settings, own, os.environ)
@@ -83,7 +83,7 @@ class Local:
     async def _start(
         self, driver: Driver, executable: Path | None, front: TlsFront, *, sandbox: bool, sealed: bool
     ) -> Browser:
-        """Playwright itself adds --no-sandbox unless it is told to keep the sandbox."""
+        """Start the executable. Playwright adds --no-sandbox unless it is told to keep the sandbox."""
         hosts = host_arguments(front.hosts, front.ports, front.spki)
         return await driver.playwright.chromium.launch(
             executable_path=executable,
@@ -99,7 +99,7 @@ class Local:
         )
 
     def _not_started(self, executable: Path | None, error: PlaywrightError) -> Failed:
-        message = f"the browser does not start: {executable or self._settings.channel}: {why(error)}"
+        message = f"the browser does not start: {executable or self._settings.channel}: {launch_error_text(error)}"
         return Failed(Failure("BROWSER_LAUNCH_FAILED", message, details={"log": error.message[-2000:]}))
 
 
@@ -112,20 +112,20 @@ Hosts = frozenset[tuple[str, int]]
 
 
 class LaunchPlace(Protocol):
-    """Where browsers are started."""
+    """A place where browsers are started."""
 
     name: str
     lock: asyncio.Lock
     """Held while one is started."""
     described: str
-    """The last one: name, version, executable and sandbox."""
+    """The browser started last: name, version, executable and sandbox."""
 
     async def start(self, driver: Driver, front: TlsFront, *, sealed: bool) -> Chromium:
-        """A browser whose hosts are those of `front`; a `sealed` one sends no UDP. Raises Failed."""
+        """Start a browser whose hosts are those of `front`; a `sealed` one sends no UDP. Raises Failed."""
 
 
 class Browsers:
-    """The browsers of a run. The first map of hosts is the run's own; one of another map ends with its sessions."""
+    """The browsers of a run. Those with the run's own map of hosts stay; others end with their sessions."""
 
     def __init__(
         self,
@@ -137,11 +137,10 @@ class Browsers:
         guard: Callable[[int], None] = lambda _: None,
         hosts: Sequence[Mapping[str, int]] = (),
     ) -> None:
-        """`guard` is told of each program that is started, by its pid.
+        """`guard` is called with the pid of each program that is started.
 
-        `hosts` are the run's own maps of hosts, asked when they are needed: their browsers stay when no session lives
-        in them; without any the first one that is asked for is the run's own. With `endpoints` the browsers are theirs,
-        and none is started here.
+        `hosts` are the run's own maps of hosts: their browsers stay when they have no session; without any, the first
+        map that is requested is the run's own. With `endpoints` the browsers are theirs, and none is started here.
         """
         self._settings = settings
         self._local = Local(settings, temp, guard)
@@ -149,50 +148,51 @@ class Browsers:
         self._clock = clock
         self._temp = temp
         self._guard = guard
-        self._driver: Driver | None = None
+        self.driver: Driver | None = None
+        """Playwright's driver process; the first browser starts it."""
         self._running: dict[tuple[Hosts, bool, str], Chromium] = {}
-        """By hosts, whether it is sealed, and the name of the place."""
+        """Running browsers by hosts, whether sealed, and the name of the place."""
         self._own_hosts: tuple[Mapping[str, int], ...] = tuple(hosts)
         self._driver_lock = asyncio.Lock()
         self._closed_port = socket.socket()
         self._closed_port.bind(("127.0.0.1", 0))
         self.on_tab: Callable[[Tab], Awaitable[None]] | None = None
-        """Called with each new tab, also one that takes the place of another, before anything is opened in it."""
+        """Called with each new tab, also one that replaces another, before anything is opened in it."""
         self.described = ""
         """Name, version, executable and sandbox, after the first launch."""
 
     @property
     def refusing_proxy(self) -> str:
-        """A port that is ours and never listens: what is sent there goes nowhere."""
+        """The address of a port that is ours and never listens: requests sent there go nowhere."""
         return f"http://127.0.0.1:{self._closed_port.getsockname()[1]}"
 
     @cached_property
     def _key(self) -> ThrowAwayKey:
-        """The key of all https that the browsers see from their hosts."""
+        """The key of all https connections that the browsers make to mapped hosts."""
         return ThrowAwayKey.new()
 
     @property
     def playwright(self) -> Playwright:
         """The started Playwright; sessions exist only after the start."""
-        assert self._driver is not None
-        return self._driver.playwright
+        assert self.driver is not None
+        return self.driver.playwright
 
     @property
     def driver_alive(self) -> bool:
-        return self._driver is not None and self._driver.alive
+        return self.driver is not None and self.driver.alive
 
     async def open_session(self, request: SessionRequest) -> PlaywrightSession:
-        """A fresh context with its page. Raises Failed."""
+        """Open a new context with its page. Raises Failed."""
         storage = request.storage
         tab, chromium = await self.open_tab(request, without_databases(storage) if storage else None)
         if storage is not None:
-            with contextlib.suppress(PlaywrightError, TimeoutError):  # a page that is gone is found by the first step
+            with contextlib.suppress(PlaywrightError, TimeoutError):  # the first step notices a page that is gone
                 async with asyncio.timeout(OPEN_SECONDS):
                     await put_databases(tab.context, storage)
         return PlaywrightSession(self, self._clock, request, chromium, tab)
 
     async def open_tab(self, request: SessionRequest, state: StorageState | None) -> tuple[Tab, Chromium]:
-        """A context in the right browser; a browser that does not give one is killed and started again, once."""
+        """Open a context in the right browser; a browser that does not give one is killed and restarted, once."""
         try:
             return await self._try_tab(request, state)
         except (PlaywrightError, TimeoutError):
@@ -200,7 +200,7 @@ class Browsers:
         try:
             return await self._try_tab(request, state)
         except (PlaywrightError, TimeoutError) as error:
-            raise Failed(self._refused(error)) from error
+            raise Failed(self._no_page(error)) from error
 
     async def _try_tab(self, request: SessionRequest, state: StorageState | None) -> tuple[Tab, Chromium]:
         chromium = await self._chromium(request)
@@ -219,12 +219,12 @@ class Browsers:
         return tab, chromium
 
     @staticmethod
-    def _refused(error: Exception) -> Failure:
+    def _no_page(error: Exception) -> Failure:
         code = "BROWSER_UNRESPONSIVE" if isinstance(error, TimeoutError) else "BROWSER_CRASHED"
-        return Failure(code, f"the browser gives no page: {first_line(error)}", cause=error)
+        return Failure(code, f"the browser opens no page: {first_line(error)}", cause=error)
 
     async def release(self, chromium: Chromium) -> None:
-        """A session is over."""
+        """A session is over: an idle browser with another map of hosts ends."""
         chromium.sessions -= 1
         main = any(self._is_own(hosts) and at is chromium for (hosts, _, _), at in self._running.items())
         if chromium.sessions <= 0 and not main:
@@ -235,52 +235,52 @@ class Browsers:
         return any(hosts == frozenset(each.items()) for each in self._own_hosts)
 
     def _forget(self, chromium: Chromium) -> None:
-        """Give it to no further session; a killed process still runs for a moment."""
+        """Give the browser to no further session; a killed process still runs for a moment."""
         self._running = {key: known for key, known in self._running.items() if known is not chromium}
 
     def kill_driver(self, by: str) -> None:
-        """End the driver, and every browser with it, for the sake of a task's world: the others are innocent."""
+        """Kill the driver and every browser with it, for the sake of one task's world: the other tasks are innocent."""
         for chromium in self._running.values():
             chromium.ended_by = chromium.ended_by or by
-        if self._driver is not None:
-            self._driver.kill()
+        if self.driver is not None:
+            self.driver.kill()
 
     async def close(self) -> None:
         """End every browser and Playwright itself. Bounded."""
         await asyncio.gather(*(chromium.close() for chromium in self._running.values()))
         self._running.clear()
-        if self._driver is not None:
-            await self._driver.stop()
-            self._driver = None
+        if self.driver is not None:
+            await self.driver.stop()
+            self.driver = None
         self._closed_port.close()
 
     async def _chromium(self, wanted: SessionRequest) -> Chromium:
         if self._endpoints is None:
-            return self._there(self._local, wanted) or await self._started_here(wanted)
+            return self._running_browser(self._local, wanted) or await self._started_here(wanted)
         return await self._endpoints.browser(
             bool(wanted.hosts),
             self._sessions,
-            lambda place: self._there(place, wanted),
-            lambda place: self._started(place, wanted),
+            lambda place: self._running_browser(place, wanted),
+            lambda place: self._start_browser(place, wanted),
         )
 
     def _sessions(self, place: str) -> int:
         return sum(chromium.sessions for (_, _, at), chromium in self._running.items() if at == place)
 
-    def _there(self, place: LaunchPlace, wanted: SessionRequest) -> Chromium | None:
-        """The one that already runs, if it can be used."""
+    def _running_browser(self, place: LaunchPlace, wanted: SessionRequest) -> Chromium | None:
+        """The browser that already runs, if it can be used."""
         running = self._running.get((frozenset(wanted.hosts.items()), wanted.sealed, place.name))
         usable = running is not None and self.driver_alive and running.alive and not running.process.stopped
         return running if usable else None
 
     async def _started_here(self, wanted: SessionRequest) -> Chromium:
-        """Raises Failed."""
+        """Start a browser on this machine. Raises Failed."""
         async with self._local.lock:
-            there = self._there(self._local, wanted)  # while we waited for the lock
-            return there or await self._started(self._local, wanted)
+            there = self._running_browser(self._local, wanted)  # another task may have started it meanwhile
+            return there or await self._start_browser(self._local, wanted)
 
-    async def _started(self, place: LaunchPlace, wanted: SessionRequest) -> Chromium:
-        """With the place's lock. Raises Failed."""
+    async def _start_browser(self, place: LaunchPlace, wanted: SessionRequest) -> Chromium:
+        """Start a browser; the caller holds the place's lock. Raises Failed."""
         hosts = frozenset(wanted.hosts.items())
         if gone := self._running.get((hosts, wanted.sealed, place.name)):
             gone.kill()
@@ -291,20 +291,20 @@ class Browsers:
 
     async def _live_driver(self) -> Driver:
         async with self._driver_lock:
-            if self._driver is not None and not await self._driver.answers():
+            if self.driver is not None and not await self.driver.answers():
                 for chromium in self._running.values():
-                    chromium.kill()  # they end with the driver by themselves, their stopped pages do not
-                self._driver.kill()
-                await self._driver.stop()
-                self._driver = None
-            if self._driver is None:
-                self._driver = await Driver.start(self._temp)
-                if self._driver.pid is not None:
-                    self._guard(self._driver.pid)
-            return self._driver
+                    chromium.kill()  # the browsers end with the driver; their stopped pages do not
+                self.driver.kill()
+                await self.driver.stop()
+                self.driver = None
+            if self.driver is None:
+                self.driver = await Driver.start(self._temp)
+                if self.driver.pid is not None:
+                    self._guard(self.driver.pid)
+            return self.driver
 
     async def _launch(self, place: LaunchPlace, wanted: SessionRequest) -> Chromium:
-        # The first key costs some milliseconds of imports: they pass while the driver starts.
+        # The first key needs imports of some milliseconds: they run while the driver starts.
         driver, key = await asyncio.gather(self._live_driver(), asyncio.to_thread(lambda: self._key))
         front = TlsFront(wanted.hosts, key, self._temp, wanted.tls_problem)
         try:

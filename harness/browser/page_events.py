@@ -1,4 +1,4 @@
-"""What happens around the pages while steps run: requests, navigations, crashes, console, dialogs."""
+"""Records what happens in the pages while steps run: requests, navigations, crashes, console, dialogs."""
 
 from __future__ import annotations
 
@@ -27,33 +27,33 @@ from harness.spec.steps import Open
 
 
 def document_of(exchanges: Sequence[RequestRecord], url: str) -> RequestRecord | None:
-    """The last request for the page with this URL; None for one that a script has only renamed, or long ago."""
+    """The last request for the page with this URL; None if a script has only changed the URL, or it was long ago."""
     bare = _bare(url)
     return next((exchange for exchange in reversed(exchanges) if _bare(exchange.url) == bare), None)
 
 
 def hops_to(exchanges: Sequence[RequestRecord], url: str) -> tuple[RequestRecord, ...]:
-    """The request for the page, and before it those that were redirected there, last one first."""
+    """The request for the page and the requests that were redirected to it, the last one first."""
     hops: list[RequestRecord] = []
     for exchange in reversed(exchanges):
         same = _bare(exchange.url) == _bare(hops[-1].url if hops else url)
         if (same and not hops) or (hops and _target(exchange) == _bare(hops[-1].url)):
             hops.append(exchange)
-        elif same:  # an earlier visit
+        elif same:  # it belongs to an earlier visit
             break
     return tuple(hops)
 
 
-def since(exchanges: Sequence[RequestRecord], document: RequestRecord | None) -> Iterator[RequestRecord]:
-    """What was asked for after the page was, newest first; everything when there is no such page."""
+def requests_since(exchanges: Sequence[RequestRecord], document: RequestRecord | None) -> Iterator[RequestRecord]:
+    """The requests after that for the page, newest first; all if there is no such page."""
     for exchange in reversed(exchanges):
         if exchange is document:
             return
         yield exchange
 
 
-def before(exchanges: Sequence[RequestRecord], document: RequestRecord) -> Iterator[RequestRecord]:
-    """What the page before it had asked for, newest first, up to that page itself."""
+def requests_before(exchanges: Sequence[RequestRecord], document: RequestRecord) -> Iterator[RequestRecord]:
+    """The requests of the page before it, newest first, up to the one for that page itself."""
     asked = iter(reversed(exchanges))
     for exchange in asked:
         if exchange is document:
@@ -65,7 +65,7 @@ def before(exchanges: Sequence[RequestRecord], document: RequestRecord) -> Itera
 
 
 def _target(exchange: RequestRecord) -> str | None:
-    """Where an answer sends the page; None when it does not."""
+    """The URL that an answer redirects to; None if it does not."""
     if not 300 <= (exchange.status or 0) < 400 or "location" not in exchange.headers:
         return None
     try:
@@ -78,11 +78,11 @@ def _bare(url: str) -> str:
     return url.partition("#")[0]
 
 
-# One request of a page, and what became of it.
+# One request of a page and its outcome.
 
 
 class Later(Mapping[str, str]):
-    """A mapping that is made when somebody looks into it: of a hundred answers' headers, one's matter."""
+    """A mapping that is made when it is first read: of a hundred answers' headers, those of one matter."""
 
     def __init__(self, make: Callable[[], Mapping[str, str]]) -> None:
         self._make = make
@@ -103,7 +103,7 @@ class Later(Mapping[str, str]):
 
 @dataclass(slots=True)
 class RequestRecord:
-    """One request and what became of it."""
+    """One request and its result."""
 
     url: str
     method: str
@@ -113,26 +113,26 @@ class RequestRecord:
     """The headers of the answer; names in lower case."""
     error: str | None = None
     loading: dict[object, str] = field(default_factory=dict, compare=False, repr=False)
-    """The URLs that a document's page asked for and does not have yet, itself among them; by request."""
+    """Request -> URL of what a document's page requested and does not have yet, itself among them."""
     parsed: bool = False
-    """Whether a document's page is there (DOMContentLoaded), though parts of it may still be missing."""
+    """Whether a document's page exists (DOMContentLoaded), though parts of it may still be missing."""
 
     @property
     def answered(self) -> bool:
-        """Whether there is nothing to wait for: an answer came, or the request failed."""
+        """Whether the request is settled: an answer came, or it failed."""
         return self.status is not None or self.error is not None
 
 
-# Listening to Playwright's events, cheaply: there are several for each request of a page.
+# Subscribes to Playwright's events cheaply: each request of a page has several.
 
 _ONE: Final = Signature([Parameter("event", Parameter.POSITIONAL_ONLY)])
 
 
 def listen(emitter: BrowserContext | Page, event: str, handler: Callable[[Any], None]) -> None:
-    """As `emitter.on(event, handler)`.
+    """Like `emitter.on(event, handler)`, but faster.
 
-    Playwright asks for the handler's signature at every event, which costs more than all else about it: here it is
-    written on it.
+    Playwright asks for the handler's signature at every event, which costs more than everything else; here the handler
+    carries its signature.
     """
 
     def heard(event: Any) -> None:
@@ -145,25 +145,25 @@ def listen(emitter: BrowserContext | Page, event: str, handler: Callable[[Any], 
 # The main frame of one page: its navigations, and whether the page crashed.
 
 MOST_LOADING = 100
-"""Requests of a page that are kept as not yet ended."""
+"""The number of unfinished requests of a page that are kept."""
 
 
 class MainFrame:
-    """What is known of one page of a context, whether it is the one acted on or another."""
+    """The state of one page of a context, whether it is the current one or not."""
 
     def __init__(self, page: Page) -> None:
         self.page = page
         self.crashed = False
         self.navigation: RequestRecord | None = None
-        """The main frame's last navigation since a step began here; of a page not acted on yet, its last one."""
+        """The main frame's last navigation since a step began here; for a page not acted on yet, its last one."""
         self.last_failed: RequestRecord | None = None
-        """The main frame's last navigation, when it failed; whatever step began it."""
+        """The main frame's last navigation if it failed, whichever step began it."""
         self.document: str | None = None
-        """The address that the document shown was asked for by; its scripts may have given the page another one."""
+        """The address by which the shown document was requested; its scripts may have changed the page's address."""
         self.broken_off: Callable[[], object] | None = None
-        """Called when a document that had begun to come breaks off: the page never says that it has loaded."""
+        """Called when a document that had begun to arrive breaks off: the page never reports that it has loaded."""
         self.arrivals = 0
-        """How often its address was another one, or it was loaded again."""
+        """The number of times that its address changed or it was loaded again."""
         self._pending: RequestRecord | None = None
         self._settled = asyncio.Event()
         self._settled.set()
@@ -171,13 +171,13 @@ class MainFrame:
         listen(page, "framenavigated", self._on_navigated)
         listen(page, "domcontentloaded", self._on_parsed)
 
-    def began(self, exchange: RequestRecord) -> None:
-        """The main frame asks for another document."""
+    def navigation_began(self, exchange: RequestRecord) -> None:
+        """The main frame requests another document."""
         self.navigation = self._pending = exchange
         self._settled.clear()
 
     def adopt(self, exchange: RequestRecord) -> None:
-        """The document that the page was opened with; it is there, or has failed, before the page can be known."""
+        """Take over the document that the page was opened with: it exists, or has failed, before the page is known."""
         self.navigation = exchange
         if exchange.error is not None:
             self.failed(exchange)
@@ -185,7 +185,7 @@ class MainFrame:
             self.document = exchange.url
 
     def failed(self, exchange: RequestRecord) -> None:
-        """A navigation of the main frame failed; an aborted one was a download, or another one took its place."""
+        """A navigation of the main frame failed; an aborted one was a download, or was replaced by another."""
         self._settled.set()
         if net_error(exchange.error or "") == "ERR_ABORTED":
             return
@@ -199,22 +199,22 @@ class MainFrame:
 
     @property
     def unanswered(self) -> RequestRecord | None:
-        """The main frame's navigation that has had no answer yet. Until then the page cannot be asked anything."""
+        """The main frame's navigation without an answer yet; until then, the page cannot be asked anything."""
         pending = self._pending
         return pending if pending and pending.status is None and not self._settled.is_set() else None
 
-    def asked(self, request: Request) -> None:
-        """The page sent this request; when it asks for a document, `began` knows of that already."""
+    def request_sent(self, request: Request) -> None:
+        """The page sent this request; `navigation_began` already knows of one for a document."""
         if self._pending and len(self._pending.loading) < MOST_LOADING:
             self._pending.loading[request] = request.url
 
-    def got(self, request: Request) -> None:
-        """The request is over, well or not."""
+    def request_ended(self, request: Request) -> None:
+        """The request is over, successful or not."""
         if self._pending:
             self._pending.loading.pop(request, None)
 
     def _on_parsed(self, _: Page) -> None:
-        if self._pending and self._pending.answered:  # else it is the page before
+        if self._pending and self._pending.answered:  # else it belongs to the page before
             self._pending.parsed = True
 
     def _on_crash(self, _: Page) -> None:
@@ -231,7 +231,7 @@ class MainFrame:
                 self.last_failed = None
 
 
-# What happens around the pages while the steps run: navigation, crash, dialogs, console, failed requests.
+# Observes the pages while the steps run: navigation, crash, dialogs, console, failed requests.
 
 CONSOLE_LINES = 1000
 NETWORK_ENTRIES = 500
@@ -241,7 +241,7 @@ POPUPS = 100
 
 @dataclass(frozen=True, slots=True)
 class LoggedLine:
-    """One line of the console. `failed_url`: it tells of a request that failed."""
+    """One line of the console. `failed_url`: the URL of a failed request that the line reports."""
 
     level: str
     text: str
@@ -249,12 +249,12 @@ class LoggedLine:
     failed_url: str | None = None
     at: datetime = field(default_factory=lambda: datetime.now(UTC), compare=False)
 
-    def told(self) -> ConsoleLine:
+    def as_console_line(self) -> ConsoleLine:
         return ConsoleLine(self.at, self.level, self.text, self.place)
 
 
 class PageEvents:
-    """Listeners of one context, and of the page that is acted on. Bounded: old lines and requests fall out."""
+    """Listens to one context and its current page. Bounded: old lines and requests are dropped."""
 
     def __init__(
         self, clock: Clock, on_request_failed: Callable[[str, str], None] | None, browser: Pace | None = None
@@ -262,28 +262,28 @@ class PageEvents:
         """`browser` is the pace of the browser's events: those of this context count there too."""
         self._clock = clock
         self.pace = Pace(clock, browser)
-        """How fast events come: of a page that floods the browser with them, answers come late."""
+        """The rate of events: if a page floods the browser with them, answers come late."""
         self._report = on_request_failed
         self._known: dict[Request, RequestRecord] = {}
         self._frames: dict[Page, MainFrame] = {}
         self._dialogs = Dialogs(self._complain)
         self.elsewhere: deque[RequestRecord] = deque(maxlen=POPUPS)
-        """Documents that other pages asked for, the newest of them; of pages that are being opened, too."""
+        """The newest documents that other pages requested, also pages that are still opening."""
         self._popups: deque[tuple[Page, str]] = deque(maxlen=POPUPS)
         self.lines: Newest[LoggedLine] = Newest(CONSOLE_LINES)
         self.exchanges: Newest[RequestRecord] = Newest(NETWORK_ENTRIES)
         self.requests = 0
-        """Sent so far, by all pages."""
+        """The number of requests of all pages so far."""
         self.sending = Sending(clock.now)
         self._sent: dict[Request, Sent] = {}
-        """The requests among `_known` that may tell of a write."""
+        """The requests among `_known` that may be evidence of a write."""
         self._bystanders: frozenset[MainFrame] = frozenset()
-        """Pages that were open as the attempt began, and are not acted on."""
+        """Pages that were open when the attempt began and are not the current one."""
         self._parting: _Parting | None = None
         """The page that the last `open` leaves; None once something else was done."""
 
     def attach(self, context: BrowserContext, page: Page) -> None:
-        """Listen. `page` is the one that is acted on; of the others the state is kept."""
+        """Listen. `page` is the current page; the state of the others is kept."""
         self._current = self._add(page)
         listen(context, "request", self._on_request)
         listen(context, "response", self._on_response)
@@ -295,14 +295,14 @@ class PageEvents:
         listen(context, "page", self._on_page)
 
     def follow(self, page: Page) -> None:
-        """From now on this is the page that is acted on; what it did until now belongs to the step that says so."""
+        """Make this the current page; what it did until now belongs to the step that turns to it."""
         left, self._current = self._current, self._frames.get(page) or self._add(page)
         self._popups = deque((entry for entry in self._popups if entry[0] is not page), maxlen=POPUPS)
         if left.page.is_closed():
             self._frames.pop(left.page, None)
 
     def begin(self, kind: type | None = None, *, looks: bool = False) -> None:
-        """An attempt at a step of this kind begins: what came before is not its doing. `looks`: it only looks."""
+        """An attempt at a step of this kind begins: earlier events do not belong to it. `looks`: it only reads."""
         self._current.navigation = None
         self._bystanders = frozenset(self._frames.values()) - {self._current}
         if not looks:
@@ -315,12 +315,12 @@ class PageEvents:
         self._dialogs.passed()
 
     def answer_next(self, answer: DialogAnswer | None) -> None:
-        """How the next dialog is answered, on whatever page it comes up."""
+        """Set the answer to the next dialog, on whatever page it opens."""
         self._dialogs.next = answer
 
     @property
     def prepared(self) -> DialogAnswer | None:
-        """The answer that the next dialog gets; None: as every other."""
+        """The answer that the next dialog gets; None: the usual one."""
         return self._dialogs.next
 
     @property
@@ -335,24 +335,24 @@ class PageEvents:
 
     @property
     def last_failed(self) -> RequestRecord | None:
-        """The main frame's last navigation, when it failed; whatever step began it."""
+        """The main frame's last navigation if it failed, whichever step began it."""
         return self._current.last_failed
 
     @property
     def unanswered(self) -> RequestRecord | None:
-        """The main frame's navigation that has had no answer yet. Until then the page cannot be asked anything."""
+        """The main frame's navigation without an answer yet; until then, the page cannot be asked anything."""
         return self._current.unanswered
 
     @property
     def opening(self) -> RequestRecord | None:
-        """The newest page that is being opened and has no answer yet: it is not among the context's pages."""
+        """The newest page that is still opening and has no answer: it is not among the context's pages yet."""
         waiting = ((request, exchange) for request, exchange in reversed(self._known.items()) if not exchange.answered)
         return next((exchange for request, exchange in waiting if _frameless(request)), None)
 
     @property
-    def popups(self) -> tuple[str, ...]:
-        """URLs of the pages that were opened, and that no step has turned to."""
-        return tuple(url for _, url in self._popups)
+    def popups(self) -> Mapping[Page, str]:
+        """The pages that were opened and that no step has turned to, each with the URL at which it was opened."""
+        return dict(self._popups)
 
     @property
     def dialogs(self) -> list[dict[str, str]]:
@@ -361,11 +361,11 @@ class PageEvents:
 
     @property
     def blocked(self) -> bool:
-        """Whether dialogs hold the page up: one is open, or they come without end."""
+        """Whether dialogs block the page: one is open, or they open without end."""
         return self._dialogs.blocking(self._current.page)
 
     def addresses(self, page: Page) -> tuple[str, ...]:
-        """The page's own, and that of its document where a script has only given it another query."""
+        """The page's address, and that of its document if a script has only changed the query."""
         frame = self._frames.get(page)
         document = frame.document if frame else None
         known = document is not None and document != page.url and _path(document) == _path(page.url)
@@ -373,7 +373,7 @@ class PageEvents:
 
     @contextmanager
     def on_broken_off(self, call: Callable[[], object]) -> Iterator[None]:
-        """Meanwhile, call when the main frame's document breaks off after it had begun to come."""
+        """Inside, `call` is called if the main frame's document breaks off after it had begun to arrive."""
         frame = self._current
         frame.broken_off = call
         try:
@@ -386,16 +386,18 @@ class PageEvents:
         await self._current.settled()
 
     def console(self) -> tuple[str, ...]:
-        """The console's lines, as people read them."""
-        return tuple(map(str, self.said()))
+        """The console's lines as people read them."""
+        return tuple(map(str, self.console_lines()))
 
-    def said(self) -> tuple[ConsoleLine, ...]:
-        """The console's lines; a failed request that Chromium itself reported is not said twice.
+    def console_lines(self) -> tuple[ConsoleLine, ...]:
+        """The console's lines; a failed request that Chromium itself reported appears once.
 
-        The first one says how many older ones were dropped, if any were.
+        The first line gives the number of older ones that were dropped, if any were.
         """
         reported = {line.place.rpartition(":")[0] for line in self.lines if line.text.startswith("Failed to load")}
-        kept = [line.told() for line in self.lines if line.failed_url is None or line.failed_url not in reported]
+        kept = [
+            line.as_console_line() for line in self.lines if line.failed_url is None or line.failed_url not in reported
+        ]
         if not self.lines.dropped:
             return tuple(kept)
         gap = f"{self.lines.dropped} older lines were dropped: the last {CONSOLE_LINES} are kept"
@@ -413,7 +415,7 @@ class PageEvents:
             self._frames.pop(page, None)
 
     def _on_page(self, page: Page) -> None:
-        """A page was opened: the request for its document came before anybody could know whose it was."""
+        """A page was opened: the request for its document came before the page was known."""
         opened = self._add(page)
         for request, exchange in self._known.items():
             if self._page_of(request) is opened and _is_document(request):
@@ -422,7 +424,7 @@ class PageEvents:
 
     def _on_request(self, request: Request) -> None:
         self.requests += 1
-        self.pace.beat("requests")
+        self.pace.count_event("requests")
         page = self._page_of(request)
         frame = page if page and _is_document(request) else None
         exchange = RequestRecord(request.url, request.method, self._clock.wall())
@@ -430,15 +432,18 @@ class PageEvents:
         if exchange.method not in SAFE_METHODS or frame or _frameless(request):
             self._leaves(request, exchange, page)
         if frame:
-            frame.began(exchange)
+            frame.navigation_began(exchange)
         if frame is not self._current and (frame or _frameless(request)):
             self.elsewhere.append(exchange)
         if page:
-            page.asked(request)
+            page.request_sent(request)
 
     def _leaves(self, request: Request, exchange: RequestRecord, page: MainFrame | None) -> None:
-        """It may tell of a write. What another open page asks for is not the doing of this one's step, unless that is
-        its document: a link or a form may have it as its target."""
+        """Record a request that may be evidence of a write.
+
+        A request of another open page belongs to no step of this one, unless it is for that page's document: a link or
+        a form may have that page as its target.
+        """
         document = page is not None and _is_document(request)
         if page in self._bystanders and not document:
             return
@@ -447,7 +452,7 @@ class PageEvents:
         sent = self.sending.leaves(
             exchange.method,
             exchange.url,
-            page=(whole or not safe) and request.is_navigation_request(),  # a form in a frame is one, too
+            page=(whole or not safe) and request.is_navigation_request(),  # a form in a frame counts too
             after=self._sent.get(before) if before else None,
             body=None if safe else request.post_data_buffer,
             before=not safe and self._parting is not None and self._parting.sends(request, page),
@@ -464,7 +469,7 @@ class PageEvents:
             del self._known[next(iter(self._known))]
 
     def _page_of(self, request: Request) -> MainFrame | None:
-        """The page that asks; None: a service worker, or a page that is only being opened."""
+        """The page that sends the request; None: a service worker, or a page that is still opening."""
         if _frameless(request):
             return None
         try:
@@ -473,7 +478,7 @@ class PageEvents:
             return None
 
     def _on_response(self, response: Response) -> None:
-        self.pace.beat("answers")
+        self.pace.count_event("answers")
         exchange = self._known.get(response.request)
         if exchange:
             exchange.status, exchange.headers = response.status, Later(lambda: response.headers)
@@ -482,7 +487,7 @@ class PageEvents:
 
     def _on_request_finished(self, request: Request) -> None:
         if page := self._page_of(request):
-            page.got(request)
+            page.request_ended(request)
 
     def _on_request_failed(self, request: Request) -> None:
         text = request.failure or "net::ERR_FAILED"
@@ -494,46 +499,46 @@ class PageEvents:
             if page and _is_document(request):
                 page.failed(exchange)
         if page:
-            page.got(request)
-        self.pace.beat("failed requests")
-        place = _bounded(request.url)
+            page.request_ended(request)
+        self.pace.count_event("failed requests")
+        place = _truncate_marked(request.url)
         self.lines.append(LoggedLine("ERROR", f"Failed to load resource: {text} {place}", failed_url=request.url))
         if self._report:
             self._report(request.url, text)
 
     def _on_websocket(self, socket: WebSocket) -> None:
-        """No request tells of a WebSocket that could not be opened."""
+        """Report a WebSocket that could not be opened: there is no request for it."""
         if report := self._report:
             socket.on("socketerror", lambda text: report(socket.url, text))
 
     def _on_console(self, message: ConsoleMessage) -> None:
-        self.pace.beat("console lines")
+        self.pace.count_event("console lines")
         level = "WARNING" if message.type == "warning" else message.type.upper()
-        self.lines.append(LoggedLine(level, _bounded(message.text), _place(message.location)))
+        self.lines.append(LoggedLine(level, _truncate_marked(message.text), _place(message.location)))
 
     def _on_page_error(self, error: WebError) -> None:
-        self.lines.append(LoggedLine("ERROR", f"Uncaught {_bounded(str(error.error))}"))
+        self.lines.append(LoggedLine("ERROR", f"Uncaught {_truncate_marked(str(error.error))}"))
 
     def _complain(self, text: str) -> None:
-        self.lines.append(LoggedLine("WARNING", _bounded(text)))
+        self.lines.append(LoggedLine("WARNING", _truncate_marked(text)))
 
 
 class _Parting:
-    """A page that an `open` leaves. What it sends until then is not the doing of the `open`.
+    """A page that an `open` leaves. What it sends until then is not caused by the `open`.
 
-    Of what it sends on `pagehide`, as the other document is already there, Chromium tells nothing.
+    Chromium does not report the requests that it sends on `pagehide`, when the other document is already there.
     """
 
     def __init__(self, page: MainFrame, url: str) -> None:
         self._page, self._url, self._arrivals = page, urldefrag(url).url, page.arrivals
 
     def sends(self, request: Request, page: MainFrame | None) -> bool:
-        """Whether this is its request: by the page that it names, where it names one that is not opened again."""
+        """Return whether the page sent this request: by its referer, if that names a page that is not opened again."""
         if page is not self._page:
             return False
         named, opened = request.headers.get("referer"), page.navigation
         again = opened is not None and urldefrag(opened.url).url == self._url
-        if named and not again and urlsplit(named).path not in ("", "/"):  # else it may be no more than the origin
+        if named and not again and urlsplit(named).path not in ("", "/"):  # otherwise it may be only the origin
             return urldefrag(named).url == self._url
         return page.arrivals == self._arrivals
 
@@ -544,12 +549,12 @@ def _path(url: str) -> tuple[str, str, str]:
 
 
 def _is_document(request: Request) -> bool:
-    """Whether this, of a page that is known, is for its main frame."""
+    """Return whether the request of a known page is for its main frame."""
     return request.is_navigation_request() and request.frame.parent_frame is None
 
 
 def _frameless(request: Request) -> bool:
-    """Whether this asks for the document of a page that is still being opened: it has no frame yet."""
+    """Return whether the request is for the document of a page that is still opening: it has no frame yet."""
     if not request.is_navigation_request():
         return False
     try:
@@ -562,6 +567,6 @@ def _place(location: Any) -> str:
     return f"{location['url']}:{location['lineNumber']}" if location.get("url") else ""
 
 
-def _bounded(text: str) -> str:
-    """With a sign where it was cut: what is redacted later must see that something is missing."""
+def _truncate_marked(text: str) -> str:
+    """The text, with a sign where it was cut: the redaction must see later that something is missing."""
     return text if len(text) <= LINE_LENGTH else text[: LINE_LENGTH - 1] + "…"

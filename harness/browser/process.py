@@ -1,4 +1,4 @@
-"""One running browser: here as a process, or elsewhere behind a connection."""
+"""One running browser: a process of this machine, or one elsewhere behind a connection."""
 
 from __future__ import annotations
 
@@ -27,28 +27,28 @@ CLOSE_SECONDS = 3.0
 
 
 class BrowserProcess(Protocol):
-    """What runs a browser."""
+    """The process of a browser."""
 
     @property
     def pid(self) -> int | None:
-        """None for a browser elsewhere: its process is never signalled from here."""
+        """The process id; None for a browser elsewhere, whose process is never signalled from here."""
 
     @property
     def runs(self) -> bool: ...
 
     @property
     def stopped(self) -> bool:
-        """Whether it cannot answer (SIGSTOP), as far as can be told at once."""
+        """Whether it is stopped (SIGSTOP) and cannot answer, as far as can be determined at once."""
 
     @property
     def killable(self) -> bool:
-        """Whether it is ours alone: ending it takes nobody else's browser away."""
+        """Whether only this run uses it: ending it takes nobody else's browser away."""
 
     async def crash(self) -> None:
-        """Let the browser's process end as in a crash, where `kill` would only leave it. Bounded."""
+        """End the browser's process as in a crash, where `kill` would only disconnect. Bounded."""
 
     def kill(self) -> None:
-        """End it now, with all that belongs to it; it no longer `runs` then, or soon."""
+        """End it now, with all its children; `runs` becomes False then, or soon."""
 
     async def closed(self) -> None:
         """Wait until nothing of it is left here. Bounded."""
@@ -56,22 +56,22 @@ class BrowserProcess(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LocalProcess:
-    """A process of this machine, with all below it."""
+    """A process of this machine, with all its children."""
 
     pid: int
     group: int | None
-    """Its process group: a script may have started it, whose pid this is then."""
+    """Its process group: a script may have started the browser, and then this is the script's pid."""
 
     @classmethod
     async def of(cls, control: CDPSession) -> LocalProcess:
-        """The one that a browser says it is."""
+        """The process that a browser reports as its own."""
         processes = (await control.send("SystemInfo.getProcessInfo"))["processInfo"]
         pid = next(int(process["id"]) for process in processes if process["type"] == "browser")
         return cls(pid, _group(pid))
 
     @property
     def pids(self) -> set[int]:
-        """Its own, and that of its group."""
+        """Its own pid, and that of its group."""
         return {self.pid, self.group or self.pid}
 
     @property
@@ -80,48 +80,48 @@ class LocalProcess:
 
     @property
     def stopped(self) -> bool:
-        return stopped(self.pid)
+        return is_stopped(self.pid)
 
     @property
     def killable(self) -> bool:
         return True
 
     async def crash(self) -> None:
-        """`kill` is the same here."""
+        """The same as `kill` here."""
 
     def kill(self) -> None:
         kill_tree(self.pid)
-        if self.group is not None:  # pages that were stopped outlive a browser that is gone already
+        if self.group is not None:  # stopped pages outlive a browser that has already ended
             with contextlib.suppress(OSError):
                 os.killpg(self.group, signal.SIGKILL)
 
     async def closed(self) -> None:
-        """SIGKILL leaves nothing to wait for."""
+        """Return at once: SIGKILL leaves nothing to wait for."""
 
 
 @dataclass(slots=True)
 class Chromium:
-    """A browser, what runs it, what answers its https, and how many sessions live in it."""
+    """A browser with its process, the server of its https, and the number of its sessions."""
 
     browser: Browser
     control: CDPSession
-    """A standing session to the browser itself; it answers even while pages hang."""
+    """A control session of the browser itself; it answers even while pages hang."""
     process: BrowserProcess
     user_agent: str
     front: TlsFront
     traces: Path | None
-    """Where Playwright writes the traces that are running; None: elsewhere, out of reach."""
+    """The folder where Playwright writes the running traces; None: it is elsewhere, out of reach."""
     unreachable: frozenset[str] = frozenset()
     """Hosts of the project that this browser cannot reach, because it runs elsewhere."""
     sessions: int = field(default=0)
     pace: Pace = field(default_factory=lambda: Pace(SystemClock()))
-    """How fast the events of all its pages come."""
+    """The rate of the events of all its pages."""
     ended_by: str | None = None
-    """World of the task for whose sake it was killed or stopped; None: it ended by itself, or lives."""
+    """The world of the task for whose sake it was killed or stopped; None: it ended by itself, or is alive."""
     lost_many: bool = False
-    """Several sessions lived in it when it ended."""
+    """Whether it had several sessions when it ended."""
     resending: Resending = field(init=False)
-    """What it sends a second time by itself."""
+    """The requests that it repeats by itself."""
 
     def __post_init__(self) -> None:
         self.resending = Resending(self.control)
@@ -130,19 +130,19 @@ class Chromium:
     async def of(
         cls, browser: Browser, control: CDPSession, process: BrowserProcess, front: TlsFront, traces: Path | None
     ) -> Chromium:
-        """Learn its User-Agent: a browser that says it is there. Raises what Playwright raises."""
+        """Connect, and ask for the User-Agent: a browser that answers exists. Raises Playwright's errors."""
         version = await control.send("Browser.getVersion")
         chromium = cls(browser, control, process, version["userAgent"], front, traces)
-        browser.on("disconnected", lambda _: chromium.lost())
+        browser.on("disconnected", lambda _: chromium.mark_lost())
         return chromium
 
     @property
     def pid(self) -> int | None:
-        """The id of the browser's process, where that runs on this machine."""
+        """The id of the browser's process, if it runs on this machine."""
         return self.process.pid
 
-    def lost(self) -> None:
-        """It is gone: whoever lives in it now is concerned."""
+    def mark_lost(self) -> None:
+        """Record that it is gone, which affects all its sessions."""
         self.lost_many = self.lost_many or self.sessions > 1
 
     @property
@@ -151,9 +151,9 @@ class Chromium:
         return self.browser.is_connected() and self.process.runs
 
     async def answers(self, seconds: float) -> bool:
-        """Whether the browser itself still answers. Of a stopped one it is known at once.
+        """Return whether the browser itself still answers; for a stopped one this is known at once.
 
-        One whose pages flood it with events is not silent: its answer is behind them.
+        A browser whose pages flood it with events is not silent: its answer comes after them.
         """
         if self.process.stopped:
             return False
@@ -167,7 +167,7 @@ class Chromium:
         return True
 
     async def close(self) -> None:
-        """Close, at most CLOSE_SECONDS; then the process tree is killed."""
+        """Close within CLOSE_SECONDS; then kill the process tree."""
         if self.process.runs and await self.answers(0.5):
             try:
                 async with asyncio.timeout(CLOSE_SECONDS):
@@ -179,40 +179,40 @@ class Chromium:
         await self.front.close()
 
     async def crash(self, by: str) -> None:
-        """End the browser itself for the sake of this world's task. `kill` says who else is concerned."""
+        """Crash the browser for the sake of this world's task. `kill` records which others are affected."""
         self.ended_by = self.ended_by or by
         await self.process.crash()
 
     def kill(self, by: str | None = None) -> None:
-        """End the whole process tree now; a stopped browser would otherwise hang every call.
+        """Kill the whole process tree now; a stopped browser would otherwise hang every call.
 
-        `by` is the world of the task for whose sake: the others in it are innocent. Of one that had ended by itself
-        nobody is guilty.
+        `by` is the world of the task for whose sake it is killed: other tasks with sessions in it are innocent. If it
+        had already ended by itself, nobody is guilty.
         """
         if self.alive:
             self.ended_by = self.ended_by or by
-        self.lost()
+        self.mark_lost()
         self.process.kill()
-        self.front.shut()
+        self.front.stop_listening()
 
 
 def runs(pid: int) -> bool:
-    """Whether the process exists and is not a zombie."""
+    """Return whether the process exists and is not a zombie."""
     return _status(pid) not in (None, psutil.STATUS_ZOMBIE)
 
 
 def works(pid: int) -> bool:
-    """Whether the process exists, is not a zombie, and was not stopped."""
+    """Return whether the process exists, is no zombie, and is not stopped."""
     return _status(pid) not in (None, psutil.STATUS_ZOMBIE, psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP)
 
 
-def stopped(pid: int) -> bool:
-    """Whether the process was stopped (SIGSTOP): it cannot answer."""
+def is_stopped(pid: int) -> bool:
+    """Return whether the process is stopped (SIGSTOP): it cannot answer."""
     return _status(pid) in (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP)
 
 
 def _status(pid: int) -> str | None:
-    """What the system says of the process; None when there is none."""
+    """The state of the process, as the system names it; None if there is none."""
     try:
         return _process(pid).status()
     except psutil.NoSuchProcess:
@@ -221,12 +221,12 @@ def _status(pid: int) -> str | None:
 
 @lru_cache(maxsize=64)
 def _process(pid: int) -> psutil.Process:
-    """Making one costs three times as much as asking it, and it is asked at every step."""
+    """A cached process object: making one costs three times as much as asking it, and it is asked at every step."""
     return psutil.Process(pid)
 
 
 def kill_tree(pid: int) -> None:
-    """SIGKILL a process and everything below it. They end a moment later."""
+    """Send SIGKILL to a process and all its children. They end a moment later."""
     try:
         root = psutil.Process(pid)
         tree = [root, *root.children(recursive=True)]
@@ -251,14 +251,14 @@ def _group(pid: int) -> int | None:
 
 STOP_SECONDS = 2.0
 _FORGOTTEN = ("Connection closed while reading from the driver", "Target page, context or browser has been closed")
-"""Of calls whose caller was cancelled: the driver, or what they were about, was ended before they were answered."""
+"""Errors of calls whose caller was cancelled, and that the driver could not answer because it was ended."""
 ANSWER_SECONDS = 5.0
-"""A driver that is silent for so long is taken for hung."""
+"""Seconds of silence after which a driver counts as hung."""
 
 
 @dataclass(frozen=True, slots=True)
 class Driver:
-    """A started Playwright. Its own liveness signals lie when it is killed, so its process is watched."""
+    """A started Playwright. Its own liveness signals are wrong when it is killed, so its process is watched."""
 
     playwright: Playwright
     pid: int | None
@@ -266,7 +266,7 @@ class Driver:
     @classmethod
     async def start(cls, temp: Path) -> Driver:
         """Start Playwright; the driver's temporary files go below `temp`."""
-        asyncio.get_running_loop().set_exception_handler(_report)
+        asyncio.get_running_loop().set_exception_handler(exception_handler)
         before = _driver_pids()
         with _temporary_folder(temp):
             playwright = await async_playwright().start()
@@ -275,11 +275,11 @@ class Driver:
 
     @property
     def alive(self) -> bool:
-        """Whether the process runs. A stopped one (SIGSTOP) is as good as gone: nobody but its parent could wake it."""
+        """Whether the process runs. A stopped one (SIGSTOP) counts as gone: only its parent could resume it."""
         return self.pid is None or works(self.pid)
 
     async def answers(self) -> bool:
-        """Whether the process runs and answers within ANSWER_SECONDS."""
+        """Return whether the process runs and answers within ANSWER_SECONDS."""
         if not self.alive:
             return False
         try:
@@ -290,12 +290,12 @@ class Driver:
         return True
 
     def kill(self) -> None:
-        """End the driver and the browsers below it now."""
+        """Kill the driver and its browsers now."""
         if self.pid is not None:
             kill_tree(self.pid)
 
     async def stop(self) -> None:
-        """Stop, at most STOP_SECONDS; then kill."""
+        """Stop within STOP_SECONDS; then kill."""
         try:
             async with asyncio.timeout(STOP_SECONDS):
                 await self.playwright.stop()
@@ -304,8 +304,8 @@ class Driver:
         self.kill()
 
 
-def _report(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """What asyncio prints of errors that nobody awaits; not of the calls that Playwright forgets as all is ended."""
+def exception_handler(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Log errors that nothing awaits, like asyncio, but not those of calls that Playwright abandons at its end."""
     if not any(text in str(context.get("exception", "")) for text in _FORGOTTEN):
         loop.default_exception_handler(context)
 
@@ -323,7 +323,7 @@ def _driver_pids() -> set[int]:
 
 @contextmanager
 def _temporary_folder(temp: Path) -> Iterator[None]:
-    """The driver takes its temporary folder from the environment alone."""
+    """Set the temporary folder of the driver, which it takes only from the environment."""
     before = os.environ.get("TMPDIR")
     os.environ["TMPDIR"] = str(temp)
     try:

@@ -1,4 +1,4 @@
-"""A running trace as Playwright writes it: what is left of it when nobody can end it any more."""
+"""A running trace in the form that Playwright writes: the part that exists when it can no longer be ended regularly."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 LARGEST = 64 * 2**20
-"""Bytes of pictures and bodies that go into one trace; what is beyond is left out, the acts stay."""
+"""Bytes of pictures and bodies that go into one trace; those beyond are left out, the acts stay."""
 _PART = re.compile(rb'"((?:resources|screencast)/[\w@.-]+)"')
 _numbers = itertools.count(1)
 
 
 @dataclass(frozen=True, slots=True)
 class RawTrace:
-    """`<name>.trace` and `<name>.network`; pictures and bodies lie beside them, those of other traces too."""
+    """`<name>.trace` and `<name>.network`; pictures and bodies are next to them, with those of other traces."""
 
     folder: Path | None
     """None: the browser is elsewhere, and so is what Playwright has written."""
@@ -27,16 +27,16 @@ class RawTrace:
 
     @classmethod
     def new(cls, folder: Path | None) -> RawTrace:
-        """A name that no other trace of this process has."""
+        """Make a trace with a name that no other trace of this process has."""
         return cls(folder, f"tab-{next(_numbers)}")
 
     @property
-    def nothing(self) -> str:
-        """Why there is none to pack, in words."""
-        return "nothing of it was written" if self.folder else "what was written of it stays at the browser's endpoint"
+    def missing_reason(self) -> str:
+        """The reason why there is nothing to pack, in words."""
+        return "nothing was written" if self.folder else "what was written stays at the browser's endpoint"
 
     def pack(self, target: Path) -> bool:
-        """Make `target` the zip that Playwright would have made, as far as it had written. Whether it had."""
+        """Make `target` the zip that Playwright would have made, as far as it was written; False if nothing was."""
         trace, network = whole_lines(self.read(".trace")), whole_lines(self.read(".network"))
         if not trace:
             return False
@@ -48,22 +48,22 @@ class RawTrace:
         return True
 
     def discard(self) -> None:
-        """Delete what belongs to this trace alone, its pictures too; its bodies may be those of others.
+        """Delete what belongs to this trace alone, its pictures too; its bodies may belong to others.
 
-        Of a browser that was killed, the driver may write some more afterwards: it is deleted with the next ones.
+        The driver of a killed browser may write some more afterwards: that is deleted with the next trace.
         """
         for raw in (*_lately, self):
             _delete(raw)
         _lately.append(self)
 
     def read(self, suffix: str) -> bytes:
-        """`.trace` or `.network` as it is now; empty when there is none."""
+        """The present content of `.trace` or `.network`; empty if there is none."""
         path = self.folder and self.folder / f"{self.name}{suffix}"
         return path.read_bytes() if path and path.is_file() else b""
 
     def _parts(self, lines: bytes) -> Iterator[tuple[str, Path]]:
         room = LARGEST
-        assert self.folder is not None  # there are lines of it
+        assert self.folder is not None  # there are lines, so there is a folder
         for name in dict.fromkeys(found[1].decode() for found in _PART.finditer(lines)):
             path = self.folder / name
             if path.is_file() and path.stat().st_size <= room:
@@ -86,7 +86,7 @@ def _delete(raw: RawTrace) -> None:
 
 
 def whole_lines(data: bytes) -> bytes:
-    """JSON lines without the last one, when the writer was ended in the middle of it."""
+    """JSON lines without the last one, if the writer was ended in the middle of it."""
     lines, _, rest = data.rpartition(b"\n")
     lines += b"\n" if lines else b""
     try:

@@ -1,9 +1,12 @@
-"""Looking at the page: the page functions of the assertion language, and `text`."""
+"""Reads the page: the page functions of the assertion language, and `text`."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import json
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +25,10 @@ from harness.resilience import Clock, Deadline
 
 
 async def look(tab: Tab, folder: Path, until: Deadline, clock: Clock, *, screenshot: bool) -> Observation:
-    """What is there, once no navigation is under way.
+    """Read the page for an agent, once no navigation is under way.
 
-    Each `[ref=e12]` of the ARIA snapshot works as the selector `aria-ref=e12`, those of frames (`f1e2`) too.
-    The caller bounds it. Raises what Playwright raises.
+    Each `[ref=e12]` of the ARIA snapshot works as the selector `aria-ref=e12`, those of frames (`f1e2`) too. The caller
+    limits the time. Raises Playwright's errors.
     """
     await tab.watch.settled()
     await tab.page.wait_for_load_state("domcontentloaded", timeout=0)
@@ -52,19 +55,25 @@ async def _picture(tab: Tab, folder: Path, seconds: float) -> bytes:
         await asyncio.to_thread(path.unlink, missing_ok=True)
 
 
-_READ = script(
-    "read",
-    """
-(matches, [what, name]) => {
+_ASKED = """
   const first = matches[0];
   const field = e => ['INPUT', 'TEXTAREA', 'SELECT'].includes(e.tagName);
+  const visible = () => matches.some(e => {
+    const box = e.getBoundingClientRect();
+    return box.width > 0 && box.height > 0 && e.checkVisibility({visibilityProperty: true});
+  });
+  const text = () => first ? (field(first) ? first.value : first.innerText ?? first.textContent) : null;
+  const value = () => first ? (field(first) ? first.value : first.getAttribute('value')) : null;
+"""
+_READ = script(
+    "read",
+    "(matches, [what, name]) => {"
+    + _ASKED
+    + """
   switch (what) {
-    case 'visible': return matches.some(e => {
-      const box = e.getBoundingClientRect();
-      return box.width > 0 && box.height > 0 && e.checkVisibility({visibilityProperty: true});
-    });
-    case 'text': return first ? (field(first) ? first.value : first.innerText ?? first.textContent) : null;
-    case 'value': return first ? (field(first) ? first.value : first.getAttribute('value')) : null;
+    case 'visible': return visible();
+    case 'text': return text();
+    case 'value': return value();
     case 'attr': return first ? first.getAttribute(name) : null;
     case 'count': return matches.length;
     case 'exists': return matches.length > 0;
@@ -72,6 +81,23 @@ _READ = script(
 }
 """,
 )
+_STATE = script(
+    "state",
+    "matches => {"
+    + _ASKED
+    + """
+  const attributes = {};
+  for (const name of first?.getAttributeNames() ?? []) {
+    const found = first.getAttribute(name);
+    if (found !== null) attributes[name] = found;
+  }
+  return {count: matches.length, visible: visible(), text: text(), value: value(), field: !!first && field(first),
+    attributes};
+}
+""",
+)
+LARGEST = 2_000_000
+"""Characters of a page's state, as JSON."""
 _FIELD = ":scope:is(input, textarea, select)"
 _NO_FIELD = ":scope:not(input, textarea, select)"
 _REPLACED = re.compile(r"Execution context was destroyed|page is navigating")
@@ -79,9 +105,9 @@ ELEMENT_FUNCTIONS = frozenset({"exists", "text", "value", "attr", "count", "visi
 
 
 async def read_page(page: Page, function: str, selector: str | None, name: str | None) -> Any:
-    """One page function, now.
+    """Evaluate one page function now.
 
-    A missing element is None (`count` 0, `exists` false). Raises what Playwright raises.
+    A missing element gives None (`count` 0, `exists` false). Raises Playwright's errors.
     """
     if function == "url":
         return page.url
@@ -93,7 +119,7 @@ async def read_page(page: Page, function: str, selector: str | None, name: str |
 
 
 async def read_between_pages(page: Page, function: str, selector: str | None, name: str | None, clock: Clock) -> Any:
-    """`read_page`; a page that is just being replaced cannot be read: the new one is."""
+    """`read_page`; while the page is being replaced it cannot be read, so the new one is."""
     while True:
         try:
             return await read_page(page, function, selector, name)
@@ -103,10 +129,26 @@ async def read_between_pages(page: Page, function: str, selector: str | None, na
             await clock.sleep(0.02)
 
 
-async def text_of(locator: Locator, until: Deadline, clock: Clock) -> str:
-    """Text of the first match, or the value of a field; waits for it until then.
+async def page_state(page: Page, selectors: Iterable[str]) -> dict[str, Any]:
+    """The answers of every page function now: `url`, `title`, and in `elements` the matches of each selector.
 
-    Asked by Playwright's own functions, two at a time; of what they cannot tell, by one of ours.
+    A selector that Playwright refuses is left out. Raises Playwright's errors, and ValueError for a page that is too
+    large.
+    """
+    elements = []
+    for each in selectors:
+        with contextlib.suppress(PlaywrightError):
+            elements.append({"selector": each, **await _STATE.of_all(page.locator(each))})
+    state = {"version": 2, "url": page.url, "title": await page.title(), "elements": elements}
+    if len(json.dumps(state)) > LARGEST:
+        raise ValueError(f"what criteria look at has more than {LARGEST} characters")
+    return state
+
+
+async def text_of(locator: Locator, until: Deadline, clock: Clock) -> str:
+    """The text of the first match, or the value of a field; waits for it until then.
+
+    Playwright's own functions are asked, two at a time; where they cannot tell, a script of ours is.
     """
     first = locator.first
     text, plain = await asyncio.gather(
@@ -115,7 +157,7 @@ async def text_of(locator: Locator, until: Deadline, clock: Clock) -> str:
     if isinstance(text, BaseException):
         if not _is_drawing(text):
             raise text
-    # What came while it was looked at, or is gone since, was no plain element then; and it was read.
+    # An element that appeared or vanished meanwhile was not a plain element at that time, and was read.
     elif text and (plain == 1 or not await first.locator(_FIELD).count()):
         return text
     return str(await _READ.of_one(first, ["text", None], _ms(until, clock) / 1000))
@@ -126,5 +168,5 @@ def _ms(until: Deadline, clock: Clock) -> float:
 
 
 def _is_drawing(error: BaseException) -> bool:
-    """SVG has no `innerText`, and Playwright says so."""
+    """Return whether an element is SVG, which has no `innerText`; Playwright reports that."""
     return isinstance(error, PlaywrightError) and "not an HTMLElement" in error.message

@@ -1,4 +1,4 @@
-"""From a page that cannot be trusted to one that can, by the lowest rung that helps (docs/decisions/006)."""
+"""Replaces a page that cannot be trusted, by the cheapest way that works (docs/decisions/006)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from playwright.async_api import Page
 
 from harness.browser.acts.attempt import ActContext
 from harness.browser.acts.navigation import go_to
-from harness.browser.checkpoint import PageCheckpoint, settle, unlike
+from harness.browser.checkpoint import PageCheckpoint, differing_places, settle
 from harness.browser.context import ContextHandle, session_of, session_script, state_of
 from harness.browser.failures.classify import failure_of
 from harness.browser.failures.network import status_failure
@@ -25,14 +25,14 @@ from harness.spec.steps import Check, Select, Step, Type, Uncheck, Upload
 
 STATE_SECONDS = 2.0
 FREE_SECONDS = 0.5
-"""How long a page may take to answer once its script was ended."""
+"""Seconds that a page may take to answer once its script was ended."""
 REOPEN_SECONDS = 2.0
-"""How long a new page in the same context may take to be there."""
+"""Seconds that a new page in the same context may take to appear."""
 _FILLS = (Type, Select, Check, Uncheck, Upload)
 
 
 class PageRecovery:
-    """What a session remembers of its page, and the ways back to one."""
+    """What a session remembers of its page, and the ways to recover one."""
 
     def __init__(
         self,
@@ -46,15 +46,15 @@ class PageRecovery:
         self._attempt = attempt
         self._scene = scene
         self.url: str | None = None
-        """Where the page was as the last step passed: a page that is opened again is opened there."""
+        """The address of the page after the last passed step: a page that is opened again is opened there."""
         self.addresses: tuple[str, ...] = ()
-        """That, and the address of the document shown there."""
+        """That address, and that of the document shown there."""
         self._filled = False
         self._posted = False
-        """The page is the answer to an unsafe request: to ask for its address gives another one."""
+        """Whether the page is the answer to an unsafe request: to request its address again would give another page."""
 
     def passed(self, step: Step) -> None:
-        """A step passed: where its page is, and whether there is now something in it that a new page would not have."""
+        """Remember the page after a passed step, and whether it now has state that a new page would lack."""
         tab = self._handle.tab
         if tab.page.url.startswith("http"):
             self.url, self.addresses = tab.page.url, tab.watch.addresses(tab.page)
@@ -64,24 +64,24 @@ class PageRecovery:
         self._filled = isinstance(step, _FILLS) or (self._filled and opened is None)
 
     async def renew(self, failure: Failure, until: Deadline, barred: str | None) -> Failure | None:
-        """A page to go on with after this failure; why there is none. `barred`: why it must not be asked for again."""
-        with self._handle.unnoted():
+        """Recover a page; returns the failure if there is none. `barred`: the reason not to request its URL."""
+        with self._handle.ignore_requests():
             return await self._renewed(failure, until, barred)
 
     async def _renewed(self, failure: Failure, until: Deadline, barred: str | None) -> Failure | None:
         if failure.code == "PAGE_UNRESPONSIVE" and await self._handle.tab.freed(FREE_SECONDS):
             return None
         if barred is not None:
-            return _instead(failure, "OUTCOME_UNKNOWN", barred)
+            return _replace_failure(failure, "OUTCOME_UNKNOWN", barred)
         if failure.circumstances.opened_before:
             return await self._asked_again(failure, until)
         if failure.code in ("PAGE_CRASHED", "PAGE_CLOSED") and await self._handle.chromium.answers(FREE_SECONDS):
             return self._forgets(failure) or await self._reopened(until)
         gone = self._posted or failure.code == "PAGE_UNRESPONSIVE"
-        return (self._forgets(failure) if gone else None) or await self._fresh(until)
+        return (self._forgets(failure) if gone else None) or await self._open_fresh_context(until)
 
     async def _asked_again(self, failure: Failure, until: Deadline) -> Failure | None:
-        """The page that an earlier step has opened, asked for again; when it fails again, it may be once more."""
+        """Request the page again that an earlier step opened; if it fails again, this may be repeated."""
         again = await self._way_back(until).to_url(str(failure.details["url"]), None)
         if again is None or again.family is not Family.NETWORK:
             return again
@@ -89,24 +89,24 @@ class PageRecovery:
         return replace(again, details=details, tainted=True).also(failure.circumstances)
 
     def _forgets(self, failure: Failure) -> Failure | None:
-        """Why there is to be no other page: it would not have what was typed into this one."""
+        """The failure if a new page would lack what was typed into this one; None if nothing is lost."""
         if not (self._filled or self._posted):
             return None
-        what = "what was typed into the page is lost with it" if self._filled else "the page is the answer to a write"
+        what = "the input typed into the page is lost" if self._filled else "the page is the response to a write"
         why = f"{what}, and there is no checkpoint"
-        return _instead(failure, failure.code, why)
+        return _replace_failure(failure, failure.code, why)
 
     async def _reopened(self, until: Deadline) -> Failure | None:
-        """A new page in the same context, which has kept its storage."""
+        """Open a new page in the same context, which has kept its storage."""
         try:
             async with asyncio.timeout(until.clip(REOPEN_SECONDS, self._clock.now())):
                 await self._handle.tab.reopen()
         except (PlaywrightError, TimeoutError):
-            return await self._fresh(until)
+            return await self._open_fresh_context(until)
         return await self._way_back(until).to_url(self.url, None) if self.url else None
 
-    async def _fresh(self, until: Deadline) -> Failure | None:
-        """A new context with the storage of the old one."""
+    async def _open_fresh_context(self, until: Deadline) -> Failure | None:
+        """Open a new context with the storage of the old one."""
         tab = self._handle.tab
         answers = await self._handle.chromium.answers(FREE_SECONDS)
         state = await state_of(tab, until.clip(STATE_SECONDS, self._clock.now())) if answers else None
@@ -122,7 +122,7 @@ class PageRecovery:
     async def restore(
         self, saved: PageCheckpoint | None, until: Deadline, *, restart: bool, barred: str | None
     ) -> tuple[str, ...] | Failure:
-        """Back to a checkpoint in a fresh context; what differs afterwards, or why there is no page.
+        """Restore a checkpoint in a new context; returns the differences, or the failure if there is no page.
 
         `barred`: why no field must be filled again.
         """
@@ -136,30 +136,30 @@ class PageRecovery:
         tab.passwords = set(saved.passwords) if saved else set()
         if saved is None:
             return ()
-        with self._handle.unnoted():
+        with self._handle.ignore_requests():
             differences = await self._way_back(until).to_checkpoint(saved, barred)
-        self._handle.tab.watch.answer_next(saved.answer)  # only now: a page's dialog as it loads is not the one meant
+        self._handle.tab.watch.answer_next(saved.answer)  # a dialog during the load is another one
         return differences
 
     def _way_back(self, until: Deadline) -> WayBack:
         return WayBack(self._attempt(until.left(self._clock.now())), self._scene)
 
 
-# The way back in a fresh context: to one URL, or to all pages of a checkpoint.
+# Restores in a fresh context: one URL, or all pages of a checkpoint.
 
 GRACE = 0.1
-"""Seconds after its limit at which a call that Playwright did not end is ended from outside."""
+"""Seconds after its limit at which a call that Playwright did not end is cancelled."""
 
 
 @dataclass(frozen=True, slots=True)
 class WayBack:
-    """What the way back needs: the attempt that bounds it, and the scene by which a failure is named."""
+    """The needs of a restore: the attempt that limits it, and the context by which a failure is named."""
 
     attempt: ActContext
     scene: Callable[[float], FailureContext]
 
     async def to_url(self, url: str, script: str | None) -> Failure | None:
-        """Open a URL in the current page, with a script that runs before its own; why it could not be opened."""
+        """Open a URL in the current page, with a script that runs before its own; returns the failure, if any."""
         scene = replace(self.scene(self.attempt.left()), opens=True, what=f"return to {url}")
         try:
             async with asyncio.timeout(self.attempt.left() + GRACE):
@@ -168,9 +168,9 @@ class WayBack:
             return await failure_of(error, scene)
 
     async def to_checkpoint(self, saved: PageCheckpoint, barred: str | None) -> tuple[str, ...] | Failure:
-        """Open the pages in their order, fill them, compare. What differs, or why there is no page.
+        """Open the pages in order, fill them, and compare. Returns the differences, or the failure without a page.
 
-        `barred`: why no field must be filled again; one that would have to be is a failure.
+        `barred`: why no field must be filled again; if one would have to be, that is a failure.
         """
         within, what = self.attempt.left(), f"return to {saved.url}"
         scene = self.scene(within)
@@ -184,12 +184,14 @@ class WayBack:
                 if saved.current < len(self._pages):  # a page may have closed itself
                     await self._turn_to(self._pages[saved.current])
                 differs = await settle(self.attempt.tab, saved, self.attempt.clock, fills=barred is None)
-                if barred is not None and (places := await unlike(self.attempt.tab, saved, self.attempt.clock)):
-                    message = f"{', '.join(places)} would have to be filled again, and {barred}"
+                if barred is not None and (
+                    places := await differing_places(self.attempt.tab, saved, self.attempt.clock)
+                ):
+                    message = f"{', '.join(places)} would have to be filled again, but {barred}"
                     return Failure("OUTCOME_UNKNOWN", message, details={"url": saved.url})
                 return differs
         except (PlaywrightError, TimeoutError) as error:
-            here = replace(self.scene(within), until=scene.until)  # the page is another by now, the limit is not
+            here = replace(self.scene(within), until=scene.until)  # the page is new, the time limit is the same
             return await failure_of(error, replace(here, opens=True, what=what))
 
     @property
@@ -197,7 +199,7 @@ class WayBack:
         return self.attempt.tab.context.pages
 
     async def _reopen(self, number: int, page: PageState) -> Failure | None:
-        """One page; it is there already when another one has opened it again."""
+        """Open one page, unless another one has already opened it again."""
         there = number < len(self._pages)
         await self._turn_to(self._pages[number] if there else await self.attempt.tab.context.new_page())
         if not page.url.startswith(("http:", "https:")):
@@ -210,9 +212,9 @@ class WayBack:
             await page.bring_to_front()
 
     async def _open(self, url: str, shown: int | None, script: str | None) -> Failure | None:
-        """Open; an error page is no failure when it was one, with the same status, before."""
+        """Open a URL; an error page with the same status as before is no failure."""
         if script is not None:
-            async with await self.attempt.page.add_init_script(script):  # for this time only
+            async with await self.attempt.page.add_init_script(script):  # for this load only
                 return await self._open(url, shown, None)
         response = await go_to(self.attempt, url)
         if response is None or response.status == shown:
@@ -220,7 +222,7 @@ class WayBack:
         return status_failure(response.status, response.url, response.headers, self.attempt.clock.wall())
 
 
-def _instead(failure: Failure, code: str, why: str) -> Failure:
-    """With the evidence of the failure, and why there is no page to go on with."""
+def _replace_failure(failure: Failure, code: str, why: str) -> Failure:
+    """A failure with the evidence of the first one, and the reason why there is no page to go on with."""
     message, how = f"{failure.message}; {why}", failure.circumstances
     return Failure(code, message, failure.selector, failure.details, circumstances=how)

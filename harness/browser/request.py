@@ -1,4 +1,4 @@
-"""What a session is asked to be."""
+"""The request for a session."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from urllib.parse import urlsplit
 
 from playwright.async_api import StorageState
 
-from harness.model.settings import Recording, Tracing, WorldMark
+from harness.model.plan import Plan
+from harness.model.settings import Recording, Settings, Tracing, WorldMark
 from harness.spec.faults.network import TlsProblem
 from harness.spec.names import Domains
 
@@ -27,53 +28,72 @@ class SessionRequest:
 
     world: str
     folder: Path
-    """Scratch folder of this task; it exists."""
+    """The scratch folder of this task; it exists."""
     uploads: Path
-    """Uploads come from this folder, and from nowhere else."""
+    """The folder from which files may be uploaded."""
     hosts: Mapping[str, int] = field(default_factory=dict)
     """Host name -> port on 127.0.0.1."""
     allowed_domains: tuple[str, ...] = ()
-    """Empty: every domain is allowed."""
+    """The allowed domains; empty: all."""
     webrtc: bool = False
-    """Whether WebRTC may send UDP, where no allowed_domains hold."""
+    """Whether WebRTC may send UDP if there are no allowed_domains."""
     virtual_hosts: tuple[str, ...] = ()
-    """Templates of servers that serve several hosts as the first part of a path (spec.hosts.Domains)."""
+    """Templates of servers that serve several hosts as the first part of a path (spec.names.Domains)."""
     start: datetime | None = None
-    """The browser's `Date` begins here and runs on."""
+    """The time at which the browser's `Date` begins; it runs on from there."""
     base_url: str | None = None
     recording: Recording = "auto"
     tracing: Tracing = "retain-on-failure"
     on_request_failed: Callable[[str, str], None] | None = None
     """Called with URL and net error of every request that failed."""
     mark: WorldMark = WorldMark()  # noqa: RUF009 - frozen
-    """How the sites are told the world, beside the User-Agent."""
+    """How the sites learn the world, beside the User-Agent."""
     storage: StorageState | None = None
-    """Cookies, localStorage and IndexedDB that the browser starts with: what its episode hands on."""
+    """Cookies, localStorage and IndexedDB from the episode's task before."""
     leave: Callable[[StorageState], None] | None = None
-    """Called with the same at the end, where it can still be had."""
+    """Called with the storage at the end, if it can still be read."""
     tls_problem: Callable[[str], TlsProblem | None] = lambda _: None
-    """What is wrong on purpose with the https of a host; asked for every connection to it."""
+    """The TLS fault of a host; called for every connection to it."""
 
     page_values: Mapping[str, Any] = field(default_factory=dict)
-    """What pages read as `window.__taskspec`."""
+    """The values that pages read as `window.__taskspec`."""
     init_script: Path | None = None
-    """Runs in every page and frame before its own scripts."""
+    """A script that runs in every page and frame before its own scripts."""
+
+    @classmethod
+    def of(cls, plan: Plan, settings: Settings, folder: Path) -> SessionRequest:
+        """The request by the task and the project's settings; the caller adds the facts that only the run knows."""
+        return cls(
+            world=plan.world,
+            folder=folder,
+            uploads=plan.folder,
+            allowed_domains=plan.spec.allowed_domains,
+            webrtc=settings.browser.webrtc,
+            virtual_hosts=settings.virtual_hosts,
+            start=plan.start,
+            base_url=settings.base_url,
+            recording="full" if plan.in_full else settings.recording,
+            tracing="on" if plan.in_full else settings.tracing,
+            mark=settings.world_mark,
+            page_values=plan.spec.page_values,
+            init_script=settings.init_script,
+        )
 
     @property
     def first_script(self) -> str:
-        """What runs first in every page and frame: the task's values, then the project's script. Empty: nothing."""
+        """The script that runs first in every page and frame: the task's values, then the project's script."""
         values = json.dumps(json.dumps(self.page_values))
         given = _GIVE.replace("VALUES", values) if self.page_values else ""
         return given + (self.init_script.read_text("utf-8") if self.init_script else "")
 
     @property
     def domains(self) -> Domains:
-        """Where the task may go."""
+        """The domains that the task may reach."""
         return Domains(self.allowed_domains, self.virtual_hosts)
 
     @property
     def sealed(self) -> bool:
-        """Whether its browser must not send UDP. A session that may lives in a browser of its own kind."""
+        """Whether its browser must not send UDP. Sessions that may send it have a browser of their own."""
         return bool(self.allowed_domains) or not self.webrtc
 
     @property

@@ -1,6 +1,6 @@
-"""What leaves the pages while a step is under way: the evidence that it was a write (docs/design/never-twice.md).
+"""The requests that leave the pages during a step: evidence that it was a write (docs/design/never-twice.md).
 
-It is written down as the request leaves, in this process: whatever dies afterwards, it is known.
+A request is recorded in this process as it leaves, so it is known whatever dies afterwards.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from harness.browser.failures.network import GIVEN_UP, code_of, effect_of, net_e
 from harness.model.record import SAFE_METHODS, Sent
 from harness.recovery.catalog import Effect
 
-# What Chromium sends a second time by itself: a request on a connection that broke, or was answered 408.
+# Requests that Chromium repeats by itself, because the connection broke or the answer was 408.
 
 START = {
     "transferMode": "ReportEvents",
@@ -29,11 +29,11 @@ START = {
 AGAIN = "HTTP_TRANSACTION_RESTART_AFTER_ERROR"
 STARTED = "URL_REQUEST_START_JOB"
 SECONDS = 0.3
-"""How long the browser may take to begin or end the recording; a busy one is not waited for."""
+"""Seconds that the browser may take to begin or end the recording; a busy one is not waited for."""
 
 
 class Resending:
-    """The recording of one browser, for as many listeners as there are."""
+    """The recording of repeated requests in one browser, for any number of listeners."""
 
     def __init__(self, control: CDPSession) -> None:
         self._control = control
@@ -44,14 +44,14 @@ class Resending:
         self._heard = False
 
     async def begin(self, sent: list[Sent]) -> None:
-        """Record from now on. `sent` gets what leaves, and `end` marks in it what was sent again. Never raises."""
+        """Start recording. `sent` receives the requests, and `end` marks those that were repeated. It never raises."""
         async with self._lock:
             self._listeners.append(sent)
             if len(self._listeners) == 1:
                 await self._start()
 
     async def end(self, sent: list[Sent]) -> None:
-        """Mark what of it was sent again. Never raises: without the browser's word nothing is marked."""
+        """Mark the requests that were repeated. It never raises: if the browser does not answer, nothing is marked."""
         async with self._lock:
             if not any(each is sent for each in self._listeners):
                 return
@@ -90,7 +90,7 @@ class Resending:
 
 
 def sent_again(events: Iterable[dict[str, Any]]) -> set[tuple[str, str]]:
-    """Method and URL of the requests that the net log says were sent once more. Pure."""
+    """Method and URL of the requests that the net log shows were repeated. Pure."""
     asked: dict[Any, tuple[str, str]] = {}
     again: set[tuple[str, str]] = set()
     for event in sorted(events, key=lambda each: float(each.get("ts", 0))):
@@ -103,44 +103,44 @@ def sent_again(events: Iterable[dict[str, Any]]) -> set[tuple[str, str]]:
 
 
 def mark(sent: Iterable[Sent], found: Collection[tuple[str, str]]) -> None:
-    """Note it on what was sent."""
+    """Mark the requests that were found."""
     for each in sent:
         each.twice = each.twice or (each.method, each.url) in found
 
 
 MOST = 200
-"""Requests that are kept of one step; a page that sends more is a write already."""
+"""The number of requests of one step that are kept; a page that sends more is a write already."""
 KINDS = 200
-"""Kinds of requests whose times are kept."""
+"""The number of kinds of requests whose times are kept."""
 SIGHTINGS = 3
-"""So many of one kind at even intervals, with no act in between, are the page's own doing."""
+"""The number of requests of one kind, at even intervals with no act in between, that proves a heartbeat."""
 SHORTEST = 0.2
-"""Seconds: what comes more often is not a heartbeat, but one act's several requests."""
+"""Seconds: requests at shorter intervals are no heartbeat, but several requests of one act."""
 OFTEN = 2
-"""So many of one kind after one act: once may be a late consequence of each act."""
+"""The number of requests of one kind after one act that counts; a single one may be a late consequence of each act."""
 EVEN = 1.5
-"""Factor between the longest and the shortest interval of what is sent regularly."""
+"""The largest factor between the longest and the shortest interval of regular requests."""
 BODY_BYTES = 4096
 _DIGITS = re.compile(rb"\d+")
 _ANSWERED_ANYWAY = ("ERR_BLOCKED_BY_RESPONSE", "ERR_BLOCKED_BY_ORB")
-"""Blocked only when the answer was there."""
+"""Errors of requests that are blocked only when the answer is there."""
 
 
 def kind_of(method: str, url: str, body: bytes | None) -> Hashable:
-    """By what a page's heartbeats are alike: they differ in their numbers at most (a time, a count)."""
+    """The kind of a request: a page's heartbeats differ at most in their numbers (a time, a count)."""
     parts = urlsplit(url)
     return method, parts.netloc, parts.path, _DIGITS.sub(b"0", (body or b"")[:BODY_BYTES])
 
 
 @dataclass(slots=True)
 class _Kind:
-    """When one kind of request was seen since the last act, and whether it came by itself before that."""
+    """The times of one kind of request since the last act, and whether the page sent it by itself before."""
 
     times: deque[float] = field(default_factory=lambda: deque(maxlen=SIGHTINGS))
     before: bool = False
     regular: bool = False
     parting: bool = False
-    """It came as a page was left on which nobody had acted."""
+    """Whether it was sent while leaving a page on which nothing had been done."""
 
     def seen(self, now: float) -> None:
         self.times.append(now)
@@ -150,7 +150,7 @@ class _Kind:
 
 
 class Sending:
-    """What leaves one context. `begin` starts an attempt, `sent` notes a request; `take` gives what is known."""
+    """The requests that leave one context. `begin` starts an attempt, `leaves` notes a request, `take` returns them."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
@@ -164,9 +164,9 @@ class Sending:
         """Whether an unsafe request has left since the attempt began."""
 
     def begin(self, *, looks: bool, opens: bool = False) -> None:
-        """An attempt begins. A step that only looks does nothing: what leaves meanwhile follows from the act before.
+        """An attempt begins. A step that only reads causes nothing: what leaves meanwhile belongs to the act before.
 
-        `opens`: it opens a page. What that sends before another act, it sends by itself.
+        `opens`: it opens a page. What that page sends before another act, it sends by itself.
         """
         self._looks, self.unsafe = looks, False
         if looks:
@@ -180,9 +180,9 @@ class Sending:
     def leaves(
         self, method: str, url: str, *, page: bool, after: Sent | None, body: bytes | None, before: bool = False
     ) -> Sent | None:
-        """A request leaves; `after` is the one that was redirected to it. None for what need not be known.
+        """Record a request; `after` is the one that was redirected to it. Returns None if it need not be known.
 
-        `before`: the step opens a page, and this comes from the one that it leaves.
+        `before`: the step opens a page, and the request comes from the page that it leaves.
         """
         safe = method in SAFE_METHODS
         if safe and not page:
@@ -197,9 +197,10 @@ class Sending:
         return sent
 
     def _own_doing(self, kind: Hashable, *, parting: bool) -> bool:
-        """Whether the page sends this by itself, again and again; in case of doubt it does not.
+        """Return whether the page sends this again and again by itself; in doubt it does not.
 
-        `parting`: as it is left. What it has sent so with no act between two `open`, it sends by itself.
+        `parting`: the page sends it while it is left. What it sent then without an act between two `open`, it sends by
+        itself.
         """
         known = self._kinds.get(kind)
         if known is None:
@@ -218,12 +219,12 @@ class Sending:
 
     @staticmethod
     def failed(sent: Sent, error: str) -> None:
-        """No answer came, or not all of it: some errors say that nothing was sent."""
+        """No answer came, or only a part: some errors say that nothing was sent."""
         name = net_error(error) or ""
         if name != GIVEN_UP and name not in _ANSWERED_ANYWAY:
             sent.arrived = effect_of(code_of(name)) is not Effect.NONE
 
     def take(self) -> tuple[Sent, ...]:
-        """What has left since the last time."""
+        """The requests that have left since the last call."""
         taken, self._left = tuple(self._left), []
         return taken

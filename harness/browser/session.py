@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -36,9 +36,9 @@ from harness.spec.steps import Api, Open, Step, SwitchPage
 
 T = TypeVar("T")
 LEAVE_SECONDS = 2.0
-"""For what the browser stores, at the end of a task of an episode."""
+"""Seconds for reading the browser's storage at the end of a task of an episode."""
 LAST_WORDS = 0.05
-"""Seconds for what a browser or driver that is gone had still told: a request that left is evidence."""
+"""Seconds for the last messages of a lost browser or driver: a request that left is evidence."""
 
 
 class PlaywrightSession:
@@ -53,23 +53,25 @@ class PlaywrightSession:
         self._leaving = request.leave
         self._unfound: str | None = None
         self._recorded: tuple[Chromium, list[Sent]] | None = None
-        """The browser that records what it sends again, and what has left meanwhile."""
+        """The browser that records its repeated requests, and the requests that left meanwhile."""
         self._last_good = LastGood(request.folder, clock)
         self._recovery = PageRecovery(self._handle, clock, lambda within: self._attempt(within, within), self._scene)
         self.sabotage = Sabotage(self._handle, pool, clock)
-        """Where faults are done to this browser (ports.FaultTarget)."""
+        """The target of faults in this browser (ports.FaultTarget)."""
 
     @property
-    def _tab(self) -> Tab:
+    def tab(self) -> Tab:
+        """The context with its current page; a recovery that needs a fresh context replaces it."""
         return self._handle.tab
 
     @property
-    def _chromium(self) -> Chromium:
+    def chromium(self) -> Chromium:
+        """The browser of the context; a restart replaces it."""
         return self._handle.chromium
 
     @property
     def url(self) -> str | None:
-        return self._tab.page.url
+        return self.tab.page.url
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -81,15 +83,15 @@ class PlaywrightSession:
 
     @property
     def user_agent(self) -> str:
-        """What the sites see; it ends in `harness-world/<id>`."""
-        return f"{self._chromium.user_agent} harness-world/{self._request.world}"
+        """The User-Agent that the sites see; it ends in `harness-world/<id>`."""
+        return f"{self.chromium.user_agent} harness-world/{self._request.world}"
 
     async def perform(self, step: Step, within: float, patience: float) -> Outcome:
         scene = self._scene(within).of_step(step, patience)
-        self._tab.watch.begin(type(step), looks=step.looks_only)
+        self.tab.watch.begin(type(step), looks=step.looks_only)
         gone = await lost("", scene)
-        if gone and not (isinstance(step, SwitchPage) and gone.scope is Scope.PAGE):  # that leaves the page anyway
-            return await self._failed(replace(gone, effect=Effect.NONE))
+        if gone and not (isinstance(step, SwitchPage) and gone.scope is Scope.PAGE):  # this step leaves the page anyway
+            return await self._finish_failed(replace(gone, effect=Effect.NONE))
         await self._record_sending(step)
         attempt = replace(self._attempt(within, patience), once=step.effect_class == "write")
         try:
@@ -97,68 +99,68 @@ class PlaywrightSession:
                 found = await self._healed_element(step)
                 details = await ACTIONS[type(step)](attempt, step)
         except Exception as error:  # noqa: BLE001 - every failure of an act becomes a value; this is the one place
-            return await self._failed(await failure_of(error, scene))
+            return await self._finish_failed(await failure_of(error, scene))
         if failure := navigation_failure(scene):
-            return await self._failed(failure)
-        self._tab.watch.passed()
-        return self._passed(step, {**found, **details})
+            return await self._finish_failed(failure)
+        self.tab.watch.passed()
+        return self._finish_passed(step, {**found, **details})
 
     def _scene(self, within: float) -> FailureContext:
         return FailureContext(
-            page=self._tab.page,
-            watch=self._tab.watch,
-            chromium=self._chromium,
-            control=self._tab.control,
+            page=self.tab.page,
+            watch=self.tab.watch,
+            chromium=self.chromium,
+            control=self.tab.control,
             driver_alive=lambda: self._pool.driver_alive,
             clock=self._clock,
             domains=self._request.domains,
             within=within,
             until=Deadline.after(within, self._clock.now()),
             world=self._request.world,
-            logins=frozenset(self._tab.passwords),
+            logins=frozenset(self.tab.passwords),
         )
 
     def _attempt(self, within: float, patience: float) -> ActContext:
         until = Deadline.after(within, self._clock.now())
         playwright, agent = self._pool.playwright, self.user_agent
-        return ActContext(playwright, self._tab, self._request, agent, self._clock, until, patience)
+        return ActContext(playwright, self.tab, self._request, agent, self._clock, until, patience)
 
     async def _healed_element(self, step: Step) -> dict[str, Any]:
-        """After an element was not found, what another selector found instead; the usual step pays nothing."""
+        """The element that another selector found after one was not found; the usual step pays nothing."""
         unfound, self._unfound = self._unfound, None
         if unfound is None or step.target is None or step.target == unfound:
             return {}
-        element = await describe(locate(self._tab.page, step.target, getattr(step, "frame", None)), PROBE_SECONDS)
+        element = await describe(locate(self.tab.page, step.target, getattr(step, "frame", None)), PROBE_SECONDS)
         return {"element": element} if element else {}
 
-    async def _failed(self, failure: Failure) -> Failure:
+    async def _finish_failed(self, failure: Failure) -> Failure:
         if failure.code == "NET_TIMEOUT":
-            await self._tab.stop_loading(GRACE)
+            await self.tab.stop_loading(GRACE)
         if failure.family is Family.BROWSER:
             await self._clock.sleep(LAST_WORDS)
         if failure.code == "ELEMENT_NOT_FOUND":
             self._unfound = failure.selector
-        failure = replace(failure, details={**failure.details, **self._surroundings()})
+        failure = replace(failure, details={**failure.details, **self._side_effects()})
         return self._with_pages(failure)
 
     def _with_pages(self, failure: Failure) -> Failure:
-        """With the pages that tell why an element is not here: new ones, and the one that was asked for instead."""
-        opened = with_redirect(failure, self._tab.opened, self._tab.page.url)
-        return with_popups(opened, self._tab.watch.popups)
+        """Add the pages that explain a missing element: new ones, and the one that was requested instead."""
+        opened = with_redirect(failure, self.tab.opened, self.tab.page.url)
+        return with_popups(opened, self.tab.watch.popups.values())
 
-    def _passed(self, step: Step, details: Mapping[str, Any]) -> Passed:
+    def _finish_passed(self, step: Step, details: Mapping[str, Any]) -> Passed:
         if "path" in details:
             self._files.append(Path(details["path"]))
         self._recovery.passed(step)
-        if self._tab.opened and not step.looks_only and not isinstance(step, Open):
-            self._tab.opened.acted = True
+        if self.tab.opened and not step.looks_only and not isinstance(step, Open):
+            self.tab.opened.acted = True
         shown = {key: value for key, value in details.items() if key != "path"}
-        return Passed({**shown, **self._surroundings()})
+        return Passed({**shown, **self._side_effects()})
 
-    def _surroundings(self) -> dict[str, Any]:
-        """Dialogs that came up during the step, and hosts that the page was refused."""
-        watch, domains = self._tab.watch, self._request.domains
-        refused = refused_hosts(watch.exchanges, watch.lines, self._tab.page.url, domains)
+    def _side_effects(self) -> dict[str, Any]:
+        """Dialogs that opened during the step, and hosts that the page was refused."""
+        watch, domains = self.tab.watch, self._request.domains
+        refused = refused_hosts(watch.exchanges, watch.lines, self.tab.page.url, domains)
         found = {"dialogs": list(watch.dialogs), "refused_hosts": list(refused)}
         return {name: value for name, value in found.items() if value}
 
@@ -167,7 +169,7 @@ class PlaywrightSession:
         scene = replace(self._scene(patience), selector=selector, frame=frame, what=what, patience=patience)
         try:
             async with asyncio.timeout(patience + GRACE):
-                return await text_of(locate(self._tab.page, selector, frame), scene.until, self._clock)
+                return await text_of(locate(self.tab.page, selector, frame), scene.until, self._clock)
         except (PlaywrightError, TimeoutError) as error:
             return self._with_pages(await failure_of(error, scene))
 
@@ -175,7 +177,7 @@ class PlaywrightSession:
         scene = replace(self._scene(within), selector=selector, what=f"{function}({selector or ''})")
         try:
             async with asyncio.timeout(within):
-                value = await read_between_pages(self._tab.page, function, selector, name, self._clock)
+                value = await read_between_pages(self.tab.page, function, selector, name, self._clock)
         except (PlaywrightError, TimeoutError) as error:
             raise Failed(await failure_of(error, scene)) from error
         failure = dead("", scene)
@@ -184,12 +186,12 @@ class PlaywrightSession:
         return value
 
     async def frame_of(self, selector: str) -> str:
-        return await other_frame(self._tab.page, selector)
+        return await other_frame(self.tab.page, selector)
 
     async def screenshot(self, name: str, within: float) -> Path | None:
         path = free_path(self._request.folder / "screenshots", f"{name}.png")
         try:
-            await self._tab.picture(path, within)
+            await self.tab.picture(path, within)
         except (PlaywrightError, TimeoutError):
             return None
         self._files.append(path)
@@ -200,7 +202,7 @@ class PlaywrightSession:
 
     async def passed(self, index: int) -> None:
         if self._request.recording == "full":
-            await self._last_good.keep(self._tab, index)
+            await self._last_good.keep(self.tab, index)
 
     def take_sent(self) -> tuple[Sent, ...]:
         taken = self._handle.take_sent()
@@ -208,7 +210,7 @@ class PlaywrightSession:
             self._recorded[1].extend(taken)
         return taken
 
-    async def heard(self) -> tuple[Sent, ...]:
+    async def take_settled(self) -> tuple[Sent, ...]:
         taken = self.take_sent()
         if self._recorded is not None:
             (chromium, sent), self._recorded = self._recorded, None
@@ -216,12 +218,12 @@ class PlaywrightSession:
         return taken
 
     async def _record_sending(self, step: Step) -> None:
-        """While a declared write is under way. `api` does not go through the browser; what is stopped tells nothing."""
-        if step.effect_class != "write" or isinstance(step, Api) or self._chromium.process.stopped:
+        """Record repeated requests during a declared write. `api` needs no browser, a stopped browser sends nothing."""
+        if step.effect_class != "write" or isinstance(step, Api) or self.chromium.process.stopped:
             return
         if self._recorded is None:
-            self._recorded = self._chromium, []
-            await self._chromium.resending.begin(self._recorded[1])
+            self._recorded = self.chromium, []
+            await self.chromium.resending.begin(self._recorded[1])
 
     @property
     def renewed_at(self) -> tuple[str, ...]:
@@ -231,15 +233,15 @@ class PlaywrightSession:
         return await self._recovery.renew(failure, Deadline.after(within, self._clock.now()), barred)
 
     async def save(self, within: float) -> PageCheckpoint:
-        return await self._seen("save a checkpoint", within, lambda: take(self._tab, self._clock))
+        return await self._read_page("save a checkpoint", within, lambda: take(self.tab, self._clock))
 
     async def restore(
         self, saved: Saved | None, within: float, *, restart: bool, barred: str | None = None
     ) -> tuple[str, ...] | Failure:
-        """Back to a checkpoint of `save`, in a fresh context.
+        """Restore a checkpoint of `save` in a new context.
 
-        `restart` ends the browser itself when nobody else lives in it; one that does not answer, or is gone, is
-        replaced in any case, and the other sessions in it end with it.
+        `restart` ends the browser too, unless it has other sessions; one that does not answer, or is gone, is replaced
+        in any case, and the other sessions in it end with it.
         """
         assert saved is None or isinstance(saved, PageCheckpoint)
         self._unfound = None
@@ -249,12 +251,12 @@ class PlaywrightSession:
     async def observe(self, within: float, *, screenshot: bool) -> Observation:
         until = Deadline.after(within, self._clock.now())
         folder = self._request.folder
-        return await self._seen(
-            "observe the page", within, lambda: look(self._tab, folder, until, self._clock, screenshot=screenshot)
+        return await self._read_page(
+            "observe the page", within, lambda: look(self.tab, folder, until, self._clock, screenshot=screenshot)
         )
 
-    async def _seen(self, what: str, within: float, see: Callable[[], Awaitable[T]]) -> T:
-        """What `see` finds; raises Failed when the page cannot be asked, or not in time."""
+    async def _read_page(self, what: str, within: float, see: Callable[[], Awaitable[T]]) -> T:
+        """The result of `see`; raises Failed if the page cannot be read, or not in time."""
         scene = replace(self._scene(within), what=what)
         failure = await lost("", scene)
         if failure is not None:
@@ -265,34 +267,35 @@ class PlaywrightSession:
         except (PlaywrightError, TimeoutError) as error:
             raise Failed(await failure_of(error, scene)) from error
 
-    async def _leave(self) -> None:
-        """Give what the browser stores to whoever is to go on with it, before its context ends; once."""
+    async def _pass_storage_on(self) -> None:
+        """Pass the browser's storage on to the episode's next task before the context closes; once."""
         leave, self._leaving = self._leaving, None
-        if leave is not None and (state := await state_of(self._tab, LEAVE_SECONDS)) is not None:
+        if leave is not None and (state := await state_of(self.tab, LEAVE_SECONDS)) is not None:
             leave(state)
 
-    async def evidence(self, capture: Capture, folder: Path) -> Evidence:
-        await self._leave()
+    async def evidence(self, capture: Capture, folder: Path, selectors: Collection[str] = ()) -> Evidence:
+        await self._pass_storage_on()
         deadline = Deadline.after(collecting.TOTAL_SECONDS, self._clock.now())
-        url = self._tab.page.url
+        url = self.tab.page.url
         if capture.logs:
-            await self._handle.record()  # what ended the task may not have been a step
-        round_ = self._collector(folder, deadline)
+            await self._handle.record()  # the task may have ended between two steps
+        round_ = self._collector(folder, deadline, selectors)
         har = self._request.recording != "minimal"
         await collecting.take(round_, capture, self._handle.segments if har else None, self._handle.end)
         lines = self._handle.console if capture.logs else ()
-        extra = {"popups": list(self._tab.watch.popups), "page": round_.page}
-        return Evidence(folder, tuple(round_.items), url, lines, extra)
+        return Evidence(folder, tuple(round_.items), url, lines, round_.page)
 
-    def _collector(self, folder: Path, deadline: Deadline) -> collecting.EvidenceCollector:
+    def _collector(
+        self, folder: Path, deadline: Deadline, selectors: Collection[str] = ()
+    ) -> collecting.EvidenceCollector:
         earlier, wanted = tuple(self._handle.earlier), self._request.traceable
         return collecting.EvidenceCollector(
-            self._scene(0), self._tab, folder, deadline, self._last_good, wanted, earlier
+            self._scene(0), self.tab, folder, deadline, self._last_good, wanted, earlier, selectors
         )
 
     async def close(self) -> None:
-        await self._leave()
-        if self._request.tracing == "on" and self._tab.traced:
+        await self._pass_storage_on()
+        if self._request.tracing == "on" and self.tab.traced:
             deadline = Deadline.after(CLOSE_SECONDS, self._clock.now())
             folder = self._request.folder
             await collecting.take_trace(self._collector(folder, deadline))

@@ -1,4 +1,4 @@
-"""https for hosts that speak plain http: TLS ends on a loopback port, and the bytes go on to the host's own."""
+"""https for hosts that serve plain http: TLS ends at a loopback port, and the bytes go on to the host's own."""
 
 from __future__ import annotations
 
@@ -25,18 +25,19 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 
 
-# A key that lives as long as the process, and certificates for it that nobody else is asked to trust.
+# A key that exists as long as the process, and certificates for it that only this harness's browsers trust.
+# `cryptography` is imported where it is used: a run without https needs only a key.
 
 # `cryptography` is imported where it is used: a run without https needs no more of it than a key.
 
 
 @dataclass(frozen=True, slots=True)
 class ThrowAwayKey:
-    """A private key in memory. Chromium is told to accept its certificates by `spki`, and no other."""
+    """A private key in memory. Chromium accepts its certificates by `spki`, and no others."""
 
     private: EllipticCurvePrivateKey
     spki: str
-    """Base64 of the SHA-256 of the public key, as `--ignore-certificate-errors-spki-list` wants it."""
+    """Base64 of the SHA-256 of the public key, as `--ignore-certificate-errors-spki-list` requires it."""
 
     @classmethod
     def new(cls) -> ThrowAwayKey:
@@ -48,7 +49,7 @@ class ThrowAwayKey:
         return cls(private, base64.b64encode(hashlib.sha256(public).digest()).decode("ascii"))
 
     def certificate(self, hosts: Iterable[str]) -> bytes:
-        """PEM. Its dates are wide: a task may set the browser's clock to any day."""
+        """A certificate in PEM. Its dates are wide, since a task may set the browser's clock to any day."""
         from cryptography import x509
         from cryptography.hazmat.primitives import hashes, serialization
 
@@ -61,14 +62,14 @@ class ThrowAwayKey:
         return builder.sign(self.private, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 
     def context(self, hosts: Iterable[str], folder: Path) -> ssl.SSLContext:
-        """What a server of these hosts needs. `ssl` reads keys from files only: `folder` has one for a moment.
+        """The context for a server of these hosts. `ssl` reads keys only from files: `folder` holds one for a moment.
 
-        Raises OSError when the file cannot be written.
+        Raises OSError if the file cannot be written.
         """
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.set_alpn_protocols(["http/1.1"])
-        number, name = tempfile.mkstemp(dir=folder)  # readable by its owner alone
+        number, name = tempfile.mkstemp(dir=folder)  # only its owner can read it
         try:
             with os.fdopen(number, "wb") as file:
                 file.write(self.pem + self.certificate(hosts))
@@ -79,13 +80,13 @@ class ThrowAwayKey:
 
     @property
     def pem(self) -> bytes:
-        """The key itself, not encrypted."""
+        """The private key in PEM, not encrypted."""
         from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
         return self.private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
 
-# Bytes between a TLS connection and a plain one, both ways; each end may finish sending before the other does.
+# Copies bytes between a TLS connection and a plain one, both ways; either end may finish sending first.
 
 CHUNK = 65_536
 LINGER = 2.0
@@ -95,7 +96,7 @@ _ABRUPT = struct.pack("ii", 1, 0)
 
 
 def reset(connection: socket.socket) -> None:
-    """Close with a RST: the other end learns that something broke."""
+    """Close with a RST, so that the other end learns that something broke."""
     with contextlib.suppress(OSError):  # it has ended already
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _ABRUPT)
     connection.close()
@@ -109,25 +110,25 @@ class PlainEnd:
         self._writer = writer
 
     async def read(self) -> bytes:
-        """What has come; empty at the end. Raises OSError."""
+        """The bytes that have come; empty at the end. Raises OSError."""
         return await self._reader.read(CHUNK)
 
     async def write(self, data: bytes) -> None:
-        """Raises OSError. Waits while the other end takes nothing."""
+        """Write; waits while the other end takes nothing. Raises OSError."""
         self._writer.write(data)
         await self._writer.drain()
 
     async def end(self) -> None:
-        """Nothing more will be written; reading goes on."""
+        """End the writing; reading goes on."""
         self._writer.write_eof()
 
     @property
     def broken(self) -> bool:
-        """Whether the other end has broken off."""
+        """Whether the other end has broken the connection."""
         return self._reader.exception() is not None
 
     async def close(self) -> None:
-        """End it in order: what was written still arrives."""
+        """Close regularly: what was written still arrives."""
         self._writer.close()
         with contextlib.suppress(OSError):
             await self._writer.wait_closed()
@@ -144,7 +145,7 @@ class PlainEnd:
 
 
 class TlsEnd(PlainEnd):
-    """A connection whose other end is a TLS client. Unlike asyncio's own, its two directions end separately."""
+    """A connection whose other end is a TLS client. Unlike in asyncio's own, the two directions end separately."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, context: ssl.SSLContext) -> None:
         super().__init__(reader, writer)
@@ -152,16 +153,16 @@ class TlsEnd(PlainEnd):
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
 
     async def shake_hands(self) -> None:
-        """Before all else. Raises OSError (ssl.SSLError is one)."""
+        """Do the TLS handshake, before anything else. Raises OSError (ssl.SSLError is one)."""
         try:
-            while not self._shaken():
+            while not self._is_handshake_done():
                 await self._flush()
                 if not await self._feed():
                     raise ConnectionResetError("the client left before it said anything")
         finally:
-            await self._flush()  # also the alert that tells the client what is wrong
+            await self._flush()  # this also sends the alert that tells the client what is wrong
 
-    def _shaken(self) -> bool:
+    def _is_handshake_done(self) -> bool:
         try:
             self._tls.do_handshake()
         except ssl.SSLWantReadError:
@@ -174,7 +175,7 @@ class TlsEnd(PlainEnd):
                 return self._tls.read(CHUNK)
             except ssl.SSLWantReadError:
                 await self._flush()
-                if not await self._feed():  # browsers close without TLS's own goodbye
+                if not await self._feed():  # browsers close without TLS's close_notify
                     return b""
             except ssl.SSLZeroReturnError:
                 return b""
@@ -186,13 +187,13 @@ class TlsEnd(PlainEnd):
         await self._flush()
 
     async def end(self) -> None:
-        with contextlib.suppress(ssl.SSLError):  # it wants to read the answer to its goodbye; `read` does that
+        with contextlib.suppress(ssl.SSLError):  # it wants to read the peer's close_notify; `read` does that
             self._tls.unwrap()
         await self._flush()
         await super().end()
 
     async def _feed(self) -> bool:
-        """Whether more came."""
+        """Read more encrypted bytes; return whether any came."""
         data = await super().read()
         self._incoming.write(data)
         return bool(data)
@@ -203,7 +204,7 @@ class TlsEnd(PlainEnd):
 
 
 async def say_plainly(client: PlainEnd) -> None:
-    """Answer a client that greets in TLS as a server does that knows none. Raises OSError."""
+    """Answer a client that speaks TLS like a server that does not know TLS. Raises OSError."""
     try:
         await client.read()
         await client.write(_PLAIN_ANSWER)
@@ -228,7 +229,7 @@ async def relay(client: TlsEnd, site: PlainEnd) -> None:
 
 
 async def _download(site: PlainEnd, client: TlsEnd) -> bool:
-    """False when one of the two has broken the connection off: the client learns it as well."""
+    """Copy the site's answer; return False if one side has broken the connection, which the client then learns."""
     try:
         await _pump(site, client)
     except OSError:
@@ -243,7 +244,7 @@ async def _upload(client: TlsEnd, site: PlainEnd) -> None:
     except OSError:
         if client.broken:
             site.drop()
-        # The site answers without reading on: its answer is lost when the rest of the request is not taken.
+        # The site answers without reading on: its answer is lost unless the rest of the request is read.
         with contextlib.suppress(OSError):
             while await client.read():
                 pass
@@ -262,15 +263,16 @@ _REFUSED = "net::ERR_CONNECTION_REFUSED"
 _RESET = ("ERR_CONNECTION_RESET", "ERR_CONNECTION_CLOSED")
 
 Report = Callable[[str, str], None]
-"""(URL, the browser's word for the error) of a request that failed."""
+"""Receives (URL, the browser's error) of a request that failed."""
 Problem = Callable[[str], TlsProblem | None]
-"""Host -> what is wrong with the TLS of the connection that is now made to it."""
+"""Host -> the TLS fault of the connection that is now made to it."""
 
 
 class TlsFront:
-    """One listener for each host, so that it is known where to connect before anything is answered.
+    """One listener for each host, so that the target is known before anything is answered.
 
-    A host that is down is found out first: then the browser's connection is reset. All on the loop's thread.
+    The site is connected first: if it is down, the browser's connection is reset. All of this runs on the loop's
+    thread.
     """
 
     def __init__(
@@ -282,7 +284,8 @@ class TlsFront:
         self._temp = temp
         self._problem = problem
         self._down: set[str] = set()
-        self._connections: set[asyncio.Task[None]] = set()
+        self.connections: set[asyncio.Task[None]] = set()
+        """One task for each connection that is open."""
         self._listeners = {host: _listener() for host in hosts}
         self.ports: dict[str, int] = {host: each.getsockname()[1] for host, each in self._listeners.items()}
         """Host -> its https port."""
@@ -296,16 +299,16 @@ class TlsFront:
 
     @cached_property
     def _context(self) -> ssl.SSLContext:
-        """Made for the first connection: most tasks have none."""
+        """The TLS context, made for the first connection, since most tasks have none."""
         return self._key.context(self.hosts, self._temp)
 
     @cached_property
     def _unknown(self) -> ssl.SSLContext:
-        """The context of a certificate whose key nobody was told to accept."""
+        """The TLS context of a certificate whose key is not among the accepted ones."""
         return ThrowAwayKey.new().context(self.hosts, self._temp)
 
     def naming(self, report: Report) -> Report:
-        """A `report` that learns of a host that refuses as such; the browser sees no more than a reset."""
+        """Wrap a `report`, so that a host that refuses is reported as refusing; the browser itself sees a reset."""
 
         def tell(url: str, error: str) -> None:
             refused = any(name in error for name in _RESET) and self._is_down(url)
@@ -317,30 +320,30 @@ class TlsFront:
         parts = urlsplit(url)
         return parts.scheme in ("https", "wss") and (parts.hostname or "").lower() in self._down
 
-    def shut(self) -> None:
-        """Listen no more, and end what is connected as soon as the loop runs on."""
+    def stop_listening(self) -> None:
+        """Stop listening, and end the connections as soon as the loop runs on."""
         for listener in self._listeners.values():
             asyncio.get_running_loop().remove_reader(listener)
             listener.close()
         self._listeners.clear()
-        for task in self._connections:
+        for task in self.connections:
             task.cancel()
 
     async def close(self) -> None:
         """End everything; nothing is left afterwards."""
-        self.shut()
-        await asyncio.gather(*self._connections, return_exceptions=True)
+        self.stop_listening()
+        await asyncio.gather(*self.connections, return_exceptions=True)
 
     def _accept(self, host: str, listener: socket.socket) -> None:
         try:
             connection, _ = listener.accept()
-        except OSError:  # the browser was gone before its turn
+        except OSError:  # the browser disconnected before its turn
             return
         connection.setblocking(False)
         task = asyncio.get_running_loop().create_task(self._serve(host, connection))
-        self._connections.add(task)
-        task.add_done_callback(self._connections.discard)
-        # Also for a task that was cancelled before its first line ran.
+        self.connections.add(task)
+        task.add_done_callback(self.connections.discard)
+        # This also covers a task that was cancelled before its first line ran.
         task.add_done_callback(lambda _: connection.close())
 
     async def _serve(self, host: str, connection: socket.socket) -> None:
@@ -352,7 +355,7 @@ class TlsFront:
             return
         self._down.discard(host)
         try:
-            with contextlib.suppress(OSError):  # one of the two has gone; the other was told
+            with contextlib.suppress(OSError):  # one end has closed; the other was told
                 await self._connect(host, connection, site)
         finally:
             site.drop()
@@ -372,7 +375,7 @@ class TlsFront:
 
 
 def _listener() -> socket.socket:
-    # Only where the protocol is named, asyncio sets TCP_NODELAY on what is accepted: without it, 40 ms are lost.
+    # asyncio sets TCP_NODELAY on accepted connections only if the protocol is named: without it, 40 ms are lost.
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setblocking(False)

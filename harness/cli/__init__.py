@@ -4,7 +4,7 @@ import sys
 
 try:
     from harness.cli.main import app, main
-except KeyboardInterrupt:  # before there is a `main` that could say so
+except KeyboardInterrupt:  # Ctrl-C during the import, before `main` can handle it
     sys.exit(130)
 
 __all__ = ["app", "main"]

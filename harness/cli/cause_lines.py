@@ -1,4 +1,4 @@
-"""The causes of a run's failures, a line each, and as a document."""
+"""The causes of a run's failures, one in a line, and as a JSON document."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from harness.reporting.triage import Cause, first_look
 from harness.spec.names import how_many
 
 FEW = 3
-"""Tasks that a line names."""
+"""The number of tasks that a line names."""
 NARROWEST, WIDEST = 30, 90
-"""Columns for what happened."""
+"""The number of columns for what happened."""
 
 
 def lines(found: FailedTasks, causes: Sequence[Cause], width: int) -> Iterator[str]:
-    """What the run comes to, then a line for each cause."""
+    """The headline of the run, then a line for each cause."""
     yield _headline(found, causes)
     code = max((len(cause.code or "-") for cause in causes), default=0)
     for cause in sorted(causes, key=lambda each: not each.judged):
@@ -34,22 +34,22 @@ def _headline(found: FailedTasks, causes: Sequence[Cause]) -> str:
     run = f"run {printable(found.run)}: " if found.run else ""
     of = "" if found.tasks is None else f" of {how_many(found.tasks, 'task')}"
     if not failed:
-        return f"{run}nothing failed{of}{_beside(found, causes)}"
+        return f"{run}nothing failed{of}{_count_others(found, causes)}"
     new = sum(cause.new for cause in causes)
     newly = f", {new} of them newly" if new else ""
     several = sum(cause.judged for cause in causes)
-    return f"{run}{failed}{of} failed{newly}: {how_many(several, 'cause')}{_beside(found, causes)}"
+    return f"{run}{failed}{of} failed{newly}: {how_many(several, 'cause')}{_count_others(found, causes)}"
 
 
-def _beside(found: FailedTasks, causes: Sequence[Cause]) -> str:
-    """What counts as no failure."""
+def _count_others(found: FailedTasks, causes: Sequence[Cause]) -> str:
+    """The numbers of tasks that do not count as failures."""
     unjudged = sum(cause.count for cause in causes if not cause.judged)
     counts = {"passed as declared": found.expected, "not judged": unjudged}
     return "".join(f"; {count} {words}" for words, count in counts.items() if count)
 
 
 def tasks(cause: Cause) -> str:
-    """The first few of them."""
+    """The ids of the first few tasks."""
     names = [printable(task.task_id) for task in cause.tasks[:FEW]]
     more = f" +{cause.count - FEW}" if cause.count > FEW else ""
     return f"{', '.join(names)}{more}"

@@ -21,7 +21,7 @@ from harness.model.plan import new_run_id
 from harness.model.settings import Settings, load_settings
 from harness.reporting.files import shown_path
 from harness.reporting.redaction import Redactor
-from harness.reporting.telemetry.log import RunEvents
+from harness.reporting.telemetry.sinks import begun_stream
 from harness.runner.campaign.document import Campaign, Trial
 from harness.runner.campaign.run import Running, Size
 from harness.runner.campaign.summary import markdown, show
@@ -33,12 +33,12 @@ from harness.spec.parametrize import expand
 from harness.spec.problems import Problem, SpecError
 from harness.spec.suite import by_name
 
-# The files that a campaign is made of, read and checked.
+# The files of a campaign, read and checked.
 
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """A fault plan, the tasks it may strike, and the project they belong to."""
+    """A fault plan, the tasks that it may strike, and their project."""
 
     loaded: LoadedFaultPlan
     tasks: tuple[Loaded, ...]
@@ -47,7 +47,7 @@ class Given:
 
 
 def given(paths: list[Path], faults: Path) -> Given:
-    """Raises SpecError or SettingsError for files that are wrong."""
+    """Load them. Raises SpecError or SettingsError for files with errors."""
     checked = check_paths(paths, strict=False, needs_steps=False)
     errors = [each for each in checked.problems if each.severity == "error" and each.file not in checked.plans]
     if errors or not checked.loaded:
@@ -58,19 +58,19 @@ def given(paths: list[Path], faults: Path) -> Given:
     places = list(misplaced_in_plan(loaded, Project(settings)))
     if wrong := [each for each in places if each.severity == "error"]:
         raise SpecError(wrong)
-    odd = (*loaded.warnings, *places, *idle_patterns(loaded, tasks), *_alone(loaded, tasks))
+    odd = (*loaded.warnings, *places, *idle_patterns(loaded, tasks), *_missing_dependency_warnings(loaded, tasks))
     return Given(loaded, tasks, settings, odd)
 
 
-def _alone(loaded: LoadedFaultPlan, tasks: tuple[Loaded, ...]) -> Iterator[Problem]:
-    """Warnings: what a struck task depends on is not there, so that it cannot run before it."""
+def _missing_dependency_warnings(loaded: LoadedFaultPlan, tasks: tuple[Loaded, ...]) -> Iterator[Problem]:
+    """Yield warnings for struck tasks with a missing dependency, which cannot run before them."""
     known = by_name(tasks)
     for task in tasks:
         if not any(True for _ in loaded.plan.of(task.spec)):
             continue
         for number, name in enumerate(task.spec.dependencies):
             if name not in known:
-                message, hint = f"`{name}` is not among these tasks", "name its file, too"
+                message, hint = f"`{name}` is not among these tasks", "name its file too"
                 yield task.origin.problem(("dependencies", number), message, hint=hint, severity="warning")
 
 
@@ -82,32 +82,33 @@ LOCK = Path(".harness", "chaos", "lock")
 
 
 def chaos(
-    paths: Annotated[list[Path], typer.Argument(metavar="PATH", help="Task files, or folders that hold some.")],
-    faults: Annotated[Path, typer.Option("--faults", metavar="FILE", help="The fault plan: *.faults.yaml.")],
-    trials: Annotated[int, typer.Option(min=1, help="Trials of each fault in each task.")] = 1,
+    paths: Annotated[list[Path], typer.Argument(metavar="PATH", help="Task files, or folders with task files.")],
+    faults: Annotated[Path, typer.Option("--faults", metavar="FILE", help="The fault plan, a file *.faults.yaml.")],
+    trials: Annotated[int, typer.Option(min=1, help="Number of trials of each fault in each task.")] = 1,
     clean_trials: Annotated[
-        int | None, typer.Option(min=0, help="Trials of each task without a fault; default: as many.")
+        int | None, typer.Option(min=0, help="Number of trials of each task without faults. Default: as --trials.")
     ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Of the first trials; default: the plan's, else 0.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of the first trials. Default: the plan's or 0.")] = None,
     json: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Where the document goes; - prints it; default: .harness/chaos.")
+        Path | None, typer.Option(metavar="FILE", help="File for the JSON; - prints it. Default: .harness/chaos.")
     ] = None,
     markdown_file: Annotated[
-        Path | None, typer.Option("--markdown", metavar="FILE", help="Write a summary for a pull request, too.")
+        Path | None, typer.Option("--markdown", metavar="FILE", help="Also write a summary for a pull request.")
     ] = None,
 ) -> None:
-    """Run every task that a fault plan strikes: as it is, and with each of its faults.
+    """Run the tasks of a fault plan: each task once without faults, and once with each of its faults.
 
-    Tells of each fault whether it struck, was classified right, was recovered from, and how long that took.
-    Exit code 1 when something did not happen as the plan expects, or a clean trial fails; 2 for files that are wrong.
+    The command reports for each fault whether it struck, whether its failure got the expected code, whether the task
+    recovered, and how long that took.
+    Exit code: 1 when a trial does not end as the plan expects or a clean trial fails, 2 when a file is wrong.
 
     Example: harness chaos tasks/ --faults tasks/campaigns/e2e.faults.yaml --trials 3
     """
     started = datetime.now(UTC)
     _refuse_unwritable(None if json == PRINTED else json, markdown_file)
-    found = _given(paths, faults)
+    found = _load_given(paths, faults)
     size = Size(trials, trials if clean_trials is None else clean_trials, _seed(found, seed))
-    running = _prepared(found, size, started)
+    running = _prepare_run(found, size, started)
     interrupted = _run_reserved(running, found)
     document = running.document(
         started, datetime.now(UTC), artifacts=_relative(running.folder, found.settings.root), interrupted=interrupted
@@ -121,7 +122,7 @@ def chaos(
         raise typer.Exit(1)
 
 
-def _given(paths: list[Path], faults: Path) -> Given:
+def _load_given(paths: list[Path], faults: Path) -> Given:
     try:
         return given(paths, faults)
     except ValueError as error:
@@ -136,7 +137,7 @@ def _seed(found: Given, seed: int | None) -> int:
     return seed if seed is not None else found.loaded.plan.seed or 0
 
 
-def _prepared(found: Given, size: Size, started: datetime) -> Running:
+def _prepare_run(found: Given, size: Size, started: datetime) -> Running:
     for warning in found.warnings:
         typer.echo(f"warning: {warning}", err=True)
     run = new_run_id(started, os.getpid())
@@ -150,22 +151,22 @@ def _prepared(found: Given, size: Size, started: datetime) -> Running:
 
 
 def _run_reserved(running: Running, found: Given) -> bool:
-    """The same as `_run`, while no other campaign can get in its way, nor it in theirs."""
+    """Run the campaign while no other one can disturb it, or be disturbed by it."""
     try:
         with reserved(found.settings.root / LOCK, running.loaded.source, alone=running.ends_services):
-            return _run(running, found)
+            return make_trials(running, found)
     except BusyError as busy:
         _refuse(str(busy))
 
 
-def _run(running: Running, found: Given) -> bool:
-    """Make the trials, and tell of each. Returns whether that was interrupted."""
+def make_trials(running: Running, found: Given) -> bool:
+    """Make the trials, and print each. Returns whether they were interrupted."""
     from harness.runner.harness import SyncHarness  # Playwright is loaded only when tasks run
 
     settings = found.settings.model_copy(update={"artifacts": running.folder})
     number, of = 0, len(running.schedule)
     try:
-        events = RunEvents(settings, running.run, Redactor.of(settings))
+        events = begun_stream(settings, running.run, Redactor.of(settings))
         harness = SyncHarness(settings, running.run, events.emit)
     except (ValueError, OSError) as error:
         _refuse(str(error))
@@ -173,7 +174,7 @@ def _run(running: Running, found: Given) -> bool:
         for number, trial in enumerate(running.trials(lambda plan: harness.run(plan, events.on)), 1):
             typer.echo(f"{number:>{len(str(of))}}/{of} {_progress(trial)}", err=True)
     except KeyboardInterrupt:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # what is left is short: the table, the document, the browsers
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the rest is short: the table, the document, the browsers
         typer.echo(f"interrupted after {number} of {of} trials", err=True)
         return True
     finally:
@@ -193,7 +194,7 @@ def _progress(trial: Trial) -> str:
 
 
 def _refuse_unwritable(*files: Path | None) -> None:
-    """Before any trial: hours later would be too late."""
+    """End the command before any trial if a file cannot be written: hours later would be too late."""
     for file in filter(None, files):
         folder = file.absolute().parent
         if not folder.is_dir():
@@ -208,7 +209,7 @@ def _refuse_unwritable(*files: Path | None) -> None:
 
 
 def _tell(document: Campaign, json: Path | None, running: Running) -> None:
-    """The table first: nobody wants to have waited for one that cannot be written."""
+    """Print the table before the files are written, so that it is not lost if one cannot be written."""
     width, printed = max(NARROWEST, shutil.get_terminal_size((120, 24)).columns), json == PRINTED
     show(document, Console(stderr=printed, width=width, highlight=False, markup=False, emoji=False))
     if document.interrupted:
@@ -221,7 +222,7 @@ def _tell(document: Campaign, json: Path | None, running: Running) -> None:
 
 
 def _write(file: Path, text: str, *, err: bool) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)  # of the default place; a given one was there
+    file.parent.mkdir(parents=True, exist_ok=True)  # the folder of the default place; a named one exists
     file.write_text(text, "utf-8")
     typer.echo(f"document: {shown_path(file)}", err=err)
 

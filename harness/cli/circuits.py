@@ -20,23 +20,25 @@ _HEAD = ("circuit", "state", "failures", "reopens in", "last failure")
 
 def circuits(
     reset: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Close this one, as origin:http://shop.local; repeatable.")
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Close this circuit, for example origin:http://shop.local. Repeatable."),
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Close all of them.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Close all circuits.")] = False,
     project: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="The project; default: the one of this folder.")
+        Path | None, typer.Option(metavar="DIR", help="The project's folder. Default: the project of this folder.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document instead of text.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")] = False,
 ) -> None:
-    """List the circuits that are kept in .harness/circuits.sqlite3, and close one (--reset NAME) or all (--all).
+    """List the circuits in .harness/circuits.sqlite3, or close one (--reset NAME) or all of them (--all).
 
-    They are kept with `persist = true` in [tool.harness.breaker]. A run at this moment takes over what is closed here.
-    Exit code: 0; 1 when no circuits are kept, or none has the NAME.
+    Circuits are kept there with `persist = true` in [tool.harness.breaker]. A run that is under way notices when a
+    circuit is closed here.
+    Exit code: 0, or 1 when no circuits are kept or no circuit has this name.
 
     Example: harness circuits --reset origin:http://shop.local
     """
     if reset and everything:
-        raise typer.BadParameter("--reset closes one circuit and --all closes all: give one of the two")
+        raise typer.BadParameter("--reset closes one circuit and --all closes all of them: give only one of the two")
     told: list[ResilienceEvent] = []
     try:
         with kept_circuits(settings_at(project or Path.cwd()), SystemClock(), told.append) as kept:
@@ -45,7 +47,7 @@ def circuits(
             rows = [_row(kept, name) for name in kept.states()]
     except (LookupError, ValueError) as error:
         fail(str(error.args[0]))
-    done = [_done(event) for event in told if isinstance(event, CircuitChanged)]
+    done = [_change_document(event) for event in told if isinstance(event, CircuitChanged)]
     if as_json:
         typer.echo(json.dumps({"circuits": rows, "reset": done}, indent=2, ensure_ascii=False))
         return
@@ -54,7 +56,7 @@ def circuits(
     for each in done:
         typer.echo(f"{each['circuit']}: {each['before']} -> {each['after']} ({each['reason']})")
     if (reset or everything) and not done:
-        typer.echo("no circuit was open: nothing is different, but that failures counted so far are forgotten")
+        typer.echo("no circuit was open: only the failures counted so far were forgotten")
 
 
 def _row(kept: Circuits, name: str) -> dict[str, Any]:
@@ -69,12 +71,12 @@ def _row(kept: Circuits, name: str) -> dict[str, Any]:
     }
 
 
-def _done(event: CircuitChanged) -> dict[str, str]:
+def _change_document(event: CircuitChanged) -> dict[str, str]:
     return {"circuit": event.circuit, "before": event.before, "after": event.after, "reason": event.reason}
 
 
 def _table(rows: list[dict[str, Any]]) -> list[str]:
-    """A line for each circuit below a head, in columns as wide as they need."""
+    """A head and a line for each circuit, in columns as wide as they need."""
     if not rows:
         return ["no circuit has counted a call yet"]
     cells = [_HEAD] + [

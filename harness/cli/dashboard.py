@@ -18,17 +18,17 @@ PAGE = Path("dashboard.html")
 
 def dashboard(
     run: Annotated[
-        str, typer.Option(help="Which run: last, last-1, or (the beginning of) its id.", metavar="RUN")
+        str, typer.Option(help="The run: last, last-1, an id, or the beginning of an id.", metavar="RUN")
     ] = "last",
     output: Annotated[
-        Path | None, typer.Option(help=f"Where the page goes; replaced. Default: {PAGE}.", show_default=False)
+        Path | None, typer.Option(help=f"The file to write; it is replaced. Default: {PAGE}.", show_default=False)
     ] = None,
-    open_it: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the data behind the page, and write none.")] = False,
+    open_it: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the page's data as JSON and write no page.")] = False,
 ) -> None:
-    """Write one HTML file about a run: causes, figures, timeline, flaky and healed tasks, trends. It works offline.
+    """Write one HTML file about a run: causes, figures, timeline, flaky and healed tasks, trends.
 
-    Artifacts are linked relative to the file: keep it beside the folder of artifacts.
+    The page works offline. It links to artifacts by relative paths, so keep it beside the folder of artifacts.
 
     Example: harness dashboard --open
     """
@@ -47,7 +47,7 @@ def dashboard(
         write_text(target, page(with_pictures(view, root)))
     except OSError as error:
         why = f"{shown_path(target)} cannot be written: {error.strerror or error}"
-        fail(f"{why}; make room there, or name another place with --output", file=target)
+        fail(f"{why}; free space there, or name another file with --output", file=target)
     typer.echo(f"dashboard: {shown_path(target)}")
     if open_it:
         typer.launch(target.absolute().as_uri())

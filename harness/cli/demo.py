@@ -14,14 +14,14 @@ from typing import Annotated
 
 import typer
 
-# What `[tool.harness]` says of the demo sites.
+# The `[tool.harness]` table for the demo sites.
 
 PORT = 8470
 HOSTS = ("world", "shop", "bank", "gov", "util", "food", "transport", "stream", "travel")
 """The sites, in the order of their ports."""
 
 ISOLATION = 'isolation = "world"'
-"""The demo sites keep a state for each world."""
+"""The setting for the demo sites, which keep a state for each world."""
 _SERVICE = """\
 [tool.harness.services.demo]
 command = ["{python}", "-m", "harness.demo", "--ports", "{ports}", "--state", "{folder}/demo.sqlite3"]
@@ -42,9 +42,9 @@ def free_ports() -> dict[str, str]:
 
 
 def settings_text(hosts: Mapping[str, int | str], *, channel: bool = True, isolation: bool = True) -> str:
-    """The TOML that starts the sites, and (`channel`) gives criteria `json('env', ...)`.
+    """The TOML that starts the sites and, with `channel`, gives criteria `json('env', ...)`.
 
-    `isolation`: with `[tool.harness]` itself, which a file can have only once.
+    `isolation`: include `[tool.harness]` itself, which a file can have only once.
     """
     table = "{ " + ", ".join(f'"{host}" = {json.dumps(port)}' for host, port in hosts.items()) + " }"
     service = _SERVICE.replace("HOSTS", table)
@@ -68,8 +68,10 @@ success_criteria:
 """
 
 
-def demo(port: Annotated[int, typer.Option(help="First of their ports.")] = PORT) -> None:
-    """Start the demo sites and show a task to try; Ctrl-C ends them.
+def demo(
+    port: Annotated[int, typer.Option(help="Port of the first site; the others have the next ones.")] = PORT,
+) -> None:
+    """Start the demo sites and show a task to try. Ctrl-C stops the sites.
 
     Example: harness demo --port 9000
     """
@@ -77,7 +79,7 @@ def demo(port: Annotated[int, typer.Option(help="First of their ports.")] = PORT
 
 
 def run_demo(port: int) -> int:
-    """Runs until Ctrl-C, SIGTERM or SIGHUP; the exit code: 0, or the sites' own when they cannot start."""
+    """Run until Ctrl-C, SIGTERM or SIGHUP; return the exit code: 0, or the sites' own if they cannot start."""
     running = _running(port)
     if running:
         print(_welcome(running, f"The demo sites already run on port {port}"), flush=True)
@@ -93,13 +95,13 @@ def run_demo(port: int) -> int:
     _on_signals(stop)
     sites.append(_start(port))
     if stops:
-        stop(stops[0], None)  # it came while they were started
+        stop(stops[0], None)  # the signal came during the start
     code = _attend(sites[0])
     return 0 if stops else code
 
 
 def _on_signals(stop: Callable[[int, FrameType | None], None]) -> None:
-    """Also where the shell ignores Ctrl-C for a job in the background; `nohup` keeps its meaning."""
+    """Handle the signals, also where the shell ignores Ctrl-C for a background job; `nohup` keeps its meaning."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, stop)
     if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
@@ -113,7 +115,7 @@ def _start(port: int) -> subprocess.Popen[str]:
 
 
 def _attend(process: subprocess.Popen[str]) -> int:
-    """Show the welcome, wait for the end; no way out of here leaves the sites behind."""
+    """Print the welcome and wait for the end; every way out ends the sites."""
     assert process.stdout is not None
     try:
         line = process.stdout.readline()
@@ -126,7 +128,7 @@ def _attend(process: subprocess.Popen[str]) -> int:
 
 
 def _running(port: int) -> dict[str, int] | None:
-    """Host -> port of demo sites that answer here already; None when nobody or someone else does."""
+    """Host -> port of demo sites that answer here already; None if there are none."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         with opener.open(f"http://127.0.0.1:{port}/health", timeout=HEALTH_SECONDS) as answer:

@@ -20,16 +20,16 @@ from harness.recovery.catalog import CATALOG, Family, Row
 from harness.recovery.failure import Failure
 from harness.spec.problems import did_you_mean
 
-# What is told of an error code, in `harness explain` and in docs/error-codes.md: from the catalog and the rules.
+# The text about an error code in `harness explain` and docs/error-codes.md: from the catalog and the rules.
 
 _EXAMPLES = Path(__file__).with_name("error_examples.json")
-"""Code -> what a report of it says beyond the catalog: `message`, `step`, `step_index`, `context`."""
+"""Code -> what its example report has beyond the catalog: `message`, `step`, `step_index`, `context`."""
 USUAL_INDEX = 3
-"""Which step fails in the examples that do not say."""
+"""The index of the failing step in examples without one."""
 
 
 def facts(row: Row) -> Iterator[tuple[str, str]]:
-    """Label and words: all that is told of a code, but for its example."""
+    """Label and text of all facts about a code, without its example."""
     yield "error_type", row.error_type
     yield "category", f"{row.category}, severity {row.severity}, scope {row.scope}"
     yield "retryable", "yes" if row.retryable else "no"
@@ -39,44 +39,44 @@ def facts(row: Row) -> Iterator[tuple[str, str]]:
 
 
 def treatment(row: Row) -> str:
-    """What the harness does by default: the rule that answers, and its remedies in their order."""
+    """The default treatment of a code: the rule that answers, and its remedies in order."""
     book = Rulebook()
     rule = book.rule(row.family)
     remedies = list(book.remedies(Failure(row.code, ""), Random(0).random))
     ways = "; then ".join(_ways(remedies, row))
     if rule is None:
-        return f"none answers: {ways}"
+        return f"no rule applies, and the harness does not retry: {ways}"
     if rule.strategy == "retry" and all(isinstance(each, GiveUp) for each in remedies):
         return f"`{row.family}`, by default `{rule.strategy}`, which does not try this code again: {ways}"
     patience = getattr(rule, "wait_seconds", None)
-    looked = f"the element is looked for {patience:g} s, then for each of its fallbacks; then " if patience else ""
+    looked = f"it looks for the element for {patience:g} s, then for each of its fallbacks; then " if patience else ""
     return f"`{row.family}`, by default `{rule.strategy}`: {looked}{ways}"
 
 
 def _ways(remedies: Iterable[Remedy], row: Row) -> Iterator[str]:
-    """The remedies in words; those that are the same are counted."""
-    for words, same in groupby(_way(remedy, row) for remedy in remedies):
+    """The remedies in words; equal ones are counted."""
+    for words, same in groupby(_describe_remedy(remedy, row) for remedy in remedies):
         count = len(list(same))
         yield words if count == 1 else f"{words}, {count} times"
 
 
-def _way(remedy: Remedy, row: Row) -> str:
+def _describe_remedy(remedy: Remedy, row: Row) -> str:
     match remedy:
         case Retry(after=after):
             page = ", on a page that was freed or opened again" if row.family is Family.BROWSER else ""
-            words = f"the step again after {after:g} s" if after else f"the step again{page}"
+            words = f"it does the step again after {after:g} s" if after else f"it does the step again{page}"
         case Rewind(restart=restart):
-            words = f"back to the nearest checkpoint, where there is one{', in a new browser' if restart else ''}"
+            words = f"it goes back to the nearest checkpoint, if there is one{', in a new browser' if restart else ''}"
         case Substitute(selector=selector):
-            words = f"the step with {selector}"
+            words = f"it does the step with {selector}"
         case RepairPrecondition():
-            words = "the precondition is repaired"
+            words = "it repairs the precondition"
         case Trust(source=source):
-            words = f"the value of the {source} is taken for both"
+            words = f"it takes the value of the {source} for both"
         case Skip(what=what):
-            words = f"the {what} is left out"
+            words = f"it leaves out the {what}"
         case GiveUp(final_state=state):
-            words = f"the task ends as {state}, with the evidence"
+            words = f"it ends the task as {state}, with the evidence"
         case _:
             assert_never(remedy)
     return words
@@ -84,7 +84,7 @@ def _way(remedy: Remedy, row: Row) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One failure of a code, as a report tells it."""
+    """One failure of a code, as in a report."""
 
     message: str
     context: dict[str, Any]
@@ -100,7 +100,7 @@ def examples() -> dict[str, Example]:
 
 
 def excerpt(row: Row) -> dict[str, Any]:
-    """The part of an error report that tells of the failure."""
+    """The part of an error report about the failure."""
     example = examples()[row.code]
     return {
         "error_type": str(row.error_type),
@@ -113,10 +113,12 @@ def excerpt(row: Row) -> dict[str, Any]:
 
 
 def explain(
-    code: Annotated[str | None, typer.Argument(help="A code or an error_type; none: list all.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document instead of text.")] = False,
+    code: Annotated[
+        str | None, typer.Argument(help="A code or an error_type. Without it, all codes are listed.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")] = False,
 ) -> None:
-    """Say what an error code means and what one can do.
+    """Explain what an error code means and what you can do.
 
     Example: harness explain NET_DNS
     """
@@ -141,12 +143,12 @@ def _tell(row: Row | None, others: Sequence[Row]) -> None:
 
 
 def _document(row: Row | None, others: Sequence[Row]) -> Mapping[str, Any]:
-    """The code in full, and what is told of the others."""
+    """The facts about the code, and a line for each of the others."""
     told = [{"code": each.code, "error_type": str(each.error_type), "cause": each.cause} for each in others]
-    return {"code": _whole(row) if row else None, "codes": told}
+    return {"code": _row_document(row) if row else None, "codes": told}
 
 
-def _whole(row: Row) -> Mapping[str, Any]:
+def _row_document(row: Row) -> Mapping[str, Any]:
     return {
         "code": row.code,
         "error_type": str(row.error_type),

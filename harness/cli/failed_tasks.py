@@ -1,4 +1,4 @@
-"""The failures of a run for `harness triage`: of the history, else what they have left under `errors/`."""
+"""The failures of a run for `harness triage`: from the history, else from the directories under `errors/`."""
 
 from __future__ import annotations
 
@@ -24,30 +24,30 @@ _RUN = re.compile(r"([0-9]{8}T[0-9]{6})-(?:[0-9]+|merged-[0-9a-f]+)")
 
 @dataclass(frozen=True, slots=True)
 class FailedTasks:
-    """What there is to group, and where it came from."""
+    """The failures to group, and their source."""
 
     run: str
-    """Empty when not even one artifact directory is there."""
+    """The run; empty if there is not even one artifact directory."""
     troubles: tuple[Trouble, ...]
     tasks: int | None = None
-    """How many ran; None where only the failures are known."""
+    """The number of tasks that ran; None if only the failures are known."""
     expected: int = 0
-    """Failures that their tasks declare: left out."""
+    """The number of declared failures, which are left out."""
     notes: tuple[str, ...] = ()
-    """What was left out, and why."""
+    """Notes on what was left out, and why."""
 
 
 def of_history(root: Path, name: str) -> FailedTasks:
-    """Raises HistoryError."""
+    """The failures in the history. Raises HistoryError."""
     run = load_run(root, name)
     expected = sum(bool(each.record and each.record.expected and not each.record.unexpected) for each in run.last)
-    ending = {"interrupted": "the run was interrupted", "unfinished": "the run did not come to its end"}
+    ending = {"interrupted": "the run was interrupted", "unfinished": "the run did not reach its end"}
     notes = (ending[run.ending],) if run.ending in ending else ()
     return FailedTasks(run.run, troubles(run, _passed_before(root, run)), len(run.last), expected, notes)
 
 
 def _passed_before(root: Path, run: RunRecord) -> frozenset[str]:
-    """Node ids of those that passed the last time that they ran before this run."""
+    """The node ids of tasks that passed when they last ran before this run."""
     try:
         points = task_points(root, until=run.run)
     except HistoryError:
@@ -57,25 +57,27 @@ def _passed_before(root: Path, run: RunRecord) -> frozenset[str]:
 
 
 def of_directories(root: Path) -> FailedTasks:
-    """The failures of the last run that left something: a run is named by its time. What cannot be read is named."""
+    """The failures of the last run that left any: a run's name begins with its time. Names unreadable directories."""
     read = [_read(folder) for folder in latest(root)]
     found = [each for each in read if isinstance(each, ArtifactDirectory)]
     notes = [each for each in read if isinstance(each, str)]
-    believed, others = _believed(found)
+    believed, others = _split_by_run(found)
     notes += map(_no_run, others)
     run = max((each.run for each in believed), default="")
     of_run = [each for each in believed if each.run == run]
     if older := len(believed) - len(of_run):
-        notes.append(f"{older} of earlier runs left out: `harness show` lists them")
+        notes.append(f"left out: failures of earlier runs ({older}); `harness show` lists them")
     own = [each for each in of_run if each.counts]
     if replaced := len(of_run) - len(own):
-        notes.append(f"{replaced} left out: a later execution of the same task counts")
-    failed = tuple(_trouble(each) for each in own if not each.report.expected)
+        notes.append(f"left out: failures that a later execution of the same task replaced ({replaced})")
+    failed = tuple(_trouble_of(each) for each in own if not each.report.expected)
     return FailedTasks(run, failed, None, len(own) - len(failed), tuple(notes))
 
 
-def _believed(found: Sequence[ArtifactDirectory]) -> tuple[Sequence[ArtifactDirectory], Sequence[ArtifactDirectory]]:
-    """Those whose manifest names what may be a run, and the others; where none does, they are all there is."""
+def _split_by_run(
+    found: Sequence[ArtifactDirectory],
+) -> tuple[Sequence[ArtifactDirectory], Sequence[ArtifactDirectory]]:
+    """The directories whose manifest names a possible run, and the others; if none does, all of them count."""
     now = datetime.now(UTC)
     named = [_may_be_a_run(each.run, now) for each in found]
     if not any(named):
@@ -86,9 +88,9 @@ def _believed(found: Sequence[ArtifactDirectory]) -> tuple[Sequence[ArtifactDire
 
 
 def _may_be_a_run(name: str, now: datetime) -> bool:
-    """Whether it is called as runs are (plan.new_run_id, history.merging), and not of a time to come.
+    """Return whether the name has the form of a run's (plan.new_run_id, history.merging) and is not in the future.
 
-    As far as clocks agree.
+    Clocks may differ by an hour.
     """
     if (found := _RUN.fullmatch(name)) is None:
         return False
@@ -100,7 +102,9 @@ def _may_be_a_run(name: str, now: datetime) -> bool:
 
 
 def _no_run(kept: ArtifactDirectory) -> str:
-    return printable(f"left out: {shown_path(kept.folder)}: its manifest names {kept.run!r}, which is no run that was")
+    return printable(
+        f"left out: {shown_path(kept.folder)}: its manifest names {kept.run!r}, which is not the id of a run"
+    )
 
 
 def _read(folder: Path) -> ArtifactDirectory | str:
@@ -110,7 +114,7 @@ def _read(folder: Path) -> ArtifactDirectory | str:
         return f"left out: {error}"
 
 
-def _trouble(kept: ArtifactDirectory) -> Trouble:
+def _trouble_of(kept: ArtifactDirectory) -> Trouble:
     report = kept.report
     step, context = report.step or {}, report.context.model_extra or {}
     return Trouble(
@@ -129,6 +133,6 @@ def _trouble(kept: ArtifactDirectory) -> Trouble:
 
 
 def _sites(report: ErrorReport, kept: ArtifactDirectory) -> Iterator[str]:
-    """The address of the page at the failure; where there was none, the last one that a step opened."""
+    """The address of the page at the failure; if there was none, the last one that a step opened."""
     opened = (line.get("url") for line in reversed(kept.steps))
     return filter(None, map(site_of, (report.context.url, *opened)))

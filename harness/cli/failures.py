@@ -1,4 +1,4 @@
-"""The kept failures that a command is about: of a task, or in a directory."""
+"""Finds the kept failures that a command is about: those of a task, or in a directory."""
 
 from __future__ import annotations
 
@@ -20,16 +20,17 @@ from harness.reporting.task_record import LAST_RUN, load_last_run
 from harness.spec.problems import did_you_mean
 
 LAST = "last"
-"""In the place of a task's id: the task that failed last."""
-Run = Annotated[str | None, typer.Option("--run", help="An earlier run, as `harness show` lists them.")]
+"""The word in place of a task's id for the task that failed last."""
+Run = Annotated[str | None, typer.Option("--run", help="An earlier run; `harness show` lists them.")]
 Artifacts = Annotated[
-    Path | None, typer.Option("--artifacts", help="Where failures are kept; default: errors of the project.")
+    Path | None,
+    typer.Option("--artifacts", help="The folder with the failures. Default: the folder errors of the project."),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON document instead of text.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
 
 
 def artifacts_root() -> Path:
-    """Where the project keeps failures."""
+    """The folder where the project keeps failures."""
     try:
         return settings_at(Path.cwd()).artifacts
     except SettingsError as error:
@@ -37,7 +38,7 @@ def artifacts_root() -> Path:
 
 
 def folders_of(root: Path, run: str | None) -> list[Path]:
-    """The directories of an earlier run, else the latest; a run that is not there ends the command."""
+    """The directories of an earlier run, else the latest ones; an unknown run ends the command."""
     if run is None:
         return latest(root)
     runs = earlier(root)
@@ -48,7 +49,7 @@ def folders_of(root: Path, run: str | None) -> list[Path]:
 
 
 def last_run() -> str | None:
-    """Its name, also when it was killed; None where there was none, or its record cannot be read."""
+    """The name of the last run, also of a killed one; None if there was none, or its record cannot be read."""
     from harness.reporting.history.file import HistoryError
     from harness.reporting.history.reading import recent_runs
 
@@ -67,7 +68,7 @@ def last_run() -> str | None:
 
 
 def _newest(root: Path, run: str | None, of_run: str | None, command: str) -> ArtifactDirectory:
-    """The failure that was written last; none of the run `of_run` (None: any) ends the command."""
+    """The failure that was written last; if the run `of_run` (None: any) has none, the command ends."""
     found = [kept for kept in map(readable, folders_of(root, run)) if kept and not kept.report.expected]
     if not found:
         fail(f"no failures under {shown_path(root)}")
@@ -75,21 +76,21 @@ def _newest(root: Path, run: str | None, of_run: str | None, command: str) -> Ar
     newest = max(own or found, key=lambda kept: kept.report.timestamp)
     if not own:
         older = f"the last failure is of run {newest.run}: {command} {newest.folder.name}"
-        fail(f"nothing is kept of a failure in the last run, {of_run}; {older}")
+        fail(f"no failure of the last run, {of_run}, was kept; {older}")
     if len(own) > 1:
         typer.echo(f"{newest.folder.name}, the last of {len(own)} failures; `harness triage` lists all", err=True)
     return newest
 
 
 def the_failure(task: str, run: str | None, artifacts: Path | None, command: str) -> ArtifactDirectory:
-    """The one that is meant; none, or several, ends the command. `command` stands in the line that says how."""
+    """The failure that is meant; none or several end the command. `command` is named in the message."""
     if run is None and is_kept(Path(task)):
         return readable_or_end(Path(task))
     root = artifacts or artifacts_root()
     if task == LAST:
         return _newest(root, run, last_run() if run is None and artifacts is None else None, command)
     folders = folders_of(root, run)
-    found = named(folders, task) or cases_of(folders, task)
+    found = directories_of(folders, task) or cases_of(folders, task)
     if not found:
         fail(unknown(root, folders, task, run))
     if len(found) > 1:
@@ -98,7 +99,7 @@ def the_failure(task: str, run: str | None, artifacts: Path | None, command: str
 
 
 def readable_or_end(folder: Path) -> ArtifactDirectory:
-    """A directory that cannot be read ends the command."""
+    """Read a directory; one that cannot be read ends the command."""
     try:
         return read_kept(folder)
     except UnreadableReportError as error:
@@ -106,24 +107,24 @@ def readable_or_end(folder: Path) -> ArtifactDirectory:
 
 
 def unknown(root: Path, folders: list[Path], task: str, run: str | None) -> str:
-    """What is there instead, and whether an earlier run has it."""
-    before = [name for name, kept in earlier(root).items() if run is None and named(kept, task)]
+    """The message for an unknown task: similar names, or an earlier run that has it."""
+    before = [name for name, kept in earlier(root).items() if run is None and directories_of(kept, task)]
     if before:
-        return f"{task} left nothing in its last run; an earlier one: harness show {task} --run {before[0]}"
+        return f"{task} left no failure in its last run; for an earlier one: harness show {task} --run {before[0]}"
     names = sorted({name for folder in folders for name in (folder.name, task_id(folder))})
     older = {folder.name for kept in earlier(root).values() for folder in kept} if run is None else set()
     hint = did_you_mean(task, [*names, *older]) or (f"there are: {', '.join(names)}" if names else "there are none")
     return f"no failure of {task!r} under {shown_path(root)}; {hint}"
 
 
-# What failures have left under `errors/`: found by task id, read and checked.
+# The failures under `errors/`: found by task id, read and checked.
 
 REPORT = "error_report.json"
 PREVIOUS = ".previous"
 
 
 class UnreadableReportError(ValueError):
-    """A directory whose report is not there, or not one."""
+    """A directory without a readable report."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +144,7 @@ class ArtifactDirectory:
 
     @property
     def counts(self) -> bool:
-        """Whether no later execution of its task, in a merged folder, has taken its place."""
+        """Whether it counts: no later execution of its task in a merged folder has replaced it."""
         return counts(self.manifest)
 
 
@@ -152,7 +153,7 @@ def is_kept(folder: Path) -> bool:
 
 
 def read_kept(folder: Path) -> ArtifactDirectory:
-    """Raises UnreadableReportError; manifest and trace may be missing."""
+    """Read a directory. Raises UnreadableReportError; manifest and trace may be missing."""
     file = folder / REPORT
     try:
         report = ErrorReport.model_validate_json(read_regular(file))
@@ -179,13 +180,13 @@ def _document(file: Path) -> dict[str, Any]:
 
 
 def latest(root: Path) -> list[Path]:
-    """The directories of the last runs, by name."""
+    """The directories of the last runs, sorted by name."""
     return sorted(_directories(root))
 
 
 def earlier(root: Path) -> dict[str, list[Path]]:
     """Run -> its directories, the newest run first."""
-    runs = sorted(filter(Path.is_dir, _entries(root / PREVIOUS)), reverse=True)  # a run is named by its time
+    runs = sorted(filter(Path.is_dir, _entries(root / PREVIOUS)), reverse=True)  # a run's name begins with its time
     return {run.name: sorted(_directories(run)) for run in runs}
 
 
@@ -197,8 +198,8 @@ def _entries(root: Path) -> Iterable[Path]:
     return root.iterdir() if root.is_dir() else ()
 
 
-def named(folders: Iterable[Path], name: str) -> list[Path]:
-    """Those of a task: by the name of the directory, else by the task_id in its manifest (its variants)."""
+def directories_of(folders: Iterable[Path], name: str) -> list[Path]:
+    """The directories of a task: by the directory's name, else by the task_id in the manifest (its variants)."""
     folders = list(folders)
     exact = [folder for folder in folders if folder.name == name]
     return exact or [folder for folder in folders if task_id(folder) == name]
@@ -210,20 +211,20 @@ def cases_of(folders: Iterable[Path], name: str) -> list[Path]:
 
 
 def task_id(folder: Path) -> str:
-    """As the manifest says; else the name of the directory."""
+    """The task id in the manifest; else the name of the directory."""
     return str(_document(folder / "manifest.json").get("task_id", folder.name))
 
 
-def when(report: ErrorReport) -> datetime:
-    """In the local time zone."""
+def local_time(report: ErrorReport) -> datetime:
+    """The time of the failure in the local time zone."""
     return report.timestamp.astimezone()
 
 
 # Kept failures as JSON.
 
 
-def whole(kept: Sequence[ArtifactDirectory]) -> Mapping[str, Any]:
-    """All that is known of each: its report, its manifest, the attempts of its trace."""
+def full_document(kept: Sequence[ArtifactDirectory]) -> Mapping[str, Any]:
+    """All about each failure: its report, its manifest, the attempts of its trace."""
     return {
         "failures": [
             {
@@ -238,8 +239,10 @@ def whole(kept: Sequence[ArtifactDirectory]) -> Mapping[str, Any]:
     }
 
 
-def listed(folders: Iterable[Path], earlier: Mapping[str, Sequence[Path]], last_run: str | None) -> Mapping[str, Any]:
-    """A few facts of each, and the earlier runs; what cannot be read is told on stderr."""
+def summary_document(
+    folders: Iterable[Path], earlier: Mapping[str, Sequence[Path]], last_run: str | None
+) -> Mapping[str, Any]:
+    """A few facts about each failure, and the earlier runs; unreadable directories are named on stderr."""
     kept = [found for folder in folders if (found := readable(folder)) is not None]
     return {
         "failures": [_facts(each, last_run) for each in kept],
@@ -248,7 +251,7 @@ def listed(folders: Iterable[Path], earlier: Mapping[str, Sequence[Path]], last_
 
 
 def readable(folder: Path) -> ArtifactDirectory | None:
-    """None for a directory that cannot be read: said on stderr."""
+    """Read a directory; None, with a message on stderr, if it cannot be read."""
     try:
         return read_kept(folder)
     except UnreadableReportError as error:

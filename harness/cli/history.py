@@ -16,20 +16,22 @@ from harness.spec.names import how_many
 if TYPE_CHECKING:
     from rich.table import Table
 
-app = typer.Typer(rich_markup_mode=None, help="Look at earlier runs: list, show, compare, tasks over time, flaky ones.")
+app = typer.Typer(rich_markup_mode=None, help="Show and compare earlier runs, and find flaky tasks.")
 
 NEWEST = 30
-"""Runs that are looked at."""
+"""The default number of runs."""
 
-Project = Annotated[Path | None, typer.Option(metavar="DIR", help="The project; default: the one of this folder.")]
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON document instead of text.")]
-Runs = Annotated[int, typer.Option("--runs", min=1, help="So many of the newest runs are looked at.")]
-Limit = Annotated[int, typer.Option("-n", "--limit", min=1, help="So many of the newest runs.")]
+Project = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="The project's folder. Default: the project of this folder.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
+Runs = Annotated[int, typer.Option("--runs", min=1, help="Number of runs to read, newest first.")]
+Limit = Annotated[int, typer.Option("-n", "--limit", min=1, help="Number of runs to list, newest first.")]
 
 
 @app.callback(invoke_without_command=True)
 def history(context: typer.Context, limit: Limit = NEWEST, project: Project = None, as_json: AsJson = False) -> None:
-    """Look at earlier runs, which are kept in .harness/history.sqlite3; without a command, list them.
+    """Show and compare earlier runs from .harness/history.sqlite3. Without a command, list them.
 
     Example: harness history
     """
@@ -41,32 +43,32 @@ def history(context: typer.Context, limit: Limit = NEWEST, project: Project = No
 
 @app.command(name="list")
 def list_runs(limit: Limit = NEWEST, project: Project = None, as_json: AsJson = False) -> None:
-    """List the newest runs: when, how they ended, how many tasks passed, failed, were flaky or healed.
+    """List the newest runs: when they ran, how they ended, how many tasks passed, failed, were flaky or healed.
 
     Example: harness history list --limit 10 --json
     """
     from harness.cli.history_tables import run_lines
     from harness.reporting.history.reading import recent_runs
 
-    with _told():
+    with _report_history_errors():
         found = recent_runs(root_of(project), limit)
     _tell(found, as_json, lambda: run_lines(found))
 
 
 @app.command()
 def show(
-    run: Annotated[str, typer.Argument(help="last, last-1, an id, or the beginning of one.")] = "last",
+    run: Annotated[str, typer.Argument(help="The run: last, last-1, an id, or the beginning of an id.")] = "last",
     project: Project = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show one run: what it ran on, what became of each task, what happened around them.
+    """Show one run: its environment, how each task ended, and what happened to services and circuits.
 
     Example: harness history show last-1
     """
     from harness.cli.history_tables import single_run_lines
     from harness.reporting.history.reading import load_run
 
-    with _told():
+    with _report_history_errors():
         found = load_run(root_of(project), run)
     _tell(found, as_json, lambda: single_run_lines(found))
 
@@ -75,25 +77,29 @@ def show(
 def compare(
     old: Annotated[
         str | None,
-        typer.Argument(help="A run, as in `show`; default: the one before, or the newest that ran half of the tasks."),
+        typer.Argument(
+            help="The older run, written as for `show`. Default: the run before the new one, or the newest run that "
+            "ran at least half of the tasks of the new one."
+        ),
     ] = None,
-    new: Annotated[str, typer.Argument(help="A later one.")] = "last",
+    new: Annotated[str, typer.Argument(help="The newer run.")] = "last",
     project: Project = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say what is different in a later run: newly failing, fixed, slower, faster and flakier tasks, new ones.
+    """Compare two runs: newly failing, fixed, slower, faster, flakier and new tasks.
 
-    Slower and faster is what lies outside the median +- 3 deviations (of the median absolute deviation) of the
-    30 runs before; flakier is told with the 95 % intervals of the failure rates.
+    A task is slower or faster when its time differs from the median of the 30 runs before by more than 3 standard
+    deviations (estimated by the median absolute deviation). For a flakier task both failure rates are shown with their
+    95 % intervals.
     Exit code: 0, also when tasks are newly failing; 1 when there is no such run.
 
     Example: harness history compare last-5 last
     """
     from harness.cli.history_tables import comparison_lines
-    from harness.reporting.history.reading import compared
+    from harness.reporting.history.reading import compare_runs
 
-    with _told():
-        found = compared(root_of(project), old, new)
+    with _report_history_errors():
+        found = compare_runs(root_of(project), old, new)
     _tell(found, as_json, lambda: comparison_lines(found))
 
 
@@ -104,7 +110,7 @@ def task(
     project: Project = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what became of one task from run to run.
+    """Show how one task ended in each run.
 
     Example: harness history task B1-2025-001
     """
@@ -112,7 +118,7 @@ def task(
     from harness.reporting.history.comparison import rate_of
     from harness.reporting.history.reading import task_points
 
-    with _told():
+    with _report_history_errors():
         points = task_points(root_of(project), runs)
     found = {name: each for name, each in points.items() if task_id in (name, name.partition("::")[2])}
     if not found:
@@ -122,9 +128,10 @@ def task(
 
 @app.command()
 def flaky(runs: Runs = NEWEST, project: Project = None, as_json: AsJson = False) -> None:
-    """List the tasks that now pass and now fail, the worst first, with the 95 % interval of their failure rate.
+    """List the flaky tasks, the worst first, with the 95 % interval of their failure rate.
 
-    Those that passed when they were run again, or ended otherwise than the run before at least three times.
+    A task is flaky when it passed after a rerun in the same run, or when its outcome changed from run to run at least
+    three times.
 
     Example: harness history flaky --runs 50
     """
@@ -132,18 +139,18 @@ def flaky(runs: Runs = NEWEST, project: Project = None, as_json: AsJson = False)
     from harness.reporting.history.comparison import flaky_tasks
     from harness.reporting.history.reading import task_points
 
-    with _told():
+    with _report_history_errors():
         found = flaky_tasks(task_points(root_of(project), runs))
     _tell(found, as_json, lambda: flaky_lines(found, runs))
 
 
 @app.command()
 def prune(
-    keep: Annotated[int, typer.Option(min=0, help="So many of the newest runs stay.")],
+    keep: Annotated[int, typer.Option(min=0, help="Number of runs to keep, newest first.")],
     project: Project = None,
     as_json: AsJson = False,
 ) -> None:
-    """Forget old runs. Each run of pytest does so too, by `[tool.harness] history_runs` (200).
+    """Delete old runs from the history. Each run of pytest also does that, by `[tool.harness] history_runs` (200).
 
     Example: harness history prune --keep 50
     """
@@ -151,8 +158,8 @@ def prune(
     from harness.reporting.history.writing import drop_old_runs
 
     root = root_of(project)
-    with _told():
-        recent_runs(root, 1)  # else an empty history would be made where there is none
+    with _report_history_errors():
+        recent_runs(root, 1)  # otherwise an empty history would be created
         gone = drop_old_runs(root, keep)
     if as_json:
         typer.echo(json.dumps({"dropped": gone}))
@@ -161,31 +168,31 @@ def prune(
 
 
 def root_of(project: Path | None) -> Path:
-    """The folder that was named, else the project of the current one, else that itself."""
+    """The named folder, else the project of the current one, else the current one itself."""
     return project if project is not None else project_of(Path.cwd()) or Path.cwd()
 
 
 @contextmanager
-def _told() -> Iterator[None]:
-    """What is wrong with the history, on stderr."""
+def _report_history_errors() -> Iterator[None]:
+    """End the command with an error of the history on stderr."""
     from harness.reporting.history.file import HistoryError
-    from harness.spec.names import blanked
+    from harness.spec.names import blank_unprintable
 
     try:
         yield
     except HistoryError as error:
-        fail(blanked(str(error)))
+        fail(blank_unprintable(str(error)))
 
 
 def _tell(found: object, as_json: bool, lines: Callable[[], Iterable[Table | str]]) -> None:
-    from harness.cli.history_tables import printed
+    from harness.cli.history_tables import print_lines
 
     if as_json:
         from pydantic_core import to_jsonable_python
 
         typer.echo(json.dumps(to_jsonable_python(found), indent=2))
     else:
-        printed(lines())
+        print_lines(lines())
 
 
 def _unknown(task_id: str, known: list[str], runs: int) -> str:

@@ -1,4 +1,4 @@
-"""Runs, comparisons and tasks over time, as a terminal shows them; in a pipe without colours, a row a line."""
+"""Runs, comparisons and tasks over time as terminal tables; in a pipe without colours, one row in a line."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from harness.reporting.history.comparison import (
     Timing,
 )
 from harness.reporting.history.record import Execution, RunRecord, RunSummary, TaskPoint, still_running
-from harness.spec.names import blanked
+from harness.spec.names import blank_unprintable
 
 _NARROWEST, _IN_A_PIPE = 60, 10_000
 _OUTCOMES = ("passed", "failed", "not judged", "skipped", "flaky", "healed", "retries")
@@ -29,35 +29,37 @@ _NUMBERS = {*_OUTCOMES, "seconds", "runs", "flips", "executions"}
 _STYLES = {"failed": "red", "passed": "green", "rerun": "yellow", "unfinished": "yellow", "interrupted": "yellow"}
 
 
-def printed(lines: Iterable[Table | str]) -> None:
-    """On stdout."""
+def print_lines(lines: Iterable[Table | str]) -> None:
+    """Print the lines on stdout."""
     width = shutil.get_terminal_size((120, 24)).columns if sys.stdout.isatty() else _IN_A_PIPE
     console = Console(file=sys.stdout, width=max(_NARROWEST, width), highlight=False, markup=False, emoji=False)
     for line in lines:
-        console.print(line if isinstance(line, Table) else Text(blanked(line)), soft_wrap=not isinstance(line, Table))
+        console.print(
+            line if isinstance(line, Table) else Text(blank_unprintable(line)), soft_wrap=not isinstance(line, Table)
+        )
 
 
 def run_lines(runs: Sequence[RunSummary]) -> Iterator[Table | str]:
     """A row for each run, the newest first."""
     head = ("run", "began", "ended", "seconds", *_OUTCOMES, "commit")
     rows = [
-        (each.run, _when(each.started), _ended(each), f"{each.seconds:.1f}", each.passed, each.failed, each.not_judged,
-         each.skipped, each.flaky, each.healed, each.retries, _commit(each.commit, each.branch))
+        (each.run, _local_time(each.started), _ending_text(each), f"{each.seconds:.1f}", each.passed, each.failed,
+         each.not_judged, each.skipped, each.flaky, each.healed, each.retries, _commit(each.commit, each.branch))
         for each in runs
     ]  # fmt: skip
     yield _table(head, rows)
     yield from (f"{each.run}: {each.note}" for each in runs if each.note)
 
 
-def _ended(each: RunSummary) -> str:
+def _ending_text(each: RunSummary) -> str:
     return still_running(each.tasks) if each.running else each.ending
 
 
 def single_run_lines(run: RunRecord) -> Iterator[Table | str]:
-    """What is known of the run, and its tasks; those that failed first."""
+    """The facts about a run, and its tasks; failed ones come first."""
     ended = still_running(len(run.last)) if run.running else run.ending
     ended += "" if run.exit_status is None else f", exit code {run.exit_status}"
-    yield f"run {run.run}: {_when(run.started)}, {run.seconds:.1f} s, {ended}"
+    yield f"run {run.run}: {_local_time(run.started)}, {run.seconds:.1f} s, {ended}"
     facts = {
         "note": run.note,
         "merged from": ", ".join(run.merged_from),
@@ -74,20 +76,22 @@ def single_run_lines(run: RunRecord) -> Iterator[Table | str]:
 
 
 def comparison_lines(found: RunComparison) -> Iterator[Table | str]:
-    """Only what there is something to say of."""
+    """The differences between two runs; empty parts are left out."""
     yield f"{found.old} -> {found.new}{f' ({found.why})' if found.why else ''}"
     yield from _verdicts("newly failing", found.newly_failing)
     yield from _verdicts("fixed", found.fixed)
     yield from _verdicts("still failing", found.still_failing)
-    yield from _listed("slower", map(_timing, found.slower))
-    yield from _listed("faster", map(_timing, found.faster))
-    yield from _listed(f"another time, and too few runs to say ({FEWEST} are needed)", map(_timing, found.undecided))
-    yield from _listed("flakier", map(_flakier, found.flakier))
-    yield from _listed("new tasks", (f"{each.outcome}  {_verdict(each)}" for each in found.new_tasks))
-    yield from _verdicts("not judged (cut off from outside)", found.not_judged)
-    yield from _listed("not run (removed, or not selected)", found.not_run)
+    yield from _list_with_title("slower", map(_timing, found.slower))
+    yield from _list_with_title("faster", map(_timing, found.faster))
+    yield from _list_with_title(
+        f"different time, but too few runs to judge ({FEWEST} are needed)", map(_timing, found.undecided)
+    )
+    yield from _list_with_title("flakier", map(_flakier, found.flakier))
+    yield from _list_with_title("new tasks", (f"{each.outcome}  {_verdict(each)}" for each in found.new_tasks))
+    yield from _verdicts("not judged (stopped from outside)", found.not_judged)
+    yield from _list_with_title("not run (removed, or not selected)", found.not_run)
     if not found.different:
-        yield "no difference that the history's spread does not explain"
+        yield "no difference beyond the usual variation"
 
 
 def point_lines(nodeid: str, points: Sequence[TaskPoint], rate: ExecutionRate | None) -> Iterator[Table | str]:
@@ -95,7 +99,7 @@ def point_lines(nodeid: str, points: Sequence[TaskPoint], rate: ExecutionRate | 
     yield f"{nodeid}: failed {_rate(rate)}" if rate else nodeid
     head = ("run", "began", "outcome", "executions", "seconds", "retries", "healed", "code")
     rows = [
-        (each.run, _when(each.started), _outcome(each), each.executions, f"{each.seconds:.1f}", each.retries,
+        (each.run, _local_time(each.started), _outcome(each), each.executions, f"{each.seconds:.1f}", each.retries,
          "yes" if each.healed else "", each.code or "")
         for each in points
     ]  # fmt: skip
@@ -103,7 +107,7 @@ def point_lines(nodeid: str, points: Sequence[TaskPoint], rate: ExecutionRate | 
 
 
 def flaky_lines(tasks: Sequence[Flaky], runs: int) -> Iterator[Table | str]:
-    """The worst first."""
+    """Flaky tasks, the worst first."""
     if not tasks:
         yield f"no flaky tasks in the last {runs} runs"
         return
@@ -119,11 +123,11 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
     for name in head:
         table.add_column(name, overflow="fold", justify="right" if name in _NUMBERS else "left")
     for row in rows:
-        table.add_row(*(Text(text, _STYLES.get(text, "")) for text in (blanked(str(cell)) for cell in row)))
+        table.add_row(*(Text(text, _STYLES.get(text, "")) for text in (blank_unprintable(str(cell)) for cell in row)))
     return table
 
 
-def _when(at: datetime) -> str:
+def _local_time(at: datetime) -> str:
     return f"{at.astimezone():%Y-%m-%d %H:%M:%S}"
 
 
@@ -142,7 +146,7 @@ def _execution(each: Execution) -> tuple[str, ...]:
     return (_outcome(each), f"{each.task_id}{again}", f"{each.seconds:.1f}", (record and record.code) or "", what)
 
 
-def _listed(title: str, lines: Iterable[str]) -> Iterator[str]:
+def _list_with_title(title: str, lines: Iterable[str]) -> Iterator[str]:
     found = list(lines)
     if found:
         yield f"{title}: {len(found)}"
@@ -150,7 +154,7 @@ def _listed(title: str, lines: Iterable[str]) -> Iterator[str]:
 
 
 def _verdicts(title: str, found: Sequence[TaskChange]) -> Iterator[str]:
-    yield from _listed(title, (_verdict(each) for each in found))
+    yield from _list_with_title(title, (_verdict(each) for each in found))
 
 
 def _verdict(each: TaskChange) -> str:

@@ -1,4 +1,4 @@
-"""The command line, thin over what it names. Exit codes: 0 fine, 1 something is wrong with what was given, 2 usage."""
+"""Run, check and explain browser tasks. Exit codes: 0 success, 1 a check failed or an input is wrong, 2 wrong usage."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from harness.cli.validate import validate
 from harness.cli.verify import run_verify
 
 INTERRUPTED = 130
-"""What a shell says of a program that Ctrl-C ended."""
+"""The exit code that a shell reports for a program ended by Ctrl-C."""
 
 app = typer.Typer(
     cls=Commands,
@@ -78,17 +78,17 @@ def options(
 
 
 def main() -> None:
-    """Entry point `harness`. Ctrl-C, and a reader that has seen enough (`| head`), are no errors to speak of."""
+    """The entry point `harness`: Ctrl-C and a closed pipe (`| head`) end it without an error message."""
     try:
         try:
             app()
         finally:
-            if sys.stdout is not None:  # `>&-`
+            if sys.stdout is not None:  # it is None after `>&-`
                 sys.stdout.flush()
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python complains while it ends
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python reports the broken pipe
         sys.exit(1)
     except OSError as error:
         sys.exit(f"harness: {error}")  # a file or folder that cannot be read or written

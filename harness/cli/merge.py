@@ -20,35 +20,33 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Readable:
-    """What can be read of the folders that were named."""
+    """What can be read of the named folders."""
 
     shards: list[ShardRun]
     """The runs that can be merged, each once."""
     problems: list[str]
-    """What is wrong with the others."""
+    """The problems of the folders that cannot be merged."""
     twice: list[str]
-    """The names of folders whose run is there already."""
+    """The folders whose run is in another folder too."""
 
 
 def merge(
     folders: Annotated[
-        list[Path], typer.Argument(metavar="DIR...", help="Project folders, or what a CI system kept of them.")
+        list[Path], typer.Argument(metavar="DIR...", help="Project folders, or what a CI job kept of them.")
     ],
-    output: Annotated[Path, typer.Option(metavar="DIR", help="Where the whole goes.")] = Path("merged"),
+    output: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the merged run.")] = Path("merged"),
     strict: Annotated[
-        bool,
-        typer.Option(
-            "--strict", help="Nothing is merged when a folder cannot be, or a part of --task-shard is missing."
-        ),
+        bool, typer.Option("--strict", help="Merge nothing if a folder cannot be merged or a part is missing.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document instead of text.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")] = False,
 ) -> None:
-    """Put the last runs of several folders together: their tasks as one run, errors/ and allure-results/ beside it.
+    """Merge the last runs of several folders into one run, with its errors/ and allure-results/.
 
-    Each folder holds .harness/history.sqlite3 (or history.sqlite3), errors/ and allure-results/. The output is a
-    folder that reads like a project's: `harness history show --project merged`. Merged again, it keeps its history
-    and what others wrote beside it. Missing parts of a divided suite (--task-shard) are named.
-    Exit code: 0, 1 when nothing could be merged (with --strict: when a folder could not, or a part is missing).
+    Each folder holds .harness/history.sqlite3 (or history.sqlite3), errors/ and allure-results/. Other commands read
+    the output folder as a project: `harness history show --project merged`. A second merge into the same folder keeps
+    its history and the files that others wrote there. The command names missing parts of a suite that --task-shard
+    divided.
+    Exit code: 0, or 1 when nothing could be merged (with --strict: when not everything could).
 
     Example: harness merge shard-1 shard-2 --output merged
     """
@@ -60,7 +58,7 @@ def merge(
     _tell("", found.twice)
     _tell("warning: ", missing)
     _refuse(found, missing, strict)
-    run, others = _together(found.shards, output)
+    run, others = _merge_runs(found.shards, output)
     _tell("left out: ", others)
     counts = _counts(run)
     if as_json:
@@ -77,39 +75,42 @@ def _folders(number: int) -> str:
 
 
 def _refuse(found: Readable, missing: list[str], strict: bool) -> None:
-    """Ends the command where there is nothing to merge, or not all of it and that is not allowed."""
+    """End the command if there is nothing to merge, or if a missing part is not allowed."""
     if not found.shards:
         fail("nothing was merged")
     if strict and found.problems:
-        fail("nothing was merged: --strict refuses to leave out a folder")
+        fail("nothing was merged, because --strict allows no folder to be left out")
     if strict and missing:
-        fail(f"nothing was merged: --strict refuses to go without a part: {'; '.join(missing)}")
+        fail(f"nothing was merged, because --strict requires every part: {'; '.join(missing)}")
 
 
-def _together(shards: list[ShardRun], output: Path) -> tuple[RunRecord, list[str]]:
-    """The run, and the files that were left out."""
+def _merge_runs(shards: list[ShardRun], output: Path) -> tuple[RunRecord, list[str]]:
+    """The merged run, and the files that were left out."""
     from harness.reporting.history.file import HistoryError
     from harness.reporting.history.merging import put_together
-    from harness.spec.names import blanked
+    from harness.spec.names import blank_unprintable
 
     others: list[str] = []
     try:
         return put_together(shards, output, others.append), others
     except HistoryError as error:
-        fail(blanked(str(error)))
+        fail(blank_unprintable(str(error)))
     except OSError as error:
-        fail(blanked(f"nothing was merged: {error}; make room, or name another place with --output"), file=output)
+        fail(
+            blank_unprintable(f"nothing was merged: {error}; free space, or name another folder with --output"),
+            file=output,
+        )
 
 
 def _tell(before: str, lines: list[str]) -> None:
-    from harness.spec.names import blanked
+    from harness.spec.names import blank_unprintable
 
     for line in lines:
-        typer.echo(f"{before}{blanked(line)}", err=True)
+        typer.echo(f"{before}{blank_unprintable(line)}", err=True)
 
 
 def _counts(run: RunRecord) -> dict[str, int]:
-    """How many of the tasks failed. Those that were cut off from outside have not."""
+    """The numbers of tasks by result. Tasks cut off from outside have not failed."""
     from harness.reporting.history.record import Counted
 
     found = Counter(each.counted_as for each in run.last)
@@ -132,11 +133,11 @@ def _readable(folders: list[Path]) -> Readable:
         if first is folder:
             found.shards.append(shard)
         else:
-            found.twice.append(_twice(folder, first))
+            found.twice.append(_duplicate_message(folder, first))
     return found
 
 
-def _twice(folder: Path, first: Path) -> str:
+def _duplicate_message(folder: Path, first: Path) -> str:
     same = folder.resolve() == first.resolve()
     what = "named more than once" if same else f"the same run as in {shown_path(first)}"
     return f"{shown_path(folder)}: {what}; it counts once"

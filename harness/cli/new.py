@@ -21,30 +21,30 @@ from harness.spec.load import find_tasks, load_file
 from harness.spec.problems import SpecError
 from harness.spec.readers import read_yaml
 
-# The text of a first task: commented, and green as it is.
+# The text of a first task: commented, and passing as it is.
 
 _HEAD = """\
 # yaml-language-server: $schema=@SCHEMA@
-# Written by `harness new`. It runs as it is; change it, and run it again:
+# `harness new` has written this task. It runs without changes. Edit it, and run it again:
 #   harness run @PATH@
-# `harness validate @PATH@` checks it without a browser; the schema above lists every key.
+# `harness validate @PATH@` checks it without a browser. The schema above lists every key.
 task_id: @NAME@
 goal: @GOAL@
 allowed_domains: [@HOST@] # nothing is sent to any other host
 
-# Limits in seconds: the whole task, its recovery included, and one attempt of one step.
+# Limits in seconds, for the whole task with its recovery, and for one attempt of a step.
 timeout: 60
 step_timeout: 10
-expect_timeout: 5 # an assert and a success criterion wait so long until they hold
+expect_timeout: 5 # how long an assert and a success criterion wait until they hold
 
-# What to try when something fails. What is left out has a default; `harness explain` lists what can fail.
+# What to do when something fails. Rules that are left out have defaults; `harness explain` lists all failures.
 error_recovery:
-  on_timeout: retry_from_checkpoint # once, with limits half as long again
+  on_timeout: retry_from_checkpoint # once, with limits 1.5 times as long
   on_network_error: {strategy: exponential_backoff, max_retries: 3, retry_delay_ms: 500}
 """
 _TAIL = """\
 
-# Before these steps (the first is 0) the state is saved: recovery can go back to it.
+# The state is saved before these steps (the first is 0), so that recovery can go back to it.
 checkpoints: [@CHECKPOINT@]
 
 """
@@ -65,15 +65,15 @@ steps:
   - act: assert
     selector: "#product-title"
     value: Logitech M185
-    remember: {product.price: "text('#product-price')"} # a memory key, and where its value comes from
-  # A step that buys or pays is never to be done twice. Say so, and how to see that it took effect:
+    remember: {product.price: "text('#product-price')"} # a memory key, and the source of its value
+  # A step that buys or pays must never be done twice. Declare it, and say how to tell that it took effect:
   # - {act: click, selector: "#add-to-cart", effect: write, done_when: "json('env', 'shop.cart.WM-5521.qty') == 1"}
 
-# What must be true at the end: the page, what was remembered, the environment (`json('env', ...)`).
+# What must be true at the end, of the page, of remembered values, or of the environment (`json('env', ...)`).
 success_criteria:
   - "text('#product-sku') == 'WM-5521'"
   - "mem('product.price') <= 30"
-memory_keys: [product.price] # a warning when it is missing at the end
+memory_keys: [product.price] # a warning if it is missing at the end
 """
 _SITE = """\
   on_element_not_found:
@@ -85,17 +85,17 @@ steps:
   - {act: open, url: @URL@}
   - act: assert
     expr: "EVENTUALLY(exists('body'))"
-    remember: {page.url: url()} # a memory key, and where its value comes from
+    remember: {page.url: url()} # a memory key, and the source of its value
   # - {act: type, selector: "#search", value: something}
   # - {act: click, selector: "button:has-text('Search')"}
   # - {act: wait, selector: ".result"}
-  # A step that buys or pays is never to be done twice. Say so, and how to see that it took effect:
+  # A step that buys or pays must never be done twice. Declare it, and say how to tell that it took effect:
   # - {act: click, selector: "#pay", effect: write, done_when: "exists('#receipt')"}
 
-# What must be true at the end. Ask for what your steps bring about: text('#id') == '...', count('.row') > 0, ...
+# What must be true at the end. Check what your steps cause: text('#id') == '...', count('.row') > 0, ...
 success_criteria:
   - "mem('page.url') includes '@HOST@'"
-memory_keys: [page.url] # a warning when it is missing at the end
+memory_keys: [page.url] # a warning if it is missing at the end
 """
 
 
@@ -103,20 +103,20 @@ _GAP = re.compile(r"@([A-Z]+)@")
 
 
 def demo_task(name: str, path: str, schema: str) -> str:
-    """A task for the demo shop. `path` and `schema` are what people, and editors, are shown."""
+    """A task for the demo shop. `path` and `schema` are shown to people and editors."""
     words = {"GOAL": "Find the wireless mouse, and what it costs", "HOST": "shop.local", "CHECKPOINT": "3"}
-    return _filled(_HEAD + _DEMO + _TAIL + _DEMO_STEPS, name, path, schema, words)
+    return _fill_template(_HEAD + _DEMO + _TAIL + _DEMO_STEPS, name, path, schema, words)
 
 
 def site_task(name: str, path: str, schema: str, url: str, host: str) -> str:
-    """A task for a page of one's own: it is there, and its address is kept."""
+    """A task for a page of the user's own site: the page exists, and its address is remembered."""
     address = json.dumps(url.replace("${", "$${"))
     words = {"GOAL": f"Look at {host}", "HOST": host, "CHECKPOINT": "1", "URL": address}
-    return _filled(_HEAD + _SITE + _TAIL + _SITE_STEPS, name, path, schema, words)
+    return _fill_template(_HEAD + _SITE + _TAIL + _SITE_STEPS, name, path, schema, words)
 
 
-def _filled(text: str, name: str, path: str, schema: str, words: dict[str, str]) -> str:
-    task_id = name if read_yaml(name) == name else json.dumps(name)  # a number would be none in quotes
+def _fill_template(text: str, name: str, path: str, schema: str, words: dict[str, str]) -> str:
+    task_id = name if read_yaml(name) == name else json.dumps(name)  # a number in quotes would be a text
     known = {"NAME": task_id, "PATH": path, "SCHEMA": schema, **words}
     return _GAP.sub(lambda gap: known[gap[1]], text)
 
@@ -129,24 +129,26 @@ _LONGEST = 100
 
 
 def new(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Its task_id, and the name of its file.")] = "my-first",
-    folder: Annotated[Path, typer.Option("--dir", help="Where the file goes; made when it is not there.")] = Path(
-        "tasks"
-    ),
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="The task_id, which is also the name of the file.")
+    ] = "my-first",
+    folder: Annotated[
+        Path, typer.Option("--dir", help="The folder of the file; it is created if it does not exist.")
+    ] = Path("tasks"),
     url: Annotated[
-        str | None, typer.Option(help="A page to begin with; none: your first site, or the demo shop.")
+        str | None, typer.Option(help="The page that the task opens. Default: your first site, or the demo shop.")
     ] = None,
     with_demo: Annotated[bool, typer.Option("--with-demo", help="Add the demo sites to pyproject.toml.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace the file that is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
 ) -> None:
-    """Write a commented first task that runs as it is.
+    """Write a first task with comments, which runs without changes.
 
     Example: harness new my-first --url http://127.0.0.1:8000/
     """
     _check_name(name)
     file = folder / f"{name}.task.yaml"
     if file.exists() and not force:
-        fail(f"{file} is there already: choose another name, or replace it with --force")
+        fail(f"{file} exists already: choose another name, or replace it with --force")
     _check_id(name, file)
     url = url or (None if with_demo else _own_site())
     text = _text(name, file, url)
@@ -173,14 +175,14 @@ def _check_name(name: str) -> None:
 
 
 def _check_id(name: str, file: Path) -> None:
-    """Ids are names of directories, and some disks do not tell `A` from `a`."""
+    """End the command if a task has this id: ids name directories, and some disks do not distinguish `A` from `a`."""
     if not file.parent.is_dir():
         return
     for other in find_tasks([file.parent]):
         try:
             taken = load_file(other).spec.task_id
         except SpecError:
-            continue  # `harness validate` tells of it
+            continue  # `harness validate` reports it
         if taken.casefold() == name.casefold() and other.resolve() != file.resolve():
             fail(f"the task_id {name!r} is taken by {other}: choose another name")
 
@@ -208,7 +210,7 @@ def _host(url: str) -> str:
 
 
 def _own_site() -> str | None:
-    """Where a project that has sites of its own begins; None for one that has none, or the demo sites."""
+    """The start page of a project with sites of its own; None for one without, or with the demo sites."""
     settings = _settings()
     hosts = [host for service in settings.services.values() for host in service.hosts]
     if "shop.local" in hosts:
@@ -217,7 +219,7 @@ def _own_site() -> str | None:
 
 
 def _missing_demo() -> tuple[Path, str] | None:
-    """What pyproject.toml lacks for the demo sites, and where it is; None when they are known."""
+    """The path of pyproject.toml and the settings that it lacks for the demo sites; None if they are known."""
     settings = _settings()
     if any("shop.local" in service.hosts for service in settings.services.values()):
         return None
@@ -227,7 +229,7 @@ def _missing_demo() -> tuple[Path, str] | None:
 
 
 def _has_table(place: Path) -> bool:
-    """Whether `[tool.harness]` stands there by itself; a second one would be no TOML."""
+    """Return whether `[tool.harness]` is in the file; a second one would be no valid TOML."""
     return place.exists() and _OWN_TABLE.search(place.read_text("utf-8")) is not None
 
 
@@ -238,8 +240,8 @@ def _settings() -> Settings:
         fail(str(error))
 
 
-def _isolated(text: str) -> str:
-    """With the isolation of the demo sites in a `[tool.harness]` that stands there and declares none, nor channels."""
+def isolated(text: str) -> str:
+    """The text with the demo sites' isolation added to an existing `[tool.harness]` without isolation and channels."""
     if re.search(r"^isolation\s*=|^\[tool\.harness\.channels\.", text, re.MULTILINE):
         return text
     return re.sub(
@@ -248,12 +250,12 @@ def _isolated(text: str) -> str:
 
 
 def _append(place: Path, settings: str) -> None:
-    """At the end of the file, which is made when it is not there. What would not be TOML is not written."""
+    """Append to the file, which is made if it does not exist. Invalid TOML is not written."""
     before = place.read_text("utf-8") if place.exists() else ""
     gap = "" if not before else "\n" if before.endswith("\n") else "\n\n"
     try:
         tomllib.loads(before + gap + settings)
     except tomllib.TOMLDecodeError as error:
         fail(f"cannot add the demo sites to {shown_path(place)}: {error}; add them by hand:\n\n{settings}")
-    place.write_text(_isolated(before) + gap + settings, "utf-8")
+    place.write_text(isolated(before) + gap + settings, "utf-8")
     typer.echo(f"added the demo sites to {shown_path(place)}")

@@ -19,39 +19,40 @@ from harness.cli.failures import (
     Run,
     artifacts_root,
     cases_of,
+    directories_of,
     is_kept,
     latest,
-    named,
     the_failure,
 )
 from harness.cli.project import fail, settings_at
-from harness.reporting.files import inside, shown_path
+from harness.reporting.files import is_inside, shown_path
 from harness.reporting.task_record import LAST_RUN, TaskRecord, load_last_run
 
 TRACE, FULL_TRACE = "trace.zip", "trace_full.zip"
 KEPT = ".kept"
-"""Under the artifacts: what tasks that passed have left, the trace of `--task-tracing on` among it."""
+"""The folder below the artifacts with files of passed tasks, among them the trace of `--task-tracing on`."""
 
 
 def open_trace(
     task: Annotated[
         str,
         typer.Argument(
-            metavar="TASK_ID|DIR|FILE", help="A task's id, its directory, or a trace.zip; none: what failed last."
+            metavar="TASK_ID|DIR|FILE",
+            help="A task's id, its directory, or a trace.zip. Without it, the task that failed last.",
         ),
     ] = LAST,
     run: Run = None,
     artifacts: Artifacts = None,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Of 127.0.0.1; 0: a free one.")] = 0,
-    no_browser: Annotated[bool, typer.Option("--no-browser", help="Only say the address; open no window.")] = False,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port on 127.0.0.1; 0 takes a free one.")] = 0,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Print the address and open no window.")] = False,
 ) -> None:
-    """Open the trace of a task in Playwright's trace viewer, offline; Ctrl-C ends.
+    """Open the trace of a task in Playwright's trace viewer, offline. Ctrl-C ends the viewer.
 
-    Without a task it is the one of the last run that failed last; `last` says so too, here and in show and replay.
-    A task that passed has a trace after `pytest --task-tracing on`. Where `--task-retrace` has left a full trace, that
-    is the one that is opened.
-    The viewer is served on this machine alone, and your browser is shown the address where there is a desktop;
-    elsewhere open the address that is printed, through a tunnel if need be.
+    Without a task, the command opens the trace of the task that failed last in the last run. `last` means the same,
+    here and in show and replay. A task that passed has a trace only after `pytest --task-tracing on`. If
+    `--task-retrace` has kept a full trace, that one is opened.
+    The viewer is served on this machine only. On a desktop your browser opens; elsewhere open the printed address
+    yourself, for example through an SSH tunnel.
 
     Example: harness open B1-2025-001
     """
@@ -86,20 +87,20 @@ def _trace(task: str, run: str | None, artifacts: Path | None) -> Path:
 
 
 def _of_passed(task: str, root: Path) -> Path | None:
-    """The trace of a task that passed in its last run; without one, how to get one ends the command."""
-    if task == LAST or named(latest(root), task) or cases_of(latest(root), task):
-        return None  # its last run failed
+    """The trace of a task that passed in its last run; without one the command ends and says how to get one."""
+    if task == LAST or directories_of(latest(root), task) or cases_of(latest(root), task):
+        return None  # the last run of the task failed
     trace = root / KEPT / task / TRACE
-    if trace.is_file() and inside(root / KEPT, trace):
+    if trace.is_file() and is_inside(root / KEPT, trace):
         return trace
     record = next((each for each in _last_records() if task in (each.task_id, each.key)), None)
     if record is not None and record.final_state in ("completed", "partial_success"):
-        fail(f"{task} passed, and no trace of it was kept; `pytest --task-tracing on` keeps one of each task")
+        fail(f"{task} passed, and its trace was not kept; `pytest --task-tracing on` keeps the trace of each task")
     return None
 
 
 def _last_records() -> Sequence[TaskRecord]:
-    """The records of the last run's tasks; none where it left no record."""
+    """The records of the last run's tasks; none if it left no record."""
     try:
         found = load_last_run(settings_at(Path.cwd()).root / LAST_RUN)
     except ValueError:
@@ -108,7 +109,7 @@ def _last_records() -> Sequence[TaskRecord]:
 
 
 def no_trace(kept: ArtifactDirectory) -> str:
-    """Why there is none, and how to get one."""
+    """The message why there is no trace, and how to get one."""
     entries = kept.manifest.get("artifacts")
     found = [each for each in entries if isinstance(each, dict)] if isinstance(entries, list) else []
     reason = next((str(each.get("reason", "")) for each in found if each.get("name") == TRACE), "")
@@ -120,10 +121,10 @@ def no_trace(kept: ArtifactDirectory) -> str:
 
 
 def has_desktop(environment: Mapping[str, str], platform: str) -> bool:
-    """Whether a person's browser can be shown something: elsewhere Python might start one in the terminal."""
+    """Return whether a browser window can be shown to a person: elsewhere Python might start one in the terminal."""
     return not environment.get("CI") and has_display(environment, platform)
 
 
 def has_display(environment: Mapping[str, str], platform: str) -> bool:
-    """Whether there is where a window can be opened."""
+    """Return whether a window can be opened."""
     return platform in ("darwin", "win32") or bool(environment.get("DISPLAY") or environment.get("WAYLAND_DISPLAY"))

@@ -1,4 +1,4 @@
-"""What commands have in common: the project that a file belongs to, hosts it does not know, how a command ends."""
+"""Shared parts of the commands: the project of a file, unknown hosts, and the end of a command."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from harness.spec.advice.criteria import declares_failure, scopes, steps_of
 from harness.spec.advice.rules import named_host
 from harness.spec.loaded import Loaded
 from harness.spec.names import with_scheme
-from harness.spec.problems import Problem, did_you_mean, misspelt
+from harness.spec.problems import Problem, did_you_mean, is_misspelt
 from harness.spec.references import ReferenceScope, as_text, interpolate
 from harness.spec.steps import Api, Open, Step
 
-# Hosts that a task names, against those of the project's settings: slips of the pen that only a run would show.
+# Compares a task's hosts with those of the settings: only a run would show a typing error.
 
 
 def address_advice(task: Loaded, settings: Settings) -> Iterator[Problem]:
-    """Warnings: URLs of nearly a service's host, hosts without `http://`. Of faults: `harness.faults.checks`."""
+    """Yield warnings for misspelt hosts and for URLs without `http://`. `harness.faults.checks` does so for faults."""
     if declares_failure(task.spec):
         return
     hosts = {host for service in settings.services.values() for host in service.declared}
@@ -38,35 +38,35 @@ def address_advice(task: Loaded, settings: Settings) -> Iterator[Problem]:
 
 
 def _url_problem(step: Step, scope: ReferenceScope, hosts: Collection[str], base: str | None) -> tuple[str, str] | None:
-    """What is wrong with the URL that is opened, and what was probably meant."""
+    """The problem of the URL that a step opens, and what was probably meant; None if there is none."""
     if not isinstance(step, Open | Api):
         return None
     meant = "" if base else with_scheme(as_text(interpolate(step.url, scope, last=False)))
     if meant:
         return "a URL without `http://` is relative, and no `base_url` is set", f"did you mean {meant} ?"
     host = named_host(step, scope)
-    if host in hosts or not misspelt(host, [known for known in hosts if not _numbered_alike(host, known)]):
+    if host in hosts or not is_misspelt(host, [known for known in hosts if not _numbered_alike(host, known)]):
         return None
-    return f"{host} is no host of [tool.harness.services]", did_you_mean(host, hosts)
+    return f"{host} is not a host of [tool.harness.services]", did_you_mean(host, hosts)
 
 
 def _numbered_alike(one: str, other: str) -> bool:
-    """`node1.test` and `node2.test` are two hosts, and no slip."""
+    """Return whether two names differ only in a number: `node1.test` and `node2.test` are two hosts, no typo."""
     return re.sub(r"\d+", "0", one) == re.sub(r"\d+", "0", other)
 
 
-# How a command that cannot be done ends: words on stderr, and on stdout one JSON document where that was asked for.
+# The end of a command that cannot be done: words on stderr, and with `--json` one JSON document on stdout.
 
-JSON_LINES = "One JSON object a line."
-"""Help of a `--json` whose readers read line by line."""
+JSON_LINES = "Print one JSON object per line."
+"""The help text of a `--json` whose output is read line by line."""
 _JSON = "--json"
 _GIVEN = "harness.given"
 _USAGE: type[Any] = typer.BadParameter.__bases__[0]
-"""Whatever is wrong with what was typed: typer itself names only some of it."""
+"""The base class of all usage errors; typer itself exports only some of them."""
 
 
 class CommandFailedError(typer.Exit):
-    """The end of a command, with what was said of it."""
+    """The end of a command, with its message."""
 
     def __init__(self, message: str, exit_code: int, file: Path | None) -> None:
         super().__init__(exit_code)
@@ -75,13 +75,13 @@ class CommandFailedError(typer.Exit):
 
 
 def fail(message: str, exit_code: int = 1, file: Path | None = None) -> NoReturn:
-    """One clear line on stderr. `file`: that it is about."""
+    """End the command with one clear line on stderr. `file`: the file that it is about."""
     typer.echo(message, err=True)
     raise CommandFailedError(message, exit_code, file)
 
 
 class Commands(TyperGroup):
-    """The commands of the program. One that takes `--json`, and fails, says so in JSON."""
+    """The commands of the program. If one with `--json` fails, the error is JSON too."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         ctx.meta[_GIVEN] = tuple(args)
@@ -111,7 +111,7 @@ class Commands(TyperGroup):
 
 
 def _json_option(command: Any, given: tuple[str, ...]) -> Any:
-    """`--json` of the command that is meant, where it is to print JSON: to some it names a file, and `-` stdout."""
+    """The `--json` of the command, if it prints JSON: for some commands it names a file, and `-` is stdout."""
     words = given[: given.index("--")] if "--" in given else given
     for word in words:
         command = getattr(command, "commands", {}).get(word, command)
@@ -122,17 +122,17 @@ def _json_option(command: Any, given: tuple[str, ...]) -> Any:
 
 
 def project_of(place: Path) -> Path | None:
-    """The folder; None outside of any project. `place` is a file or a folder, there or not."""
+    """The project folder; None outside of any project. `place` is a file or a folder, existing or not."""
     return next((folder for folder in (place.absolute(), *place.absolute().parents) if _has_settings(folder)), None)
 
 
 def settings_at(place: Path) -> Settings:
-    """`[tool.harness]` of the project, the defaults outside of any. Raises SettingsError."""
+    """`[tool.harness]` of the project, or the defaults outside of any. Raises SettingsError."""
     return load_settings(project_of(place) or (place if place.is_dir() else place.parent).absolute())
 
 
 def _has_settings(folder: Path) -> bool:
-    """A file that cannot be read counts: whoever loads it says what is wrong."""
+    """Return whether the folder has settings. An unreadable file counts: loading it reports the error."""
     file = folder / "pyproject.toml"
     if not file.is_file():
         return False

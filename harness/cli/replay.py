@@ -1,4 +1,4 @@
-"""`harness replay`: a failed task again, up to the step that failed."""
+"""`harness replay`: runs a failed task again, up to the step that failed."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from harness.model.ports import Observe
 from harness.model.record import History, TaskResult
 from harness.model.settings import Settings, SettingsError
 from harness.recovery.failure import Failed, Failure
-from harness.reporting.console import described, shortened
-from harness.reporting.files import inside, printable, shown_path
+from harness.reporting.console import shortened, step_target
+from harness.reporting.files import is_inside, printable, shown_path
 from harness.reporting.redaction import Redactor
 from harness.resilience.breaker import Breaker
 from harness.runner.compile import compile_plan
@@ -48,30 +48,30 @@ from harness.spec.steps import Step
 
 @dataclass(frozen=True, slots=True)
 class ReplayStop:
-    """Where to stop: before the step of that number of the plan `key`; the number of steps: before the criteria."""
+    """The place to stop: before that step of the plan `key`; the number of steps means before the criteria."""
 
     key: str
     index: int
     reached: Callable[[str], Awaitable[None]]
-    """Called with the page's address; the task goes on to its end when it returns."""
+    """Called with the page's address; when it returns, the task goes on to its end."""
 
 
 class StoppingAgents(Agents):
-    """The agents of the project; whoever plays steps back stops."""
+    """The agents of the project, with a stop in the execution of the steps."""
 
     def __init__(self, settings: Settings, stop: ReplayStop) -> None:
         super().__init__(settings.agents, settings.root)
         self._stop = stop
 
     def agent(self, name: str | None) -> TaskAgent:
-        """As of `Agents`."""
+        """Like `Agents.agent`."""
         if name is not None:
             self.source(name)
         return StoppingAgent(self.source, self._breaker, self._stop)
 
 
 class StoppingAgent(TaskAgent):
-    """Plays the steps back; in place of the one to stop at it waits, and ends the task."""
+    """Executes the steps; before the step of the stop it waits, and then ends the task."""
 
     def __init__(
         self, source: Callable[[str], AgentSource], breaker: Callable[[str], Breaker | None], stop: ReplayStop
@@ -80,7 +80,7 @@ class StoppingAgent(TaskAgent):
         self._stop = stop
 
     async def propose(self, plan: Plan, history: History, observe: Observe) -> Step | None:
-        """As of `TaskAgent`. Raises Failed where the replay is over."""
+        """Like `TaskAgent.propose`. Raises Failed when the replay is over."""
         if plan.key != self._stop.key or len(history) < self._stop.index:
             return await super().propose(plan, history, observe)
         await self._stop.reached(await _address(observe))
@@ -88,7 +88,7 @@ class StoppingAgent(TaskAgent):
 
 
 async def _address(observe: Observe) -> str:
-    """Empty when the page cannot be looked at."""
+    """The address of the page; empty if the page cannot be read."""
     try:
         return (await observe()).url
     except Failed:
@@ -96,7 +96,7 @@ async def _address(observe: Observe) -> str:
 
 
 def _forget(_: asyncio.AbstractEventLoop, __: object) -> None:
-    """The run is over: what browser and driver did not answer, as they got the same Ctrl-C, nobody needs to read."""
+    """Ignore the errors of browser and driver after the end: they got the same Ctrl-C."""
 
 
 def replay_until(
@@ -105,15 +105,15 @@ def replay_until(
     run_id: str,
     index: int,
     pause: Callable[[str], None],
-    held: HeldBack | None = None,
+    held: RequestBlocker | None = None,
 ) -> tuple[TaskResult, bool]:
-    """The result, and whether it came to the step. `pause` is called there, on this thread, with the page's address.
+    """Run up to a step and call `pause` there, with the page's address; return the result, and whether it got there.
 
-    `held` decides what is not sent; without it, everything is. The evidence is taken after that, and kept under
-    `settings.artifacts`. Raises ValueError or OSError for settings that cannot be met.
+    `held` decides which requests are blocked; without it, none is. The evidence is taken after that, and kept under
+    `settings.artifacts`. Raises ValueError or OSError for bad settings.
     """
     there: list[str] = []
-    alone = replace(plan, alternative=None)  # it would run when the replay is over
+    alone = replace(plan, alternative=None)  # the alternative would run after the replay
 
     async def main(caller: Caller) -> TaskResult:
         async def reached(address: str) -> None:
@@ -135,14 +135,14 @@ def replay_until(
         loop.close()
 
 
-# Requests that a replay does not send: those that may change something on sites that the project does not serve.
+# Requests that a replay does not send: they may change something on sites that the project does not serve.
 
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 REFUSAL = "blockedbyclient"
 
 
 class RequestLike(Protocol):
-    """Playwright's, as far as it is looked at."""
+    """The part of Playwright's request that is used."""
 
     @property
     def method(self) -> str: ...
@@ -152,7 +152,7 @@ class RequestLike(Protocol):
 
 
 class Route(Protocol):
-    """Playwright's: a request that waits."""
+    """The part of Playwright's route that is used: a waiting request."""
 
     @property
     def request(self) -> Any: ...
@@ -162,8 +162,8 @@ class Route(Protocol):
     def fallback(self) -> Awaitable[None]: ...
 
 
-class HeldBack:
-    """Lets pass what only reads, and all for hosts of the project; remembers the rest."""
+class RequestBlocker:
+    """Blocks requests that may write, except to hosts of the project, and remembers them."""
 
     def __init__(self, own: frozenset[str]) -> None:
         self._own = own
@@ -172,27 +172,27 @@ class HeldBack:
 
     @property
     def found(self) -> tuple[str, ...]:
-        """Method and address of each, without what follows a `?`."""
+        """Method and address of each blocked request, without its query."""
         return tuple(self._found)
 
     @property
     def redirected(self) -> tuple[str, ...]:
-        """The same of those that a site of the project has sent on elsewhere: these were made."""
+        """The same for requests that a site of the project has redirected elsewhere: these were sent."""
         return tuple(self._redirected)
 
     def refuses(self, request: RequestLike) -> bool:
-        """An address without a host (`data:`, `blob:`) goes nowhere."""
+        """Return whether the request is blocked. An address without a host (`data:`, `blob:`) is never sent."""
         host = host_of(request.url)
         return bool(host) and request.method.upper() not in SAFE and host not in self._own
 
-    async def lay(self, tab: Tab) -> None:
-        """On a context that is new. Raises what Playwright raises."""
+    async def install(self, tab: Tab) -> None:
+        """Install it in a new context. Raises Playwright's errors."""
         await tab.context.route("**/*", self.judge)
         await tab.context.route_web_socket(self.refuses_socket, self.close)
         tab.context.on("request", self.watch)
 
     async def judge(self, route: Route) -> None:
-        """As a handler of Playwright's routes. Raises what Playwright raises."""
+        """Block or pass a request; a handler of Playwright's routes. Raises Playwright's errors."""
         request = route.request
         if not self.refuses(request):
             await route.fallback()
@@ -201,16 +201,16 @@ class HeldBack:
         await route.abort(REFUSAL)
 
     def refuses_socket(self, url: str) -> bool:
-        """What is said over it is not looked at."""
+        """Return whether a WebSocket is blocked; its messages are not examined."""
         return host_of(url) not in self._own
 
     async def close(self, socket: Any) -> None:
-        """A WebSocket that waits to be opened. Raises what Playwright raises."""
+        """Close a WebSocket that waits to be opened. Raises Playwright's errors."""
         self._found.setdefault(f"WebSocket {_bare(socket.url)}")
         await socket.close()
 
     def watch(self, request: Any) -> None:
-        """Playwright asks nobody about what a redirect leads to."""
+        """Note a request that came by a redirect, since Playwright calls no route handler for it."""
         if request.redirected_from is not None and self.refuses(request):
             self._redirected.setdefault(f"{request.method} {_bare(request.url)}")
 
@@ -220,39 +220,39 @@ def _bare(url: str) -> str:
 
 
 class CarefulHarness(Harness):
-    """One whose browsers hold back."""
+    """A harness whose browsers block requests."""
 
-    def __init__(self, settings: Settings, run_id: str, held: HeldBack) -> None:
+    def __init__(self, settings: Settings, run_id: str, held: RequestBlocker) -> None:
         super().__init__(settings, run_id)
-        self.browsers.on_tab = held.lay
+        self.browsers.on_tab = held.install
 
 
-# What a replay does again: the task, up to which step, and what that writes where.
+# The plan of a replay: the task, its last step, and where the replay writes.
 
 SUFFIXES = (".yaml", ".yml", ".json")
-"""Of files of tasks."""
+"""The suffixes of task files."""
 LONGEST = 100
-"""Characters of a step."""
+"""The number of characters shown of a step."""
 
 
 def plan_of(kept: ArtifactDirectory, settings: Settings, run_id: str) -> Plan:
-    """The plan of the task as its file is now. Ends the command if there is none, or if an agent chooses the steps."""
+    """Compile the task's present file. Ends the command if there is none, or if an agent chooses the steps."""
     try:
         task = _task(kept, settings)
         plan = compile_plan(task, settings=settings, run_id=run_id)
     except SpecError as error:
         fail(str(error))
     if plan.agent is not None:
-        fail(f"an agent chose the steps of {plan.task_id}, and may choose others: there is nothing to replay")
-    return replace(plan, world=f"{run_id}.{plan.key}")  # its own, also where its episode shares one
+        fail(f"an agent chose the steps of {plan.task_id} and may choose others next time: there is nothing to replay")
+    return replace(plan, world=f"{run_id}.{plan.key}")  # a world of its own, even if its episode shares one
 
 
 def _task(kept: ArtifactDirectory, settings: Settings) -> Loaded:
     report, root = kept.report, settings.root
     places = [place for place in (Path(report.source), root / report.source) if _is_task_file(place, root)]
     if not places:
-        named = report.source or "its report names none"
-        fail(printable(f"the file of {report.task_id} is not here: {named}; a task file of the project is meant"))
+        named = report.source or "its report names no file"
+        fail(printable(f"the project has no task file of {report.task_id}: {named}"))
     cases = expand(load_file(places[0], needs_steps=False, defaults=settings.defaults))
     found = next((case for case in cases if case.spec.task_id == report.task_id), None)
     if found is None:
@@ -261,12 +261,12 @@ def _task(kept: ArtifactDirectory, settings: Settings) -> Loaded:
 
 
 def _is_task_file(place: Path, root: Path) -> bool:
-    """What a report names may be anything: a directory of artifacts can come from elsewhere."""
-    return place.suffix in SUFFIXES and place.is_file() and inside(root, place)
+    """Return whether a path is a task file of the project: a report from elsewhere may name any path."""
+    return place.suffix in SUFFIXES and place.is_file() and is_inside(root, place)
 
 
 def stop_index(kept: ArtifactDirectory, plan: Plan, step: int | None) -> int:
-    """Before which step to stop; the number of steps: before the success criteria."""
+    """The step before which to stop; the number of steps means before the success criteria."""
     index = kept.report.step_index if step is None else step
     if index < 0:
         fail(f"{plan.task_id} failed before its first step: there is no page to stop at (harness show says why)")
@@ -276,67 +276,67 @@ def stop_index(kept: ArtifactDirectory, plan: Plan, step: int | None) -> int:
 
 
 def writes(plan: Plan, index: int) -> tuple[str, ...]:
-    """The steps before the stop that change something of the site, as people read them."""
-    return tuple(shown(plan, number) for number in range(index) if plan.steps[number].effect_class == "write")
+    """The steps before the stop that write, as text."""
+    return tuple(step_text(plan, number) for number in range(index) if plan.steps[number].effect_class == "write")
 
 
 def place(plan: Plan, index: int) -> str:
-    """Where the replay stops."""
-    return "the success criteria" if index == len(plan.steps) else f"step {shown(plan, index)}"
+    """The place where the replay stops, as text."""
+    return "the success criteria" if index == len(plan.steps) else f"step {step_text(plan, index)}"
 
 
-def shown(plan: Plan, index: int) -> str:
-    """`4 click #buy`, without secrets."""
+def step_text(plan: Plan, index: int) -> str:
+    """A step as text, such as `4 click #buy`, without secrets."""
     step = plan.steps[index]
-    return printable(Redactor(plan.secrets).text(shortened(f"{index} {step.act} {described(step)}", LONGEST)))
+    return printable(Redactor(plan.secrets).text(shortened(f"{index} {step.act} {step_target(step)}", LONGEST)))
 
 
 def setting(settings: Settings) -> str:
-    """In which state the replay begins."""
+    """The state in which the replay begins, as text."""
     match settings.isolation:
         case "world":
             return "in a fresh world"
         case "reset":
             return "with the state reset"
         case _:
-            return "in the state that is there (no `isolation` puts it back)"
+            return "in the present state (no `isolation` resets it)"
 
 
 def own_hosts(settings: Settings) -> frozenset[str]:
-    """What the project serves itself, and where nothing stays of what a replay writes."""
-    return _served(settings) - lasting_hosts(settings)
+    """The hosts that the project serves, and where a replay's writes do not last."""
+    return _served_hosts(settings) - lasting_hosts(settings)
 
 
 def lasting_hosts(settings: Settings) -> frozenset[str]:
-    """Of the project's own: where what is written stays, since the service outlives the replay and is not put back."""
+    """The project's own hosts where writes last, because the service outlives the replay and is not reset."""
     if settings.isolation in ("world", "reset"):
         return frozenset()
     return frozenset(
         host.lower()
         for name, service in settings.services.items()
-        if service.command is None or any(_kept(settings, label(name, each)) for each in range(service.instances))
+        if service.command is None or any(_is_kept(settings, label(name, each)) for each in range(service.instances))
         for host in service.hosts
     )
 
 
-def _kept(settings: Settings, name: str) -> bool:
+def _is_kept(settings: Settings, name: str) -> bool:
     held = read_held(owner_file(settings.root / LOGS, name))
     return held is not None and held.owner.alive
 
 
-def _served(settings: Settings) -> frozenset[str]:
+def _served_hosts(settings: Settings) -> frozenset[str]:
     return frozenset(host.lower() for service in settings.services.values() for host in service.hosts)
 
 
 def why_asked(hosts: Iterable[str], settings: Settings) -> str:
-    """Why what is written there stays."""
+    """The reason why writes to these hosts last."""
     if set(hosts) <= lasting_hosts(settings):
-        return "kept between runs, and no `isolation` puts its state back"
+        return "kept between runs, and no `isolation` resets its state"
     return "not served by this project"
 
 
 def foreign_hosts(plan: Plan, index: int, settings: Settings) -> tuple[str, ...]:
-    """Where it goes, and what it writes stays."""
+    """The hosts that the task visits and where its writes last."""
     own = own_hosts(settings)
     return tuple(host for host in dict.fromkeys(_hosts(plan, index, settings)) if host not in own)
 
@@ -353,35 +353,38 @@ def _hosts(plan: Plan, index: int, settings: Settings) -> Iterator[str]:
 
 
 def left_out(plan: Plan, settings: Settings) -> Iterator[str]:
-    """What a run does before this task, and a replay does not."""
+    """Lines about what a run does before this task, and a replay does not."""
     if plan.spec.dependencies:
-        yield f"not run first: {', '.join(plan.spec.dependencies)}, which it depends on"
+        yield f"its dependencies are not run first: {', '.join(plan.spec.dependencies)}"
     if plan.spec.episode_id:
-        yield f"earlier tasks of episode {plan.spec.episode_id} are not run first: it begins {setting(settings)}"
+        yield f"the earlier tasks of episode {plan.spec.episode_id} are not run first; it begins {setting(settings)}"
 
 
 PLACE = Path(".harness", "replay")
-"""Where a replay leaves what it saw; the failure itself stays where it is."""
+"""The folder of a replay's evidence; the failure itself is not changed."""
 
 
 def replay(
     task: Annotated[str, typer.Argument(metavar="TASK_ID|DIR", help="A failed task's id, its directory, or `last`.")],
-    headed: Annotated[bool, typer.Option("--headed", help="With a window, which stays open until Enter.")] = False,
+    headed: Annotated[
+        bool, typer.Option("--headed", help="Show the browser window, and keep it open until Enter.")
+    ] = False,
     step: Annotated[
-        int | None, typer.Option(min=0, help="Stop before this step; default: the one that failed.")
+        int | None, typer.Option(min=0, help="Stop before this step. Default: the step that failed.")
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Write again where what is written stays.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Send writes also to sites that keep what is written.")] = False,
     run: Run = None,
     artifacts: Artifacts = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run a failed task up to the step that failed, and stop before it, with the page as the step would meet it.
+    """Run a failed task again and stop before the step that failed.
 
-    With --headed the window stays open until Enter or Ctrl-C; without it, what the page looks like is kept.
-    The task runs as its file says now, with its own faults, in a fresh world or a state that was reset, as `isolation`
-    says. Steps that write do so again: they are named; to sites that this project does not serve, and to services that
-    are kept and not put back, only --yes sends them. What is seen goes to .harness/replay.
-    Exit code 1 when the task fails before it comes to the step.
+    With --headed the window stays open until Enter or Ctrl-C. Without it, the replay keeps a screenshot, the DOM and
+    the trace of that moment in .harness/replay.
+    The task runs as its file is now, with its own faults, in a fresh world or after a reset, depending on `isolation`.
+    The steps before the stop are done again, also those that write; the replay names these. Without --yes it
+    sends no write to a site that this project does not serve, nor to a kept service whose state is not reset.
+    Exit code: 1 when the task fails before that step.
 
     Example: harness replay B1-2025-001 --headed
     """
@@ -392,7 +395,7 @@ def replay(
     index = stop_index(kept, plan, step)
     _announce(plan, index, settings, yes)
     redactor = Redactor.of(settings, plan.secrets)
-    held, pause = None if yes else HeldBack(own_hosts(settings)), _Pause(headed, place(plan, index), redactor)
+    held, pause = None if yes else RequestBlocker(own_hosts(settings)), Pause(headed, place(plan, index), redactor)
     try:
         result, stopped = replay_until(plan, settings, run_id, index, pause, held)
     except (ValueError, OSError) as error:
@@ -404,33 +407,35 @@ def replay(
 
 
 def _settings(headed: bool) -> Settings:
-    """The settings of the project, except that everything is recorded, and kept apart."""
+    """The settings of the project, with full recording and a separate artifact folder."""
     try:
         settings = settings_at(Path.cwd())
     except SettingsError as error:
         fail(str(error))
     if headed and not has_display(os.environ, sys.platform):
-        fail("there is no display for a window here: leave out --headed (or use xvfb-run)")
+        fail("there is no display for a window: leave out --headed, or use xvfb-run")
     browser = settings.browser.model_copy(update={"headed": headed})
     apart = {"artifacts": settings.root / PLACE, "keep_previous": 0, "recording": "full", "browser": browser}
     return settings.model_copy(update=apart)
 
 
 def _announce(plan: Plan, index: int, settings: Settings, yes: bool) -> None:
-    """What will happen, on stderr; the end of the command where it may not."""
+    """Print what will happen on stderr, and end the command if that is not allowed."""
 
     typer.echo(f"{plan.task_id} {setting(settings)}, up to {place(plan, index)} (of 0-{len(plan.steps) - 1})", err=True)
     for line in left_out(plan, settings):
         typer.echo(line, err=True)
     if not (found := writes(plan, index)):
         return
-    typer.echo(f"it writes again: {'; '.join(found)}", err=True)
+    typer.echo(f"these steps write again: {'; '.join(found)}", err=True)
     if (hosts := foreign_hosts(plan, index, settings)) and not yes:
-        fail(f"{', '.join(hosts)}: {why_asked(hosts, settings)}, so what is written there stays; --yes does it")
+        fail(
+            f"{', '.join(hosts)}: {why_asked(hosts, settings)}, so what the replay writes there stays; --yes allows it"
+        )
 
 
-class _Pause:
-    """Where the task stops: a person may look round."""
+class Pause:
+    """Pauses the task at the stop, so that a person may look around."""
 
     def __init__(self, headed: bool, place: str, redactor: Redactor) -> None:
         self._headed = headed
@@ -438,19 +443,19 @@ class _Pause:
         self._place = place
 
     def __call__(self, address: str) -> None:
-        """Until Enter, Ctrl-C, or the end of the input."""
+        """Wait for Enter, Ctrl-C, or the end of the input."""
         where = self._redactor.text(address) or "no page"
         typer.echo(printable(f"stopped before {self._place}, at {where}"), err=True)
         if not self._headed:
             return
-        typer.echo("the window is yours; Enter (or Ctrl-C) ends", err=True)
+        typer.echo("you can use the window now; Enter or Ctrl-C ends the replay", err=True)
         try:
             sys.stdin.readline()
         except KeyboardInterrupt:
             typer.echo("", err=True)
 
 
-def _tell_blocked(held: HeldBack | None, redactor: Redactor, settings: Settings) -> None:
+def _tell_blocked(held: RequestBlocker | None, redactor: Redactor, settings: Settings) -> None:
     from harness.spec.names import host_of
 
     for request in held.found if held else ():
@@ -459,14 +464,14 @@ def _tell_blocked(held: HeldBack | None, redactor: Redactor, settings: Settings)
         typer.echo(f"not sent: {shown}: {why}; --yes sends it", err=True)
     for request in held.redirected if held else ():
         shown = printable(redactor.text(request))
-        typer.echo(f"sent all the same: {shown}: a redirect led there, which cannot be held back", err=True)
+        typer.echo(f"sent nevertheless: {shown}: a redirect led there, which cannot be stopped", err=True)
 
 
 def _tell(result: TaskResult, stopped: bool, redactor: Redactor) -> None:
     if not stopped:
         failure = result.failure
         why = f"{failure.code} at step {result.failed_index}: {failure.message}" if failure else result.final_state
-        typer.echo(printable(redactor.text(f"it ended before it came there: {why}")))
+        typer.echo(printable(redactor.text(f"the task ended before it reached that step: {why}")))
     if result.artifacts is None:
         return
     folder, picture = shlex.quote(shown_path(result.artifacts)), result.artifacts / "screenshot.png"

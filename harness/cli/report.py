@@ -18,26 +18,26 @@ if TYPE_CHECKING:
 
 _MAJORS: dict[int, Major] = {2: 2, 3: 3}
 TOLD = 10
-"""Lines about what was left out; `--json` has them all."""
+"""The number of lines about results that were left out; `--json` has all."""
 
 
 def report(
-    results: Annotated[Path, typer.Option(help="Where `pytest --alluredir` wrote.")] = Path("allure-results"),
-    output: Annotated[Path, typer.Option(help="Where the HTML goes; replaced.")] = Path("allure-report"),
-    single_file: Annotated[bool, typer.Option(help="One HTML file that opens without a server.")] = False,
+    results: Annotated[Path, typer.Option(help="The folder that `pytest --alluredir` wrote.")] = Path("allure-results"),
+    output: Annotated[Path, typer.Option(help="The folder for the HTML; it is replaced.")] = Path("allure-report"),
+    single_file: Annotated[bool, typer.Option(help="Write one HTML file that opens without a server.")] = False,
     serve: Annotated[int | None, typer.Option(help="Serve the report on this port of 127.0.0.1 until Ctrl-C.")] = None,
-    open_: Annotated[bool, typer.Option("--open", help="Serve it, and open it in the browser.")] = False,
+    open_: Annotated[bool, typer.Option("--open", help="Serve the report and open it in the browser.")] = False,
     all_runs: Annotated[
-        bool, typer.Option(help="Whatever has gathered in the folder, not the last run alone.")
+        bool, typer.Option(help="Include the results of all runs in the folder, not only of the last run.")
     ] = False,
     allure: Annotated[
-        int | None, typer.Option(min=2, max=3, help="Build with Allure 2 or 3; default: 3 where it can be had.")
+        int | None, typer.Option(min=2, max=3, help="Build with Allure 2 or 3. Default: 3 if it can be installed.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON document about the report.")] = False,
 ) -> None:
-    """Build the Allure report of the last run, offline, with the history of the runs before.
+    """Build the Allure report of the last run, offline, with the history of earlier runs.
 
-    Results that are half-written or not Allure's are named and left out.
+    The command leaves out results that are half-written or not written by Allure, and names them.
 
     Example: harness report --serve 8480
     """
@@ -45,12 +45,12 @@ def report(
     from harness.reporting.allure.serve import serve_folder
 
     wanted = Wanted(single_file, all_runs, _MAJORS.get(allure or 0))
-    say = partial(typer.echo, err=as_json)  # a JSON document stands alone on stdout
+    say = partial(typer.echo, err=as_json)  # on stdout, only the JSON document is printed
     try:
         built = build_report(results, output, wanted, project=project_of(Path.cwd()) or Path.cwd(), say=say)
     except (ReportError, OSError) as error:
-        fail(_unbuilt(output, error), file=output)
-    typer.echo(_document(built) if as_json else "\n".join(_lines(built)))
+        fail(_build_failed_message(output, error), file=output)
+    typer.echo(document(built) if as_json else "\n".join(lines(built)))
     if serve is not None or (open_ and not single_file):
         try:
             serve_folder(output, serve or 0, say, webbrowser.open if open_ else lambda _address: None)
@@ -62,21 +62,21 @@ def report(
         typer.echo("look at it with: harness report --open   (it needs http; --single-file does not)")
 
 
-def _unbuilt(output: Path, error: Exception) -> str:
-    """What a disk says names no file."""
+def _build_failed_message(output: Path, error: Exception) -> str:
+    """The message for a failed build; an error of the disk does not name the file itself."""
     if not isinstance(error, OSError):
         return str(error)
-    return f"{output} cannot be written: {error.strerror or error}; make room there, or name another with --output"
+    return f"{output} cannot be written: {error.strerror or error}; free space there, or name another one with --output"
 
 
 def _tell_unserved(port: int, error: OSError) -> NoReturn:
-    """On stderr alone: with --json the document of the report is on stdout already."""
-    typer.echo(_unserved(port, error), err=True)
+    """Print the message only on stderr: with --json the document of the report is on stdout already."""
+    typer.echo(_serve_failed_message(port, error), err=True)
     raise typer.Exit(1) from error
 
 
-def _unserved(port: int, error: OSError) -> str:
-    """The report is there all the same."""
+def _serve_failed_message(port: int, error: OSError) -> str:
+    """The message if the report was built but cannot be served."""
     if error.errno != errno.EADDRINUSE:
         return f"the report is built, and cannot be served on port {port}: {error.strerror or error}"
     from harness.environment.process import describe_listener
@@ -85,7 +85,8 @@ def _unserved(port: int, error: OSError) -> str:
     return f"the report is built, and not served: {taken}; choose another, or --serve 0 for any that is free"
 
 
-def _document(built: Report) -> str:
+def document(built: Report) -> str:
+    """The JSON document about the report that was built."""
     facts = {
         "report": str(built.index),
         "results": built.results,
@@ -96,8 +97,8 @@ def _document(built: Report) -> str:
     return json.dumps(facts, ensure_ascii=False, indent=2)
 
 
-def _lines(built: Report) -> list[str]:
-    """File names are data: what steers a terminal is made visible."""
+def lines(built: Report) -> list[str]:
+    """The lines about the report, with control characters of file names made visible."""
     told = [f"left out: {shown(line)}" for line in built.left_out[:TOLD]]
     more = len(built.left_out) - TOLD
     told += [f"left out: {more} more (--json names them)"] if more > 0 else []

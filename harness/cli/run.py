@@ -1,4 +1,4 @@
-"""`harness run`: pytest, by another name."""
+"""`harness run`: runs pytest under another name."""
 
 from __future__ import annotations
 
@@ -21,18 +21,19 @@ _PATH_OPTIONS = frozenset({
 })  # fmt: skip
 """The options of pytest and its plugins that take a path."""
 PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
-"""How typer is told to leave the arguments alone."""
+"""The settings by which typer passes the arguments on unchanged."""
 
 
 def run(
     arguments: Annotated[
-        list[str] | None, typer.Argument(metavar="PATH|OPTION", help="Default: the folder tasks.")
+        list[str] | None,
+        typer.Argument(metavar="PATH|OPTION", help="Paths and options for pytest. Default: the folder tasks."),
     ] = None,
 ) -> None:
     """Run tasks with pytest.
 
-    Every argument is passed on, and the exit code is pytest's.
-    Write `--` before options that this command knows itself, such as --help.
+    The command passes every argument on to pytest and returns pytest's exit code.
+    An option that `harness run` has too, such as --help, reaches pytest only after `--`.
 
     Example: harness run tasks/ -- -k shop -n 2 --headed
     """
@@ -46,17 +47,17 @@ def run(
 
 
 def names_tasks(arguments: Sequence[str]) -> bool:
-    """Whether one of the arguments says what to run: what stands before the options, or is a place with tasks."""
+    """Return whether an argument selects what to run: one before the options, or a path with tasks."""
     leading = arguments[:1] and not arguments[0].startswith("-")
     return bool(leading) or any(
         _holds_tasks(argument)
         for before, argument in zip(["", *arguments], arguments, strict=False)
-        if not _takes(before)
+        if not _takes_value(before)
     )
 
 
-def _takes(option: str) -> bool:
-    """`-k X`, `--rootdir X`: what follows a short option, or one for a path, is its value."""
+def _takes_value(option: str) -> bool:
+    """Return whether the next word is the option's value: after a short option, or one that takes a path."""
     return option in _PATH_OPTIONS or (option.startswith("-") and len(option) == 2 and option != "--")
 
 

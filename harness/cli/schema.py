@@ -21,7 +21,7 @@ from harness.spec.problems import did_you_mean
 from harness.spec.task import TaskSpec
 from harness.spec.validation import ACTS, FAULTS, RULES
 
-# What editors show for the words of a file: descriptions of tags, rules, strategies and enumerated values.
+# Descriptions that editors show: of tags, rules, strategies and enumerated values.
 
 VALUES: Mapping[str, Mapping[str, str]] = {
     "method": {
@@ -33,7 +33,7 @@ VALUES: Mapping[str, Mapping[str, str]] = {
         "DELETE": "Removes a resource; counts as a write.",
     },
     "value": {
-        "accept": "Press OK in the browser's dialog; a prompt gets the step's `text`.",
+        "accept": "Press OK in the browser's dialog; a prompt gets the `text` of the step.",
         "dismiss": "Press Cancel in the browser's dialog.",
     },
     "effect": {
@@ -52,9 +52,9 @@ VALUES: Mapping[str, Mapping[str, str]] = {
     },
     "final_state": {
         "completed": "All steps were done and all success criteria hold.",
-        "partial_success": "The criteria hold, but a step was skipped, criteria were relaxed or an alternative ran.",
-        "failed": "The task failed, and what its rules declare did not help.",
-        "aborted": "The task was ended: by an `abort` strategy, a precondition, a policy, a budget or an interrupt.",
+        "partial_success": "The criteria hold, but a step was skipped, criteria were relaxed, or an alternative ran.",
+        "failed": "The task failed although its rules were applied.",
+        "aborted": "The task was stopped by an `abort` strategy, a precondition, a policy, a budget or an interrupt.",
     },
     "error_type": {
         "timeout_task": "The whole task took longer than `timeout`.",
@@ -70,7 +70,7 @@ VALUES: Mapping[str, Mapping[str, str]] = {
         "state_inconsistency": "Memory and environment have different values in one of `state_bindings`.",
         "authentication_failed": "A login was refused, or the site answered 401 or 403.",
         "budget_exceeded": "The task used more than its `budget` allows.",
-        "unknown": "Any other failure; the finer `code` in the report says which.",
+        "unknown": "Any other failure; the `code` in the report is more precise.",
     },
     "error": {
         "access_denied": "Chromium's `net::ERR_ACCESS_DENIED`.",
@@ -81,7 +81,7 @@ VALUES: Mapping[str, Mapping[str, str]] = {
         "connection_closed": "Chromium's `net::ERR_CONNECTION_CLOSED`: the server closed before it answered.",
         "connection_failed": "Chromium's `net::ERR_CONNECTION_FAILED`.",
         "connection_refused": "Chromium's `net::ERR_CONNECTION_REFUSED`: nothing listens on the port.",
-        "connection_reset": "Chromium's `net::ERR_CONNECTION_RESET`: the server broke the connection off.",
+        "connection_reset": "Chromium's `net::ERR_CONNECTION_RESET`: the server reset the connection.",
         "failed": "Chromium's `net::ERR_FAILED`, without a further reason.",
         "timed_out": "Chromium's `net::ERR_TIMED_OUT`.",
     },
@@ -93,16 +93,16 @@ VALUES: Mapping[str, Mapping[str, str]] = {
         "alert": "A message with OK only.",
         "confirm": "A question with OK and Cancel.",
         "prompt": "A question with a text field.",
-        "beforeunload": "The question whether to leave the page.",
+        "beforeunload": "A question whether to leave the page.",
     },
 }
-"""Key -> what each of its values means."""
+"""Key -> the meaning of each of its values."""
 
 STRATEGY = "What is done about the failure. The settings beside it are those of this strategy."
 ACT = "What the step does."
 KIND = "What goes wrong."
 TASK = "A browser task: its goal, steps and success criteria, and what is done when something fails."
-ERROR_TYPE = "The kind of a failure; `harness explain` knows the finer codes."
+ERROR_TYPE = "The type of a failure; `harness explain` lists the more precise codes."
 SCHEMA = "The JSON Schema that editors check this file with; a run ignores it."
 _REFERENCE = re.compile(r" \(docs/(?:design|decisions)/[^)]*\)")
 
@@ -110,7 +110,7 @@ Schema = dict[str, Any]
 
 
 def for_readers(node: Any) -> Any:
-    """Without what editors would show to nobody's use: titles that pydantic makes of names, references to documents."""
+    """The schema without what editors should not show: pydantic's titles and references to documents."""
     match node:
         case list():
             return [for_readers(each) for each in node]
@@ -121,7 +121,7 @@ def for_readers(node: Any) -> Any:
 
 
 def _read(key: str, value: Any) -> Any:
-    """Of one keyword of a schema. Where names of keys and models stand, a key may be called `title`."""
+    """The value of one keyword of a schema. Below `properties` and `$defs`, `title` may be a name."""
     if key == "description" and isinstance(value, str):
         return _REFERENCE.sub("", value)
     if key in ("properties", "$defs"):
@@ -130,7 +130,7 @@ def _read(key: str, value: Any) -> Any:
 
 
 def describe_values(schema: Schema) -> None:
-    """Give every enumerated value of a schema its description, in place. KeyError for a value that has none."""
+    """Add a description to every enumerated value of a schema, in place. Raises KeyError for a value without one."""
     for definition in (schema, *schema.get("$defs", {}).values()):
         for name, each in definition.get("properties", {}).items():
             for enum in _enums(each):
@@ -142,7 +142,7 @@ def describe_values(schema: Schema) -> None:
 
 
 def _enums(schema: Schema) -> Iterator[Schema]:
-    """Those of one key: itself, its alternatives, what a list or a mapping of it holds, keys of a mapping excepted."""
+    """The enumerations of one key: its own, those of its alternatives, and of a list or mapping that it holds."""
     if "enum" in schema:
         yield schema
     for each in (*schema.get("anyOf", ()), schema.get("items")):
@@ -151,7 +151,7 @@ def _enums(schema: Schema) -> Iterator[Schema]:
 
 
 def describe_tags(definitions: Mapping[str, Schema], tag: str, text: str) -> None:
-    """Give `act` and `kind` the sentence of the act or the kind that they choose, in place."""
+    """Describe each `act` and `kind` in place by the sentence of the act or the kind that it chooses."""
     for definition in definitions.values():
         property_ = definition.get("properties", {}).get(tag, {})
         if "const" in property_:
@@ -159,7 +159,7 @@ def describe_tags(definitions: Mapping[str, Schema], tag: str, text: str) -> Non
 
 
 def rule(answers: str, meanings: Iterable[str], strategies: Iterable[str], default: str) -> str:
-    """What editors show for a rule: when it answers, then a line for each strategy."""
+    """The description of a rule for editors: when it answers, then a line for each strategy."""
     lines = (
         f"`{name}`{' (the default)' if name == default else ''}: {meaning}"
         for name, meaning in zip(strategies, meanings, strict=True)
@@ -168,7 +168,7 @@ def rule(answers: str, meanings: Iterable[str], strategies: Iterable[str], defau
 
 
 def first_line(definition: Schema) -> str:
-    """The sentence with which the model's docstring begins."""
+    """The first sentence of the model's docstring."""
     return str(definition["description"]).partition("\n")[0]
 
 
@@ -179,7 +179,7 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 SHORT_BINDING: Schema = {"type": "string", "pattern": r"^[^.]+\.."}
-"""`env.shop.cart` for `{channel: env, path: shop.cart}`."""
+"""`env.shop.cart` in place of `{channel: env, path: shop.cart}`."""
 
 EDITORS_KEY: Schema = {"type": "string", "description": SCHEMA}
 
@@ -200,7 +200,7 @@ def schemas() -> dict[str, Schema]:
 
 
 def _task_spec() -> Schema:
-    """What files may hold: shorthands, settings of any strategy, keys of one's own."""
+    """The schema of task files, with shorthands, settings of any strategy, and the project's own keys."""
     schema = {**TaskSpec.model_json_schema(), "description": TASK}
     schema["properties"] = {"$schema": dict(EDITORS_KEY), **schema["properties"]}
     bindings = schema["properties"]["state_bindings"]
@@ -210,11 +210,11 @@ def _task_spec() -> Schema:
         definitions["Rulebook"]["properties"][rule] = _rule(rule, strategies, definitions)
     for models, tag in ((ACTS.values(), "act"), (FAULTS.values(), "kind")):
         _require(definitions, models, tag)
-    return _with_descriptions(_pruned(schema))
+    return _with_descriptions(_without_unused_definitions(schema))
 
 
 def _fault_plan() -> Schema:
-    """In a file, the keys of a fault stand beside `tasks`, which may be a single id."""
+    """The schema of fault plans: the keys of a fault are beside `tasks`, which may be a single id."""
     schema = FaultPlan.model_json_schema()
     schema["properties"] = {"$schema": dict(EDITORS_KEY), **schema["properties"]}
     definitions: dict[str, Schema] = schema["$defs"]
@@ -227,11 +227,11 @@ def _fault_plan() -> Schema:
         tasks = {"$ref": "#/$defs/Tasks", "description": description}
         definition["properties"] = {"tasks": tasks, **definition["properties"]}
     schema["properties"]["faults"]["items"] = planned["fault"]
-    return _with_descriptions(_pruned(schema))
+    return _with_descriptions(_without_unused_definitions(schema))
 
 
 def _with_descriptions(schema: Schema) -> Schema:
-    """The same, with what editors show for tags and enumerated values."""
+    """The schema with the descriptions of tags and enumerated values."""
     describe_tags(schema["$defs"], "act", ACT)
     describe_tags(schema["$defs"], "kind", KIND)
     describe_values(schema)
@@ -239,7 +239,7 @@ def _with_descriptions(schema: Schema) -> Schema:
 
 
 def _rule(name: str, strategies: Mapping[str, type[BaseModel]], definitions: Mapping[str, Schema]) -> Schema:
-    """A strategy's name alone, or an object with the settings of all strategies."""
+    """The schema of a rule: a strategy's name alone, or an object with the settings of all strategies."""
     settings: Schema = {}
     for model in strategies.values():
         settings = {**definitions[model.__name__]["properties"], **settings}
@@ -250,7 +250,7 @@ def _rule(name: str, strategies: Mapping[str, type[BaseModel]], definitions: Map
         describe_values({"properties": {"capture": settings["capture"]}})
     words: list[Schema] = [enum]
     if name == "on_network_error":
-        times = "Retry so many times, as in `retry_3_times`."
+        times = "Retry this number of times, as in `retry_3_times`."
         words.append({"type": "string", "pattern": "^retry_[0-9]{1,3}_times?$", "description": times})
     mapping = {"type": "object", "additionalProperties": False, "properties": settings}
     absent: list[Schema] = [{"type": "null"}] if name == "on_state_inconsistency" else []
@@ -264,42 +264,42 @@ def _default_of(rule: str) -> str:
 
 
 def _require(definitions: Mapping[str, Schema], models: Iterable[type[BaseModel]], tag: str) -> None:
-    """pydantic holds the tag for optional, for it has a default; in a file it is what tells the models apart."""
+    """Require the tag, which pydantic takes for optional because it has a default: in a file it selects the model."""
     for definition in _tagged(definitions, models, tag):
         definition["properties"][tag].pop("default", None)
         definition["required"] = [tag, *definition.get("required", [])]
 
 
 def _tagged(definitions: Mapping[str, Schema], models: Iterable[type[BaseModel]], tag: str) -> list[Schema]:
-    """Those of the models. Found by their tags: an act and a fault may have one name, `Dialog`."""
+    """The definitions of the models, found by their tags, since an act and a fault may both be called `Dialog`."""
     tags = {model.model_fields[tag].default for model in models}
     return [each for each in definitions.values() if each.get("properties", {}).get(tag, {}).get("const") in tags]
 
 
 def _error_report() -> Schema:
-    """Only what every report has is required."""
+    """The schema of error reports; it requires only what every report has."""
     schema = ErrorReport.model_json_schema()
     for definition in schema["$defs"].values():
         definition.pop("required", None)
     return schema
 
 
-def _pruned(schema: Schema) -> Schema:
-    """Without the definitions that nothing refers to any more."""
+def _without_unused_definitions(schema: Schema) -> Schema:
+    """The schema without unused definitions."""
     definitions = schema["$defs"]
     used: set[str] = set()
-    fresh = _mentioned({key: value for key, value in schema.items() if key != "$defs"})
+    fresh = _referenced_definitions({key: value for key, value in schema.items() if key != "$defs"})
     while fresh:
         used |= fresh
-        fresh = set().union(*(_mentioned(definitions[name]) for name in fresh)) - used
+        fresh = set().union(*(_referenced_definitions(definitions[name]) for name in fresh)) - used
     return {**schema, "$defs": {name: value for name, value in definitions.items() if name in used}}
 
 
-def _mentioned(node: Any) -> set[str]:
+def _referenced_definitions(node: Any) -> set[str]:
     if isinstance(node, dict):
         here = {node["$ref"].rpartition("/")[2]} if isinstance(node.get("$ref"), str) else set()
-        return here.union(*map(_mentioned, node.values()))
-    return set().union(*map(_mentioned, node)) if isinstance(node, list) else set()
+        return here.union(*map(_referenced_definitions, node.values()))
+    return set().union(*map(_referenced_definitions, node)) if isinstance(node, list) else set()
 
 
 TASK_SPEC = "task_spec.schema.json"
@@ -307,12 +307,14 @@ SUFFIX = ".schema.json"
 
 
 def schema(
-    which: Annotated[str | None, typer.Argument(metavar="NAME", help="Which to print; default: task_spec.")] = None,
+    which: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="The schema to print. Default: task_spec.")
+    ] = None,
     name: Annotated[str | None, typer.Option("--name", help="The same as NAME.")] = None,
-    names: Annotated[bool, typer.Option("--list", help="List the names.")] = False,
-    write: Annotated[Path | None, typer.Option(help="Write all of them into this folder.")] = None,
+    names: Annotated[bool, typer.Option("--list", help="List the names of the schemas.")] = False,
+    write: Annotated[Path | None, typer.Option(help="Write all schemas into this folder.")] = None,
 ) -> None:
-    """Print a JSON Schema, list the names, or write them all.
+    """Print a JSON Schema, list the names of all schemas, or write all of them.
 
     Example: harness schema error_report > error_report.schema.json
     """
@@ -325,11 +327,11 @@ def schema(
             (write / file).write_text(_text(document), "utf-8")
             typer.echo(str(write / file))
     else:
-        typer.echo(_text(documents[_chosen(which or name or TASK_SPEC, list(documents))]), nl=False)
+        typer.echo(_text(documents[_schema_file(which or name or TASK_SPEC, list(documents))]), nl=False)
 
 
-def _chosen(name: str, known: list[str]) -> str:
-    """`task_spec` is short for `task_spec.schema.json`."""
+def _schema_file(name: str, known: list[str]) -> str:
+    """The file name of a schema: `task_spec` means `task_spec.schema.json`."""
     if name in known:
         return name
     if name + SUFFIX in known:

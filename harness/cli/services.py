@@ -1,4 +1,4 @@
-"""`harness services`: the programs of `[tool.harness.services]`, looked at, started, stopped, read."""
+"""`harness services`: lists, starts and stops the programs of `[tool.harness.services]`, and shows their logs."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from harness.reporting.files import shown_path
 from harness.resilience import SystemClock
 from harness.spec.problems import did_you_mean
 
-# The services that a command of `harness services` is about.
+# The services that a command of `harness services` acts on.
 
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """By their names in pyproject.toml, or in the files of their keepers."""
+    """The chosen services, by their names in pyproject.toml or in the files of their daemons."""
 
     settings: Mapping[str, ServiceSettings]
     root: Path
     forgotten: Mapping[str, Held] = field(default_factory=dict)
-    """The services that are kept though the settings do not know them any more."""
+    """The services that are kept although they are no longer in the settings."""
 
     @property
     def logs(self) -> Path:
@@ -50,7 +50,7 @@ class Chosen:
 
 
 def chosen_services(names: Sequence[str] | None, *, kept: bool = False) -> Chosen:
-    """Those of these names, or all; `kept`: also such as only their keeper knows. A wrong name ends the command."""
+    """The services with these names, or all; `kept`: also those only their daemon knows. Ends for an unknown name."""
     try:
         settings = settings_at(Path.cwd())
     except SettingsError as error:
@@ -73,11 +73,11 @@ def chosen_services(names: Sequence[str] | None, *, kept: bool = False) -> Chose
     return Chosen(chosen, settings.root, {name: alone[name] for name in wanted if name in alone})
 
 
-# How services look in the terminal, and as JSON.
+# Services in the terminal, and as JSON.
 
 
 def lines(found: ServiceStatus) -> str:
-    """One service, for people."""
+    """One service as text."""
     port = f", port {found.port}" if found.port is not None else ""
     listener = f", pid {found.pid}" if found.pid is not None else ""
     uptime = f" for {duration(found.uptime)}" if found.uptime is not None and found.state is ServiceState.UP else ""
@@ -99,7 +99,7 @@ def _daemon(found: ServiceStatus) -> str:
         return f"pid {found.owner}, until `harness services stop`"
     if found.owner is not None:
         return f"pid {found.owner} ({found.owner_command}), and ends with it"
-    return "nobody of this project: it was started by hand" if found.state is ServiceState.UP else ""
+    return "no process of this project; it was started by hand" if found.state is ServiceState.UP else ""
 
 
 def document(found: ServiceStatus) -> dict[str, Any]:
@@ -116,24 +116,26 @@ def duration(seconds: float) -> str:
 
 
 NOT_UP = 3
-"""Exit code of `status`, as of an init script: not everything runs."""
+"""The exit code of `status` if not every service runs, as of an init script."""
 
 AWAITED = 3
-"""So many times its `ready_timeout` one is waited for that another command starts."""
+"""The multiple of `ready_timeout` for which a service started by another command is awaited."""
 
 app = typer.Typer(
-    no_args_is_help=True, rich_markup_mode=None, help="Look at, start, stop and read the sites' programs."
+    no_args_is_help=True, rich_markup_mode=None, help="Show, start and stop the services, and read their logs."
 )
 
-Names = Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Of [tool.harness.services]; none: all.")]
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON document instead of text.")]
+Names = Annotated[
+    list[str] | None, typer.Argument(metavar="NAME", help="Names from [tool.harness.services]. Default: all services.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
 
 
 @app.command()
 def status(names: Names = None, as_json: AsJson = False) -> None:
-    """Say how the services are: state, pid, ports, uptime, restarts, who keeps them, their log.
+    """Show the state, pid, ports, uptime, restarts, owner and log file of the services.
 
-    Exit code: 0 all are up, 3 one is not, 1 a name or a setting is wrong.
+    Exit code: 0 all are up, 3 one is not up, 1 a name or a setting is wrong.
 
     Example: harness services status
     """
@@ -145,14 +147,16 @@ def status(names: Names = None, as_json: AsJson = False) -> None:
 @app.command()
 def start(
     names: Names = None,
-    persist: Annotated[bool, typer.Option("--persist", help="Keep them when this command is over.")] = False,
+    persist: Annotated[
+        bool, typer.Option("--persist", help="Keep the services running after this command ends.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Start the services that do not run, and keep them: until Ctrl-C, or (--persist) until `harness services stop`.
+    """Start the services that do not run. They run until Ctrl-C, or with --persist until `harness services stop`.
 
-    With --persist a small process stays with each of them: what dies or hangs is started again, and runs of
-    pytest reuse it. What runs already is left to whoever keeps it.
-    Exit code: 0 all are up, 1 one cannot be started, has failed for good, or is not known.
+    With --persist a small process stays with each service and restarts it when it dies or hangs; runs of pytest reuse
+    the service. A service that runs already is left to the process that keeps it.
+    Exit code: 0 all are up, 1 one cannot be started, has failed permanently, or is not known.
 
     Example: harness services start --persist
     """
@@ -166,11 +170,11 @@ def start(
 
 @app.command()
 def stop(names: Names = None, as_json: AsJson = False) -> None:
-    """End the services that `start --persist` has left running, and nothing else.
+    """Stop the services that `start --persist` keeps running, and nothing else.
 
-    Those too that have been renamed or removed in pyproject.toml since.
+    That includes services that were since renamed in pyproject.toml or removed from it.
 
-    Exit code: 0 none of them runs any more, 1 one does not end, or is not known.
+    Exit code: 0 none of them runs any more, 1 one does not stop or is not known.
 
     Example: harness services stop
     """
@@ -183,19 +187,19 @@ def stop(names: Names = None, as_json: AsJson = False) -> None:
         typer.echo(json.dumps({"stopped": [name for name, was in ended.items() if was]}))
         return
     for name, was in ended.items():
-        typer.echo(f"{name}: {'stopped' if was else 'not started with `start --persist`, so it was not stopped'}")
+        typer.echo(f"{name}: {'stopped' if was else 'not stopped, because `start --persist` did not start it'}")
 
 
 @app.command()
 def logs(
     names: Names = None,
-    count: Annotated[int, typer.Option("-n", "--lines", min=0, help="How many of the last lines.")] = 20,
-    wait: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what is written, until Ctrl-C.")] = False,
+    count: Annotated[int, typer.Option("-n", "--lines", min=0, help="Number of lines to show, from the end.")] = 20,
+    wait: Annotated[bool, typer.Option("--follow", "-f", help="Show new lines until Ctrl-C.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help=JSON_LINES)] = False,
 ) -> None:
-    """Show the end of what the services have written.
+    """Show the end of the services' logs.
 
-    Exit code: 0, or 1 when a name is not known or (without --follow) nothing was ever written.
+    Exit code: 0, or 1 when a name is not known, or when there is no log yet (without --follow).
 
     Example: harness services logs shop -n 50 --follow
     """
@@ -230,7 +234,7 @@ def _tell(found: Sequence[ServiceStatus], as_json: bool) -> None:
 
 
 def _persist(chosen: Chosen) -> None:
-    """Those that are not kept yet, all at once; a Ctrl-C leaves none of them."""
+    """Start daemons for those without one, in parallel; after Ctrl-C none is left."""
     kept = {name: PersistedServices(name, chosen.logs, SystemClock()) for name in chosen.settings}
     starting = list[StartingDaemon]()
     try:
@@ -249,9 +253,9 @@ def _persist(chosen: Chosen) -> None:
 
 
 def _problem_elsewhere(chosen: Chosen, kept: PersistedServices) -> str:
-    """What is wrong with a service that another command has begun to keep: it may be starting now."""
+    """The problem of a service that another command has begun to keep, and may be starting now."""
     try:
-        asyncio.run(kept.up(AWAITED * chosen.settings[kept.name].ready_timeout))
+        asyncio.run(kept.await_up(AWAITED * chosen.settings[kept.name].ready_timeout))
     except ValueError as error:
         return str(error)
     return ""
@@ -259,16 +263,16 @@ def _problem_elsewhere(chosen: Chosen, kept: PersistedServices) -> str:
 
 def _problem(keeping: StartingDaemon, kept: PersistedServices) -> str:
     try:
-        started = keeping.started()
+        started = keeping.await_ready()
     except ValueError as error:
         return str(error)
     if not started and not kept.daemon():
-        typer.echo(f"{keeping.name}: runs already, and is left to whoever keeps it; `stop` will not end it", err=True)
+        typer.echo(f"{keeping.name}: it runs already, kept by another process; `stop` will not end it", err=True)
     return ""
 
 
 def _attend(chosen: Chosen, as_json: bool) -> None:
-    """Keep them in this process."""
+    """Keep the services in this process."""
     services = Services(chosen.settings, root=chosen.root, logs=chosen.logs, clock=SystemClock(), kept=True)
 
     def announce() -> None:

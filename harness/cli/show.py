@@ -1,4 +1,4 @@
-"""`harness show`: what a failed task left under `errors/`, read in the terminal."""
+"""`harness show`: shows the artifacts of a failed task under `errors/` in the terminal."""
 
 from __future__ import annotations
 
@@ -20,42 +20,42 @@ from harness.cli.failures import (
     Run,
     artifacts_root,
     cases_of,
+    directories_of,
     earlier,
     folders_of,
+    full_document,
     is_kept,
     last_run,
-    listed,
-    named,
+    local_time,
     readable,
     readable_or_end,
+    summary_document,
     task_id,
     the_failure,
     unknown,
-    when,
-    whole,
 )
 from harness.cli.project import fail
 from harness.model.diagnosis import after_faults, undone_fault
 from harness.model.report import ErrorReport
-from harness.reporting.console import CRITERION, folded, numbered, place, repeats, shortened, shown_value
+from harness.reporting.console import CRITERION, fold_lines, place, repeats, shortened, shown_value, step_label
 from harness.reporting.files import shown_path, visible
 
-# The steps of a kept failure, a line each: what was done, whether it worked, where the task went back.
+# The steps of a kept failure, one line each: the act, whether it worked, where the task went back.
 
 MOST = 6
-"""Lines of the trace that are shown: those before the failure, and the failing step's."""
+"""The number of lines of the trace that are shown: those before the failure, and the failing step's."""
 _CHOOSING = frozenset({"AGENT_FAILED", "AGENT_TIMEOUT", "AGENT_INVALID_STEP"})
 _GONE_BACK = "; WENT BACK "
 
 
 def choosing(report: ErrorReport) -> bool:
-    """Whether the agent failed to choose the next step."""
+    """Return whether the agent failed to choose the next step."""
     return report.code in _CHOOSING
 
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """One step, with the attempts at it that followed one another."""
+    """One step, with its consecutive attempts."""
 
     place: str
     act: str
@@ -69,8 +69,8 @@ class _Line:
 
 def attempt_lines(kept: ArtifactDirectory, width: int) -> Iterator[str]:
     """The last steps; the trace has all attempts."""
-    groups = list(_together(kept.steps))
-    lines = [_line(kept.report, attempts) for attempts in groups[-MOST:]] + list(_untried(kept.report))
+    groups = list(_group_attempts(kept.steps))
+    lines = [_line(kept.report, attempts) for attempts in groups[-MOST:]] + list(_line_without_attempt(kept.report))
     if not lines:
         return
     before = sum(map(len, groups[:-MOST]))
@@ -85,8 +85,8 @@ def attempt_lines(kept: ArtifactDirectory, width: int) -> Iterator[str]:
             yield f"         went back {line.went_back}"
 
 
-def _together(steps: Sequence[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:
-    """Attempts at one step that followed one another, until it was gone back from."""
+def _group_attempts(steps: Sequence[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:
+    """The consecutive attempts at each step, until the task went back from it."""
     group: list[Mapping[str, Any]] = []
     for step in steps:
         if group and not _once_more(group[-1], step):
@@ -98,7 +98,7 @@ def _together(steps: Sequence[Mapping[str, Any]]) -> Iterator[list[Mapping[str, 
 
 
 def _once_more(before: Mapping[str, Any], step: Mapping[str, Any]) -> bool:
-    """Whether it is tried again: all preconditions have one number, and all success criteria."""
+    """Return whether the line is another attempt: all preconditions have one number, and all success criteria."""
     if any(step.get(name) != before.get(name) for name in ("step_index", "expr")):
         return False
     return _GONE_BACK not in str(before.get("note"))
@@ -117,7 +117,7 @@ def _line(report: ErrorReport, attempts: Sequence[Mapping[str, Any]]) -> _Line:
     return _Line(
         _place(report, index),
         str(first.get("act", "")),
-        target(first) + _instead(first, last),
+        target(first) + _describe_substitute(first, last),
         status,
         failing,
         seconds,
@@ -127,14 +127,14 @@ def _line(report: ErrorReport, attempts: Sequence[Mapping[str, Any]]) -> _Line:
 
 
 def _afterwards(report: ErrorReport, index: Any) -> str:
-    """What became of a step that failed, when the task went on."""
+    """What happened to a failed step if the task went on."""
     outcomes = {"step_skipped": "skipped", "effect_already_done": "done"}
     own = (str(each.get("type")) for each in report.warnings if each.get("step_index") == index)
     return next((outcomes[kind] for kind in own if kind in outcomes), "")
 
 
-def _untried(report: ErrorReport) -> Iterator[_Line]:
-    """A failure without an attempt: the agent's, or that of a fault that could not be done."""
+def _line_without_attempt(report: ErrorReport) -> Iterator[_Line]:
+    """The line of a failure without an attempt: the agent's, or that of a fault that could not be injected."""
     where = _place(report, report.step_index)
     if choosing(report):
         yield _Line(where, "", "the agent's choice", "FAILED", failing=True)
@@ -143,39 +143,39 @@ def _untried(report: ErrorReport) -> Iterator[_Line]:
 
 
 def _place(report: ErrorReport, index: Any) -> str:
-    """As in the terminal's report of a run: `4`, `end`."""
+    """The place of a step as the terminal shows it in a run: `4`, `end`."""
     total = report.metrics.steps_total if report.metrics and not choosing(report) else None
     return str(index) if total is None or not isinstance(index, int) else place(index, total)
 
 
-def _instead(first: Mapping[str, Any], last: Mapping[str, Any]) -> str:
-    """What the last attempt did in place of the step as written, in the words of the terminal (reporting/table.py)."""
+def _describe_substitute(first: Mapping[str, Any], last: Mapping[str, Any]) -> str:
+    """What the last attempt did in place of the step as written, in the words of reporting/console.py."""
     if last.get("act") == first.get("act"):
         return ""
     return f" (retried by {'opening' if last.get('act') == 'open' else last.get('act')} {target(last)})"
 
 
 def target(step: Mapping[str, Any]) -> str:
-    """What a step of a kept report works on."""
+    """The target of a step in a kept report."""
     found = step.get("url") or step.get("expr") or step.get("selector") or ""
     value = step.get("value")
     return f"{found} = {value!r}" if found and value is not None else str(found or ("" if value is None else value))
 
 
-# A kept failure as text, in the words of the terminal report of a run (reporting/console.py), and in full.
+# A kept failure as text, complete, in the words of a run's terminal report (reporting/console.py).
 
 
 def page(kept: ArtifactDirectory, width: int) -> str:
-    """Where, what was done, what was tried, why, what to do, and which files there are."""
+    """The whole page: where it failed, what was done and tried, why, what to do, and the files."""
     return "\n".join(visible(line).rstrip() for line in _lines(kept, width))
 
 
 def headline(report: ErrorReport) -> str:
-    """`T-1 failed: STEP_TIMEOUT at step 4 (of 0-22)`, in the words of the terminal's report of a run."""
+    """`T-1 failed: STEP_TIMEOUT at step 4 (of 0-22)`, in the words that the terminal shows in a run."""
     what = (report.context.model_extra or {}).get("criterion") or _step(report)
     named = f": {shortened(str(what), CRITERION)}" if what else ""
     expected = ", as the task expects" if report.expected else ""
-    why = f"{report.code} {_where(report)}{after_faults(report.faults)}{named}"
+    why = f"{report.code} {_failure_place(report)}{after_faults(report.faults)}{named}"
     return f"{report.task_id} {report.final_state}: {why}{expected}"
 
 
@@ -186,7 +186,7 @@ def _step(report: ErrorReport) -> str:
     return f"{report.step.get('act', '')} {target(report.step)}".strip()
 
 
-def _where(report: ErrorReport) -> str:
+def _failure_place(report: ErrorReport) -> str:
     total = report.metrics.steps_total if report.metrics else None
     if report.code in ("INCOMPLETE", "WORKER_CRASHED"):
         return "at the end" if report.code == "INCOMPLETE" else "at an unknown step"
@@ -197,7 +197,7 @@ def _where(report: ErrorReport) -> str:
     if total is None:
         return f"at step {report.step_index}"
     words = {"end": "at the success criteria"}
-    return words.get(place(report.step_index, total), f"at {numbered(report.step_index, total)}")
+    return words.get(place(report.step_index, total), f"at {step_label(report.step_index, total)}")
 
 
 def _lines(kept: ArtifactDirectory, width: int) -> Iterator[str]:
@@ -205,7 +205,7 @@ def _lines(kept: ArtifactDirectory, width: int) -> Iterator[str]:
     yield headline(report)
     if report.source:
         yield f"  {report.source}"
-    yield f"  {when(report):%Y-%m-%d %H:%M:%S}, run {kept.run}{_metrics(report)}"
+    yield f"  {local_time(report):%Y-%m-%d %H:%M:%S}, run {kept.run}{_metrics(report)}"
     yield from attempt_lines(kept, width)
     yield from _titled_list("tried", report.tried if report.recovery_attempted else ())
     yield from _text("message", report.error_message)
@@ -213,9 +213,9 @@ def _lines(kept: ArtifactDirectory, width: int) -> Iterator[str]:
     yield from _titled_list("matches", _matches(report))
     yield from _titled_list("faults injected", [each.text for each in report.faults])
     yield from _text("hint", report.hint)
-    told = [each for each in report.warnings if each.get("type") != "fault_not_met"]  # the faults say it
+    told = [each for each in report.warnings if each.get("type") != "fault_not_met"]  # the list of faults says it
     yield from _titled_list("warnings", [f"{each.get('type')}: {each.get('message', '')}" for each in told])
-    yield from _surroundings(report)
+    yield from _page_lines(report)
     yield from _files(kept)
 
 
@@ -234,32 +234,32 @@ def _comparison(report: ErrorReport) -> Iterator[str]:
     if found is None:
         return
     yield from _text("criterion", found.expression)
-    yield f"  expected: {_indented(found.expected)}"
-    yield f"  actual:   {_indented(found.actual)}"
+    yield f"  expected: {_indent_text(found.expected)}"
+    yield f"  actual:   {_indent_text(found.actual)}"
     if not repeats(found.expected, found.actual, found.diff):
         yield from (f"    {line}" for line in found.diff.splitlines())
 
 
 def _matches(report: ErrorReport) -> list[Any]:
-    """What an ambiguous selector found."""
+    """The matches of an ambiguous selector."""
     found = (report.context.model_extra or {}).get("matches")
     return found if isinstance(found, list) else []
 
 
-def _indented(value: Any) -> str:
-    """A text of several lines stands below its title."""
+def _indent_text(value: Any) -> str:
+    """A text; one of several lines is below its title."""
     first, *rest = shown_value(value).splitlines() or [""]
     return "\n".join([first, *(f"    {line}" for line in rest)])
 
 
-def _surroundings(report: ErrorReport) -> Iterator[str]:
+def _page_lines(report: ErrorReport) -> Iterator[str]:
     if report.context.url:
         yield f"  url: {report.context.url}"
-    yield from _titled_list("console", folded(report.context.browser_console_logs))
+    yield from _titled_list("console", fold_lines(report.context.browser_console_logs))
 
 
 def _files(kept: ArtifactDirectory) -> Iterator[str]:
-    """What is there to look at, and why the rest is not."""
+    """The files to look at, and why others are missing."""
     yield f"  artifacts: {shown_path(kept.folder)}"
     entries = [each for key in ("artifacts", "files") for each in _entries(kept.manifest.get(key))]
     if not entries:
@@ -293,7 +293,7 @@ def _titled_list(title: str, items: Any) -> Iterator[str]:
 
 
 def _text(title: str, text: str) -> Iterator[str]:
-    """The first line beside its title, the others below it."""
+    """A text with its first line beside the title, the others below."""
     first, *rest = text.splitlines() or [""]
     if first or rest:
         yield f"  {title}: {first}"
@@ -301,14 +301,14 @@ def _text(title: str, text: str) -> Iterator[str]:
 
 
 def line(kept: ArtifactDirectory, last_run: str | None) -> str:
-    """One line of the list of all; `last_run` tells what is of an earlier one, None where that is not known."""
+    """One line of the list of all failures; `last_run` marks those of an earlier run, None: unknown."""
     name = kept.folder.name
     notes = [] if name == kept.report.task_id else [f"  [{name}]"]
     if last_run is not None and kept.run != last_run:
         notes.append("  (not of the last run)")
     elif not kept.counts:
         notes.append("  (a later execution counts)")
-    return visible(f"{when(kept.report):%Y-%m-%d %H:%M}  {headline(kept.report)}{''.join(notes)}")
+    return visible(f"{local_time(kept.report):%Y-%m-%d %H:%M}  {headline(kept.report)}{''.join(notes)}")
 
 
 NARROWEST = 60
@@ -316,13 +316,16 @@ NARROWEST = 60
 
 def show(
     task: Annotated[
-        str | None, typer.Argument(metavar="TASK_ID|DIR", help="A task's id, its directory, or `last`; none: list all.")
+        str | None,
+        typer.Argument(
+            metavar="TASK_ID|DIR", help="A task's id, its directory, or `last`. Without it, all failures are listed."
+        ),
     ] = None,
     run: Run = None,
     artifacts: Artifacts = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what a failed task left: what was tried, why it failed, which files; without a task, list all.
+    """Show one failure: what was tried, why the task failed, which files there are. Without a task, list all failures.
 
     Example: harness show B1-2025-001
     """
@@ -337,7 +340,7 @@ def show(
     if task == LAST:
         _show([the_failure(task, run, artifacts, "harness show").folder], as_json)
         return
-    found = named(folders, task)
+    found = directories_of(folders, task)
     if not found and (cases := cases_of(folders, task)):
         _list_cases(cases, run, as_json)
         return
@@ -347,10 +350,10 @@ def show(
 
 
 def _show(folders: list[Path], as_json: bool) -> None:
-    """Whole; one that cannot be read ends the command."""
+    """Print whole failures; one that cannot be read ends the command."""
     found = [readable_or_end(folder) for folder in folders]
     if as_json:
-        _print(whole(found))
+        _print(full_document(found))
         return
     width = max(NARROWEST, shutil.get_terminal_size((100, 24)).columns)
     typer.echo("\n\n".join(page(kept, width) for kept in found))
@@ -367,7 +370,7 @@ def _tell(folders: list[Path], of_last_run: str | None) -> None:
 
 def _list_cases(folders: list[Path], run: str | None, as_json: bool) -> None:
     if as_json:
-        _print(listed(folders, {}, None))
+        _print(summary_document(folders, {}, None))
         return
     _tell(folders, None)
     option = f" --run {run}" if run is not None else ""
@@ -377,7 +380,7 @@ def _list_cases(folders: list[Path], run: str | None, as_json: bool) -> None:
 def _list(root: Path, folders: list[Path], run: str | None, newest: str | None, as_json: bool) -> None:
     runs = earlier(root) if run is None else {}
     if as_json:
-        _print(listed(folders, runs, newest))
+        _print(summary_document(folders, runs, newest))
         return
     _tell(folders, newest)
     if not folders:

@@ -17,22 +17,24 @@ if TYPE_CHECKING:
     from harness.cli.failed_tasks import FailedTasks
 
 ROOMY = 180
-"""Columns of a line that is written to a file."""
+"""The number of columns of a line that is written to a file."""
 
 
 def triage(
     run: Annotated[
-        str, typer.Option(help="last, last-1 (the one before), an id, or the beginning of one.", metavar="RUN")
+        str,
+        typer.Option(help="The run: last, last-1 (the one before), an id, or the beginning of an id.", metavar="RUN"),
     ] = "last",
     artifacts: Annotated[
-        Path | None, typer.Option(help="A folder with artifact directories, in place of the history.")
+        Path | None, typer.Option(help="Read this folder of artifact directories instead of the history.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document instead of text.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")] = False,
 ) -> None:
-    """Group the failures of a run by what is behind them: one line each, what explains most first.
+    """Group the failures of a run by cause, the cause of most failures first.
 
-    A line: how many tasks, the code, what happened, which tasks, the first thing to look at. Failures that tasks
-    declare are left out. Without a history the directories under errors/ are read. Exit code 0, whatever has failed.
+    Each line names the number of tasks, the code, what happened, the tasks, and what to look at first. Failures that
+    tasks declare are left out. Without a history, the command reads the directories under errors/.
+    Exit code: 0, whatever has failed.
 
     Example: harness triage --run last-1
     """
@@ -43,7 +45,7 @@ def triage(
         settings = settings_at(Path.cwd())
     except SettingsError as error:
         fail(str(error))
-    found = _found(settings, run, artifacts)
+    found = _find_failures(settings, run, artifacts)
     for note in found.notes:
         typer.echo(note, err=True)
     hosts = {host: name for name, service in settings.services.items() for host in service.hosts}
@@ -55,8 +57,8 @@ def triage(
         typer.echo(line)
 
 
-def _found(settings: Settings, run: str, artifacts: Path | None) -> FailedTasks:
-    """The history; for the last run of a project that has none, what is under `errors/`."""
+def _find_failures(settings: Settings, run: str, artifacts: Path | None) -> FailedTasks:
+    """The failures in the history; for the last run of a project without history, those under `errors/`."""
     from harness.cli.failed_tasks import of_directories, of_history
     from harness.reporting.history.file import HistoryError
 
@@ -74,7 +76,7 @@ def _found(settings: Settings, run: str, artifacts: Path | None) -> FailedTasks:
 
 
 def _at_work(found: FailedTasks, settings: Settings) -> FailedTasks:
-    """The same; where the run's process is alive, that is said in place of how it ended. Raises HistoryError."""
+    """The same failures; if the run's process is alive, a note says so in place of the ending. Raises HistoryError."""
     from harness.reporting.history.reading import load_run
     from harness.reporting.history.record import still_running
 

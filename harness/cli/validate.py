@@ -15,7 +15,7 @@ import typer
 
 from harness.agents import Agents
 from harness.cli.project import address_advice, project_of
-from harness.faults.checks import Project, misplaced, misplaced_in_plan
+from harness.faults.checks import Project, misplaced_faults, misplaced_in_plan
 from harness.model.settings import Settings, SettingsError, load_settings
 from harness.recovery.failure import Failed
 from harness.reporting.files import workflow_command
@@ -36,22 +36,22 @@ from harness.spec.task import TaskSpec
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """The files that were looked at, those that load, and all that is wrong or unwise."""
+    """The checked files, those that load, and all problems and warnings."""
 
     files: tuple[str, ...]
     loaded: tuple[Loaded, ...]
     problems: tuple[Problem, ...]
     plans: tuple[str, ...] = ()
-    """The fault plans that were looked at."""
+    """The checked fault plans."""
 
     @property
     def looked_at(self) -> tuple[str, ...]:
-        """All files, tasks and fault plans."""
+        """All checked files, tasks and fault plans."""
         return (*self.files, *self.plans)
 
     @property
     def broken(self) -> frozenset[str]:
-        """The files with errors; a folder's `task_spec.json` stands for those beside it."""
+        """The files with errors; a folder's `task_spec.json` represents those beside it."""
         return frozenset(self._task_file(each.file) for each in self.problems if each.severity == "error")
 
     def _task_file(self, file: str) -> str:
@@ -61,9 +61,10 @@ class Checked:
 
 
 def check_paths(paths: Sequence[Path], *, strict: bool, agent: str | None = None, needs_steps: bool = True) -> Checked:
-    """`strict`: warnings are errors, and the keys of a complete file must be there.
+    """Check files. `strict`: warnings are errors, and the keys of a complete file are required.
 
-    `agent` chooses the steps of tasks that have none, in place of the settings' one; without `needs_steps` nobody does.
+    `agent` chooses the steps of tasks without steps, in place of the settings' one; `needs_steps` is False if steps are
+    not required.
     """
     plans = find_fault_plans(paths)
     try:
@@ -79,14 +80,14 @@ def check_paths(paths: Sequence[Path], *, strict: bool, agent: str | None = None
     inside = _run_inside(loaded)
     found = [_advised(task, problems, projects, strict, inside) for task, problems in read]
     cases = [case for task in loaded for case in expand(task)]
-    suite = _promoted(check_suite(cases, _elsewhere), strict)
+    suite = _promoted(check_suite(cases, _is_in_another_file), strict)
     planned = _promoted((each for file in plans for each in _of_plan(file, projects, cases)), strict)
     problems = (*projects.problems(), *(each for several in found for each in several), *suite, *planned)
     return Checked(tuple(map(file_label, files)), tuple(loaded), problems, tuple(map(file_label, plans)))
 
 
 def _of_plan(file: Path, projects: _Projects, tasks: Sequence[Loaded]) -> list[Problem]:
-    """What is wrong with a fault plan; patterns that match no task are told of where there are tasks."""
+    """The problems of a fault plan; patterns that match no task are reported if there are tasks."""
     channels = frozenset(projects.settings(file.parent).channels) or None
     try:
         loaded = load_fault_plan(file, channels)
@@ -97,13 +98,13 @@ def _of_plan(file: Path, projects: _Projects, tasks: Sequence[Loaded]) -> list[P
     return sorted([*loaded.warnings, *found, *idle], key=_place)
 
 
-def _elsewhere(task: Loaded, name: str) -> bool:
-    """Whether another file of the project has the task that this one depends on."""
+def _is_in_another_file(task: Loaded, name: str) -> bool:
+    """Return whether another file of the project has the task that this one depends on."""
     return exists(name, (task.folder.parent, *filter(None, (project_of(task.folder),))))
 
 
 def _read(file: Path, projects: _Projects, strict: bool, needs_steps: bool) -> tuple[Loaded | None, list[Problem]]:
-    """The task, unless it is broken, and its problems: in strict mode those that only strict loading finds, too."""
+    """The task, unless it has errors, and its problems; in strict mode also those that only strict loading finds."""
     settings = projects.settings(file.parent)
     load = partial(
         load_file,
@@ -123,7 +124,7 @@ def _read(file: Path, projects: _Projects, strict: bool, needs_steps: bool) -> t
 
 
 def _run_inside(tasks: Sequence[Loaded]) -> frozenset[str]:
-    """Ids of the tasks that others run in their own world: as an alternative, or to repair a precondition."""
+    """The ids of tasks that others run in their own world: as an alternative, or as a repair."""
     repairs = (repair.task for task in tasks for repair in task.spec.repairs)
     named = [*repairs, *(task.spec.fallback_plan.alternative_task_id for task in tasks)]
     return frozenset(each for name in named if name for each in (name, name.partition("[")[0]))
@@ -132,7 +133,7 @@ def _run_inside(tasks: Sequence[Loaded]) -> frozenset[str]:
 def _advised(
     task: Loaded | None, problems: list[Problem], projects: _Projects, strict: bool, inside: frozenset[str]
 ) -> list[Problem]:
-    """What is wrong, and what is legal and unwise, in the order of the file."""
+    """All problems and warnings of a task, in the order of the file."""
     if task is None:
         return problems
     settings = projects.settings(task.folder)
@@ -145,17 +146,17 @@ def _advised(
         ),
         *address_advice(task, settings),
     ]
-    told += misplaced(task, projects.project(task.folder))
+    told += misplaced_faults(task, projects.project(task.folder))
     return sorted([*problems, *_promoted(told, strict)], key=lambda each: (each.file != task.source, *_place(each)))
 
 
 def _as_limited(spec: TaskSpec, settings: Settings) -> TaskSpec:
-    """With the limits that a run gives it: the project's `timeout_profile`, unless it has its own."""
+    """The spec with the limits of a run: the project's `timeout_profile`, unless it has its own."""
     return spec.model_copy(update={"timeout_profile": spec.timeout_profile or settings.timeout_profile})
 
 
 def _strictly(load: Callable[..., Loaded], problems: list[Problem]) -> list[Problem]:
-    """These, and what only strict loading finds."""
+    """These problems, and those that only strict loading finds."""
     try:
         load(strict=True)
     except SpecError as error:
@@ -172,7 +173,7 @@ def _promoted(problems: Iterable[Problem], strict: bool) -> list[Problem]:
 
 
 class _Projects:
-    """The settings of each project that files belong to; those that cannot be read are told of once."""
+    """The settings of the files' projects; settings that cannot be read are reported once."""
 
     def __init__(self, agent: str | None = None) -> None:
         self._chosen = {} if agent is None else {"agent": agent}
@@ -199,7 +200,7 @@ class _Projects:
         return settings
 
     def project(self, folder: Path) -> Project:
-        """What faults in this folder are to happen in; not known outside of any project, and when it cannot be read."""
+        """The project for faults in this folder; unknown outside of a project, and if its settings are unreadable."""
         settings = self.settings(folder)
         return Project(settings, known=project_of(folder) is not None and folder not in self._unread)
 
@@ -207,10 +208,10 @@ class _Projects:
         return tuple(self._broken.values())
 
 
-# What `harness validate` found, for people, for programs, and for GitHub's annotations.
+# The findings of `harness validate`, for people, for programs, and for GitHub's annotations.
 
 PLACES = 3
-"""How many places of the same problem are named beside the first."""
+"""The number of further places of the same problem that are named."""
 
 
 class Format(StrEnum):
@@ -227,9 +228,9 @@ def show(checked: Checked, form: Format) -> None:
 
 
 def _text(checked: Checked) -> None:
-    """Errors come last, where they are seen. Where nothing could be looked at, that is said on stderr."""
+    """Print as text. Errors come last, where they are seen; if nothing could be checked, stderr says so."""
     for severity in ("warning", "error"):
-        for problems in _alike([each for each in checked.problems if each.severity == severity]):
+        for problems in _group_equal([each for each in checked.problems if each.severity == severity]):
             typer.echo(
                 "\n".join([f"{severity}: {problems[0]}", *_other_places(problems[1:])]), err=not checked.looked_at
             )
@@ -237,8 +238,8 @@ def _text(checked: Checked) -> None:
         typer.echo(_summary(checked))
 
 
-def _alike(problems: Sequence[Problem]) -> Iterable[list[Problem]]:
-    """Problems that are told once: all warnings that say the same of the same key, and all of one unknown key."""
+def _group_equal(problems: Sequence[Problem]) -> Iterable[list[Problem]]:
+    """Groups of equal problems: warnings with the same text and key, and unknown keys with the same name."""
     groups: dict[Problem, list[Problem]] = {}
     for problem in problems:
         once = problem.severity == "warning" or problem.message.startswith(UNKNOWN)
@@ -248,7 +249,7 @@ def _alike(problems: Sequence[Problem]) -> Iterable[list[Problem]]:
 
 
 def _other_places(others: Sequence[Problem]) -> Iterator[str]:
-    """Where else the same is wrong: how often, and the first few places."""
+    """A line with the number of other places of a problem, and the first few."""
     if others:
         times = "once more" if len(others) == 1 else f"{len(others)} times more"
         more = f" and {len(others) - PLACES} more" if len(others) > PLACES else ""
@@ -281,7 +282,7 @@ _SHOWN: Mapping[Format, Callable[[Checked], None]] = MappingProxyType(
 
 
 def counts(checked: Checked) -> dict[str, int]:
-    """Of files, and of problems."""
+    """The numbers of files and problems."""
     errors = sum(problem.severity == "error" for problem in checked.problems)
     return {
         "files": len(checked.files),
@@ -296,13 +297,13 @@ def _summary(checked: Checked) -> str:
     found = counts(checked)
     files = how_many(found["files"], "task file")
     warnings = f", {how_many(found['warnings'], 'warning')}" if found["warnings"] else ""
-    tasks = [files, f"{found['loaded']} load"] if checked.files else []
+    tasks = [files, f"{found['loaded']} loaded"] if checked.files else []
     plans = [how_many(len(checked.plans), "fault plan")] if checked.plans else []
     return ", ".join([*tasks, *plans, f"{found['with_errors']} with errors{warnings}"])
 
 
 def annotation(problem: Problem) -> str:
-    """GitHub's command for it."""
+    """The GitHub command for a problem."""
     place = {"file": problem.file, "line": problem.line, "col": problem.column, "title": problem.path or "task file"}
     more = (("expected", problem.expected), ("found", problem.found), ("hint", problem.hint))
     message = "\n".join([problem.message, *(f"{name}: {text}" for name, text in more if text)])
@@ -310,23 +311,27 @@ def annotation(problem: Problem) -> str:
 
 
 def validate(
-    paths: Annotated[list[Path], typer.Argument(metavar="PATH", help="Task files, or folders that hold some.")],
+    paths: Annotated[list[Path], typer.Argument(metavar="PATH", help="Task files, or folders with task files.")],
     strict: Annotated[
-        bool, typer.Option(help="Warnings are errors; the keys of a complete file must be there.")
+        bool, typer.Option(help="Treat warnings as errors, and require the keys of a complete file.")
     ] = False,
     agent: Annotated[
         str | None,
         typer.Option(
-            "--agent", "--task-agent", metavar="NAME", help="Who will choose the steps of tasks that have none."
+            "--agent",
+            "--task-agent",
+            metavar="NAME",
+            help="The agent that will choose the steps of tasks that have none.",
         ),
     ] = None,
-    form: Annotated[Format, typer.Option("--format", help="How problems are shown.")] = Format.TEXT,
+    form: Annotated[Format, typer.Option("--format", help="How to print the problems.")] = Format.TEXT,
     as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
 ) -> None:
     """Check task files without running them.
 
-    Tells all problems at once, and what is legal but unwise.
-    Channels, hosts and agents are those of [tool.harness] in the nearest pyproject.toml. Exit code 1: there are errors.
+    The command reports all problems at once, and warns about things that are allowed but probably mistakes.
+    It takes channels, hosts and agents from [tool.harness] in the nearest pyproject.toml.
+    Exit code: 1 when there are errors.
 
     Example: harness validate tasks/ --format github
     """

@@ -18,7 +18,7 @@ from harness.cli.validate import Checked, check_paths
 from harness.model.plan import new_run_id
 from harness.model.settings import load_settings
 from harness.reporting.redaction import Redactor
-from harness.reporting.telemetry.log import RunEvents
+from harness.reporting.telemetry.sinks import begun_stream
 from harness.runner.verify import TaskVerification, verify
 from harness.spec.loaded import Loaded
 from harness.spec.names import how_many
@@ -26,21 +26,22 @@ from harness.spec.parametrize import expand
 
 
 def run_verify(
-    paths: Annotated[list[Path], typer.Argument(help="Task files, or folders that hold some.")],
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document instead of text.")] = False,
+    paths: Annotated[list[Path], typer.Argument(help="Task files, or folders with task files.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")] = False,
 ) -> None:
-    """Run each task with no steps at all (it must not pass), then as written (it must do what it declares).
+    """Run each task without its steps (it must not pass), and as written (it must end as its file declares).
 
-    Nothing is done on a blank page, and once more on the first page that the task opens.
-    Tasks run after what they depend on, and after those of their episode that pytest runs earlier.
-    A success criterion that holds before anything is done is named: it proves nothing of the steps.
-    Of a task whose steps an agent chooses, only doing nothing is tried.
-    Exit code 1 when a task is not sound, or a file does not load; the other files are tried all the same.
+    The run without steps is made twice: on a blank page, and on the first page that the task opens.
+    A task runs after its dependencies and after the earlier tasks of its episode.
+    The command names each success criterion that holds before anything is done: such a criterion proves nothing.
+    If an agent chooses the steps of a task, the only trial of that task is the one without steps.
+    Exit code: 1 when a task tests nothing, does not end as declared, or has a file that does not load. The other tasks
+    are run all the same.
 
     Example: harness verify tasks/
     """
     checked = check_paths(paths, strict=False, needs_steps=False)
-    tasks = [case for task in _whole(checked) for case in expand(task)]
+    tasks = [case for task in _runnable_tasks(checked) for case in expand(task)]
     verdicts = _verified(tasks, checked.loaded[0].folder, told_on_stderr=as_json)
     unsound = sum(not verdict.sound for verdict in verdicts)
     typer.echo(f"{how_many(len(tasks), 'task')}, {len(tasks) - unsound} sound", err=as_json)
@@ -49,7 +50,7 @@ def run_verify(
     if broken := sorted(checked.broken):
         typer.echo(f"{len(broken)} with errors, not tried: {', '.join(broken)}", err=as_json)
     if left := sum(not task.spec.steps for task in tasks):
-        typer.echo(f"{left} without steps: what an agent would do there was not tried", err=as_json)
+        typer.echo(f"{left} without steps: the agent was not tried", err=as_json)
     if as_json:
         found = [{**asdict(verdict), "sound": verdict.sound} for verdict in verdicts]
         typer.echo(json.dumps({"tasks": found, "unsound": unsound, "without_steps": left, "broken": broken}, indent=2))
@@ -57,15 +58,15 @@ def run_verify(
         raise typer.Exit(1)
 
 
-def _whole(checked: Checked) -> list[Loaded]:
-    """The tasks that can be tried; errors of the others are told."""
+def _runnable_tasks(checked: Checked) -> list[Loaded]:
+    """The tasks that can be run; errors of the others are printed."""
     for problem in checked.problems:
         if problem.severity == "error":
             typer.echo(f"error: {problem}", err=True)
     whole = [task for task in checked.loaded if task.source not in checked.broken]
-    if not whole or checked.broken - {*checked.files}:  # settings that cannot be read are everybody's
+    if not whole or checked.broken - {*checked.files}:  # settings that cannot be read concern all tasks
         fail(
-            "nothing was run: mend these files first"
+            "nothing was run: fix these files first"
             if checked.files and checked.broken
             else "there is nothing to verify"
         )
@@ -73,25 +74,25 @@ def _whole(checked: Checked) -> list[Loaded]:
 
 
 def _verified(tasks: Sequence[Loaded], folder: Path, *, told_on_stderr: bool) -> list[TaskVerification]:
-    """Run them, and tell of each."""
+    """Run the tasks, and print what was found about each."""
     from harness.runner.harness import SyncHarness  # Playwright is loaded only when tasks run
 
     try:
         settings, run = load_settings(project_of(folder) or Path.cwd()), new_run_id(datetime.now(UTC), os.getpid())
-        events = RunEvents(settings, run, Redactor.of(settings))
+        events = begun_stream(settings, run, Redactor.of(settings))
         harness = SyncHarness(settings, run, events.emit)
-    except ValueError as error:  # of the settings, or of what they name
+    except ValueError as error:  # an error in the settings, or in a file that they name
         fail(str(error))
     try:
-        return [_told(verdict, told_on_stderr) for verdict in verify(tasks, harness, events.on)]
+        return [_print_verdict(verdict, told_on_stderr) for verdict in verify(tasks, harness, events.on)]
     finally:
         harness.close()
         for problem in events.close():
             typer.echo(problem, err=True)
 
 
-def _told(verdict: TaskVerification, on_stderr: bool) -> TaskVerification:
-    """Print what was found."""
+def _print_verdict(verdict: TaskVerification, on_stderr: bool) -> TaskVerification:
+    """Print what was found about one task."""
     for line in _lines(verdict):
         typer.echo(line, err=on_stderr)
     return verdict
@@ -104,7 +105,7 @@ def _lines(verdict: TaskVerification) -> Iterator[str]:
         yield f"  as written: {verdict.wrong}{more}"
     if verdict.hollow:
         how = "with its first page opened and nothing done there" if verdict.idle_there else "with no steps"
-        yield f"  {how}: it passes; it tests nothing"
+        yield f"  {how}: it passes, so it tests nothing"
     there = verdict.idle_there
     yield from (f"  holds on the first page, before anything is done there: {criterion}" for criterion in there)
     yield from (f"  holds before anything is done: {criterion}" for criterion in verdict.idle)

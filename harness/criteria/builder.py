@@ -1,4 +1,4 @@
-"""From what the grammar saw to the syntax tree; besides parser.py the only module that knows lark's trees."""
+"""Builds the syntax tree out of the parse tree; besides parser.py the only module that knows lark's trees."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _LISTS = ("items", "entries")
 
 
 class NodePlace(TypedDict):
-    """Where a node stands; the keyword arguments of every node of the syntax tree."""
+    """The position of a node: the keyword arguments that every node of the syntax tree takes."""
 
     source: str
     offset: int
@@ -54,7 +54,7 @@ class NodePlace(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """A rule's tree or a single token. Going to its parts raises CriterionError below a fixed depth."""
+    """A rule's tree or a single token. Access to its parts raises CriterionError below a fixed depth."""
 
     part: Tree[Token] | Token
     text: str
@@ -78,7 +78,7 @@ class Branch:
 
     @property
     def parts(self) -> list[Branch]:
-        """The direct parts, tokens too; absent ones left out."""
+        """The direct parts, tokens included; absent ones are left out."""
         children = [] if isinstance(self.part, Token) else self.part.children
         if children and self.depth >= DEEPEST:
             self.fail(f"nested more than {DEEPEST} deep")
@@ -91,12 +91,12 @@ class Branch:
 
     @property
     def items(self) -> list[Branch]:
-        """What stands between the brackets."""
+        """The parts between the brackets."""
         return [item for part in self.parts if part.kind in _LISTS for item in part.flat]
 
     @property
     def flat(self) -> list[Branch]:
-        """The parts, counted as no deeper than this one: a list is no nesting of its own."""
+        """The parts, at the same depth as this one: a list does not count as nesting."""
         children = [] if isinstance(self.part, Token) else self.part.children
         return [Branch(child, self.text, self.depth) for child in children]
 
@@ -104,16 +104,16 @@ class Branch:
         raise CriterionError(self.text, self.place["offset"], problem, expected, hint)
 
     def fail_inside(self, value: str, problem: str, offset: int) -> NoReturn:
-        """For a quoted text: points into it, where its characters stand for themselves."""
+        """Fail with a position inside a quoted text, if its characters stand there unescaped."""
         inside = 1 + offset if self.source[1:-1] == value else 0
         raise CriterionError(self.text, self.place["offset"] + inside, problem)
 
 
-# From branches to the conditions of the syntax tree.
+# Converts branches of the parse tree to conditions of the syntax tree.
 
 
 def condition(branch: Branch) -> Condition:
-    """The branch as something that holds or does not. Raises CriterionError."""
+    """Build the branch as a condition, which holds or does not. Raises CriterionError."""
     return _CONDITIONS.get(branch.kind, _test)(branch)
 
 
@@ -121,11 +121,11 @@ def _condition_group(branch: Branch) -> Condition:
     return condition(branch.parts[0])
 
 
-def _either(branch: Branch) -> Condition:
+def _disjunction(branch: Branch) -> Condition:
     return Some(tuple(map(condition, branch.parts)), **branch.place)
 
 
-def _both(branch: Branch) -> Condition:
+def _conjunction(branch: Branch) -> Condition:
     return Every(tuple(map(condition, branch.parts)), **branch.place)
 
 
@@ -188,8 +188,8 @@ def _seconds(branch: Branch, form: str) -> float:
 _CONDITIONS: MappingProxyType[str, Callable[[Branch], Condition]] = MappingProxyType(
     {
         "group": _condition_group,
-        "either": _either,
-        "both": _both,
+        "either": _disjunction,
+        "both": _conjunction,
         "negation": _negation,
         "bracket": _bracket,
         "call": _condition_call,
@@ -197,11 +197,11 @@ _CONDITIONS: MappingProxyType[str, Callable[[Branch], Condition]] = MappingProxy
 )
 
 
-# From branches to the values of the syntax tree: names, numbers of arguments, paths and patterns are checked here.
+# Converts branches to values of the syntax tree; checks names, numbers of arguments, paths and patterns.
 
 
 def value(branch: Branch) -> Value:
-    """The branch as something that has a value. Raises CriterionError."""
+    """Build the branch as a value. Raises CriterionError."""
     build = _EXPRESSIONS.get(branch.kind)
     if build is None or (branch.kind == "call" and branch.name in WAITS):
         branch.fail("a condition cannot stand where a value is needed")
@@ -250,12 +250,12 @@ def _call(branch: Branch) -> Read:
 
 
 def form(function: str) -> str:
-    """How a function is written."""
+    """The signature of a function, for messages."""
     return f"{function}({', '.join(repr(takes) for takes in FUNCTIONS[function])})"
 
 
 def _argument(function: str, takes: str, branch: Branch) -> str:
-    """Quoted texts only, so that what a criterion reads is known before it runs."""
+    """Return a quoted argument. No other is allowed, so that what a criterion reads is known before it runs."""
     literal = value(branch)
     if not isinstance(literal, Literal) or not isinstance(literal.value, str):
         branch.fail(f"the {takes} of `{function}` is a quoted text", (form(function),))
@@ -326,7 +326,7 @@ def _object(branch: Branch) -> ObjectOf:
         key, item = entry.parts
         name = str(_constant(entry, string).value) if key.kind == "STRING" else key.source
         if name in entries:
-            key.fail(f"the key `{name}` stands twice")
+            key.fail(f"the key `{name}` appears twice")
         entries[name] = value(item)
     return ObjectOf(tuple(entries.items()), **branch.place)
 
@@ -348,7 +348,7 @@ _EXPRESSIONS: MappingProxyType[str, Callable[[Branch], Value]] = MappingProxyTyp
 )
 
 
-# Constants as they are written: quoted texts, numbers, durations.
+# Constants: quoted texts, numbers, durations.
 
 LONGEST_NUMBER = 100
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
@@ -357,15 +357,16 @@ _DURATION = re.compile(r"(?P<amount>-?[0-9.]+)(?P<unit>[a-z]+)")
 
 
 def string(quoted: str) -> str:
-    r"""What stands between the quotes. Escapes: `\n \t \r \\ \' \" \uXXXX`.
+    r"""The text between the quotes. Escapes: `\n \t \r \\ \' \" \uXXXX`.
 
-    A backslash before anything else stays, so that `'\d+\.'` and `'#a\:b'` say what they seem to. Raises ValueError.
+    A backslash before any other character stays, so that `'\d+\.'` and `'#a\:b'` mean what they seem to. Raises
+    ValueError.
     """
     text = _ESCAPE.sub(_unescaped, quoted[1:-1])
     try:
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
     except UnicodeDecodeError as error:
-        raise ValueError("half of a surrogate pair is no character") from error
+        raise ValueError("half of a surrogate pair is not a character") from error
 
 
 def _unescaped(match: re.Match[str]) -> str:
@@ -374,7 +375,7 @@ def _unescaped(match: re.Match[str]) -> str:
 
 
 def number(text: str) -> int | float:
-    """Whole numbers stay whole; durations (`7d`, `1.5h`, `200ms`) are seconds. Raises ValueError."""
+    """Whole numbers stay integers; durations (`7d`, `1.5h`, `200ms`) become seconds. Raises ValueError."""
     if len(text) > LONGEST_NUMBER:
         raise ValueError(f"a number has at most {LONGEST_NUMBER} characters")
     if duration := _DURATION.fullmatch(text):

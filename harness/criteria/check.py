@@ -1,4 +1,4 @@
-"""Judging one comparison or yes-or-no function, and saying it in a sentence."""
+"""Judges one comparison or yes-or-no function, and describes the result in a sentence."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _EXPECTED = {"==": "", "!=": "anything but ", "includes": "to include ", "matche
 
 
 async def check(condition: Compare | Test, reads: Pass) -> Finding:
-    """Reads what the condition needs and judges it once."""
+    """Read what the condition needs, and judge it once."""
     if isinstance(condition, Test):
         return await _question(condition, reads)
     operator, subject, wanted = oriented(condition)
@@ -49,16 +49,16 @@ async def check(condition: Compare | Test, reads: Pass) -> Finding:
 
 def _fact(subject: Value, operand: Operand) -> str:
     if operand.matches:
-        return f"{subject.source} is {shown(operand.json)}"
+        return f"{subject.source} is {in_sentence(operand.json)}"
     return f"{subject.source} is missing" + (f" ({operand.note})" if operand.note else "")
 
 
 def _expectation(wanted: Value, operand: Operand) -> str:
     if constant(wanted):
-        return shown(operand.json)
+        return in_sentence(operand.json)
     if not operand.matches:
         return f"{wanted.source}, which is missing" + (f" ({operand.note})" if operand.note else "")
-    return f"{shown(operand.json)} (from {wanted.source})"
+    return f"{in_sentence(operand.json)} (from {wanted.source})"
 
 
 async def _question(condition: Test, reads: Pass) -> Finding:
@@ -77,11 +77,11 @@ WIDTH = 80
 MOST_LINES = 400
 SHOWN_LINES = 40
 _ADDRESS = re.compile(r"://|[?#&][^\s=]{1,80}=")
-"""What an address has, and few other texts."""
+"""Matches text that looks like an address, and hardly any other text."""
 
 
 def difference(expected: Json, actual: Json) -> str:
-    """Two lines for short scalars, a unified diff for long or multi-line texts, lists and objects; bounded."""
+    """Two lines for short scalars, a bounded unified diff for long or multi-line texts, lists and objects."""
     left, right = _lines(expected), _lines(actual)
     if len(left) == len(right) == 1:
         return "" if left == right else f"- {left[0]}\n+ {right[0]}"
@@ -92,31 +92,31 @@ def difference(expected: Json, actual: Json) -> str:
 
 def _lines(value: Json) -> list[str]:
     if isinstance(value, list | dict):
-        return _wrapped(written(value, indent=1))
+        return _wrap_lines(written(value, indent=1))
     if not isinstance(value, str):
         return [written(value)]
-    return [value] if "\n" not in value and len(value) <= SHORT else _wrapped(value)
+    return [value] if "\n" not in value and len(value) <= SHORT else _wrap_lines(value)
 
 
-def _wrapped(text: str) -> list[str]:
+def _wrap_lines(text: str) -> list[str]:
     head = text[: WIDTH * MOST_LINES]
     return [piece for line in head.splitlines() for piece in _pieces(line) or [""]]
 
 
 def _pieces(line: str) -> list[str]:
-    """At most WIDTH letters each. An address stays whole: one that is broken cannot be copied, nor redacted."""
+    """Pieces of at most WIDTH letters. An address stays whole: a broken one can be neither copied nor redacted."""
     breaks = not _ADDRESS.search(line)
     return textwrap.wrap(line, WIDTH, drop_whitespace=False, break_long_words=breaks, break_on_hyphens=breaks)
 
 
-# What one side of a comparison came to, and how two of them are judged.
+# The operands of a comparison, and its result.
 
 MOST_PAIRS = 100_000
 
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """Every match of a value: usually one, none when it is missing (`note` says what is), many with `*`."""
+    """All matches of a value: usually one, none if it is missing (then `note` says why), many with `*`."""
 
     matches: tuple[Json, ...]
     note: str = ""
@@ -124,17 +124,17 @@ class Operand:
 
     @property
     def json(self) -> Json:
-        """For reports and for memory: null when missing, a list when there may be many."""
+        """The value for reports and memory: null if missing, a list if there may be many."""
         if self.many:
             return list(self.matches)
         return self.matches[0] if self.matches else None
 
 
 def judge(operator: str, left: Operand, right: Operand, patience: Patience) -> tuple[bool, str]:
-    """Whether any pair of matches satisfies the operator; if none does, what kept them, when there is more to say.
+    """Return whether any pair of matches satisfies the operator, and if none does, a note about the reason or "".
 
-    A missing side equals a null that is there or written, and satisfies nothing else: two missing sides are not equal,
-    so that two mistyped keys never make a green test.
+    A missing side equals a null that is present or written, and satisfies nothing else: two missing sides are not
+    equal, so that two mistyped keys never make a green test.
     """
     if not left.matches or not right.matches:
         nulls = any(match is None for match in left.matches + right.matches)
@@ -146,7 +146,7 @@ def judge(operator: str, left: Operand, right: Operand, patience: Patience) -> t
             return True, ""
     except TimeoutError:
         note = f"the regular expression took more than {patience.seconds:g} s"
-        patience.lose()
+        patience.shorten()
         return False, note
     if next(pairs, None):
         return False, f"only the first {least} of {len(left.matches)} times {len(right.matches)} pairs were compared"
@@ -154,11 +154,11 @@ def judge(operator: str, left: Operand, right: Operand, patience: Patience) -> t
     return False, order_problem(left.matches[0], right.matches[0]) if ordering else ""
 
 
-# What a value of the syntax tree comes to, in one pass over the sources.
+# Evaluates a value of the syntax tree, in one pass over the sources.
 
 
 async def read(value: Value, reads: Pass) -> Operand:
-    """Reads what the value needs. What the sources raise passes through."""
+    """Read what the value needs. Errors of the sources pass through."""
     match value:
         case Literal(value=constant):
             return Operand((constant,))
@@ -195,15 +195,15 @@ async def _page(function: str, arguments: tuple[str, ...], reads: Pass) -> Opera
 
 async def _json(name: str, path: str, reads: Pass) -> Operand:
     matches = tuple(lookup(await reads.channel(name), path))
-    return Operand(matches, "" if matches else f"nothing is at {path!r} in channel {name!r}", _many(path))
+    return Operand(matches, "" if matches else f"nothing is at {path!r} in channel {name!r}", _has_wildcard(path))
 
 
 def _memory(key: str, entries: Mapping[str, Json]) -> Operand:
     matches = tuple(memory_lookup(entries, key))
-    return Operand(matches, "" if matches else f"memory has no {key!r}", key not in entries and _many(key))
+    return Operand(matches, "" if matches else f"memory has no {key!r}", key not in entries and _has_wildcard(key))
 
 
-def _many(path: str) -> bool:
+def _has_wildcard(path: str) -> bool:
     return any(isinstance(segment, Wildcard) for segment in segments(path))
 
 
@@ -220,22 +220,22 @@ def _time(function: str, key: str, entries: Mapping[str, Json], reads: Pass) -> 
 
 def _length(of: Operand, source: str) -> Operand:
     lengths = tuple(len(match) for match in of.matches if isinstance(match, str | list | dict))
-    note = of.note if lengths or not of.matches else f"{source} is no text, list or object and has no length"
+    note = of.note if lengths or not of.matches else f"{source} is not a text, list or object, so it has no length"
     return Operand(lengths, note, of.many)
 
 
-# Where the values come from, and one pass of reading them.
+# The sources of values, and one pass of reading them.
 
 
 class Sources(Protocol):
-    """What a criterion may look at. Whatever these raise passes through evaluation: unreadable is not untrue."""
+    """What a criterion may read. Errors of these pass through evaluation: unreadable does not mean false."""
 
     async def page(self, function: str, selector: str | None, name: str | None) -> Json:
         """exists, visible: bool; count: int; text, value, attr: text, or None without the element; url, title."""
         ...
 
     async def memory(self) -> Mapping[str, Json]:
-        """Exact keys and their values."""
+        """The exact keys and their values."""
         ...
 
     async def channel(self, name: str) -> Json:
@@ -243,12 +243,12 @@ class Sources(Protocol):
         ...
 
     def now(self) -> datetime:
-        """The world's time, aware."""
+        """The world's time, timezone-aware."""
         ...
 
 
 class Pass:
-    """One look at the sources: nothing is read before it is asked for, and nothing twice."""
+    """One pass over the sources: nothing is read before it is needed, and nothing is read twice."""
 
     def __init__(self, sources: Sources, patience: Patience) -> None:
         self._sources = sources
@@ -280,7 +280,7 @@ class Pass:
         return self._now
 
 
-# Whether a criterion holds, and if not, why.
+# Judges a criterion, with the reason if it does not hold.
 
 SHOWN = 200
 
@@ -295,22 +295,22 @@ class Explanation:
     diff: str
     message: str
     plain: bool = False
-    """Whether `expected` and `actual` say all that the sentence says."""
+    """Whether `expected` and `actual` say all that `message` says."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`explanation` is there when the criterion does not hold."""
+    """The result of a criterion; `explanation` is set if it does not hold."""
 
     holds: bool
     explanation: Explanation | None = None
     waited: bool = False
-    """Whether it took more than one look."""
+    """Whether it was evaluated more than once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The judgement of one part. `message` says what is wrong, or, when the part holds, what is the case."""
+    """The judgement of one part. `message` says what is wrong, or, if the part holds, what is the case."""
 
     holds: bool
     expression: str
@@ -319,19 +319,19 @@ class Finding:
     message: str
     differs: bool = False
     plain: bool = False
-    """Whether `expected` and `actual` say all that the message says."""
+    """Whether `expected` and `actual` say all that `message` says."""
 
 
 def written(value: Json, indent: int | None = None) -> str:
-    """A value as JSON, for reading; described when it is nested, or a number is long, beyond what Python writes."""
+    """A value as JSON for reading; a description if its nesting or a number is too long for Python to write."""
     try:
         return json.dumps(value, ensure_ascii=False, indent=indent, sort_keys=indent is not None, default=str)
     except (RecursionError, ValueError):
         return "a value too deep or too long to be shown"
 
 
-def shown(value: Json) -> str:
-    """A value inside a sentence: a text of several lines is folded into one, and what is long is cut."""
+def in_sentence(value: Json) -> str:
+    """A value inside a sentence: several lines are folded into one, and a long text is cut."""
     folded = " ".join(value.split()) if isinstance(value, str) and "\n" in value else value
     text = repr(folded) if isinstance(value, str) else written(value)
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}... ({len(text)} characters)"

@@ -1,7 +1,8 @@
-"""Evaluating a criterion: look, and as long as it is not settled, wait a little and look again."""
+"""Evaluates a criterion: it is read again after a short pause until it is settled."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeAlias
@@ -20,12 +21,11 @@ SHORTEST_PAUSE = 0.001
 async def evaluate(
     criterion: Criterion, sources: Sources, clock: Clock, deadline: Deadline, *, expect: float = 0.0
 ) -> Verdict:
-    """Whether the criterion holds. Every look reads afresh; what a source raises passes through.
+    """Evaluate the criterion. Each pass reads the sources afresh; errors of a source pass through.
 
-    `expect`: seconds that are waited for it to hold. A criterion that says itself how it waits goes by its own words.
+    `expect`: seconds to wait for it to hold. A criterion that contains its own wait ignores `expect`.
     """
-    tree = criterion.tree if criterion.waits or not expect else Within(expect, criterion.tree)
-    watched = monitor(tree, deadline.at)
+    watched = monitor(_patient(criterion, expect), deadline.at)
     waits, patience = pauses(), Patience()
     standing = first = await watched.look(Pass(sources, patience), clock.now())
     while isinstance(standing, Unsettled):
@@ -34,8 +34,22 @@ async def evaluate(
     return replace(_verdict(standing), waited=isinstance(first, Unsettled))
 
 
+async def look_once(
+    criterion: Criterion, sources: Sources, patience: Patience, *, expect: float = 0.0
+) -> Finding | Unsettled:
+    """The judgement of the criterion at one moment: `Unsettled` if only time would tell.
+
+    `expect`: as in `evaluate`. Errors of a source are raised.
+    """
+    return await monitor(_patient(criterion, expect), math.inf).look(Pass(sources, patience), 0.0)
+
+
+def _patient(criterion: Criterion, expect: float) -> Condition:
+    return criterion.tree if criterion.waits or not expect else Within(expect, criterion.tree)
+
+
 def pauses() -> Iterator[float]:
-    """Seconds between one look and the next, for ever: short at first, then a quarter of a second."""
+    """Seconds between one pass and the next, without end: short at first, then a quarter of a second."""
     pause = FIRST_PAUSE
     while True:
         yield pause
@@ -48,7 +62,7 @@ async def evaluate_value(
     clock: Clock,  # noqa: ARG001 (called like evaluate; a value never waits)
     deadline: Deadline,  # noqa: ARG001
 ) -> Json:
-    """The value: null when it is missing, a list when its path has `*`. What a source raises passes through."""
+    """Return the value: null if missing, a list if its path has `*`. Errors of a source pass through."""
     return (await read(expression.tree, Pass(sources, Patience()))).json
 
 
@@ -64,15 +78,15 @@ def _verdict(finding: Finding) -> Verdict:
     )
 
 
-# Conditions over time: each is looked at until it is settled. Only `evaluate` sleeps.
+# Conditions over time: each is judged again until it is settled. Only `evaluate` sleeps.
 
-# A sleep that ends a hair too early must not cost one more poll.
+# A sleep that ends slightly too early must not cost one more poll.
 HAIR = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
 class Unsettled:
-    """Not settled. `until` is when it will be, at the latest or at the next turn; `so_far` is how it stands."""
+    """The part is not settled until `until` (monotonic seconds) at the latest; `so_far` is its state until then."""
 
     until: float
     so_far: Finding
@@ -82,15 +96,15 @@ Standing: TypeAlias = Finding | Unsettled
 
 
 class Monitor(Protocol):
-    """A condition being watched."""
+    """Watches a condition until it is settled."""
 
     async def look(self, reads: Pass, now: float) -> Standing:
-        """How it stands at `now`, in monotonic seconds. Not called again once settled."""
+        """Evaluate the condition at `now` (monotonic seconds). It is not called again once settled."""
         ...
 
 
 def monitor(condition: Condition, deadline: float) -> Monitor:
-    """A fresh watch; `deadline` is a monotonic time, and no wait goes beyond it."""
+    """Make a monitor; `deadline` is in monotonic seconds, and no wait goes beyond it."""
     match condition:
         case Compare() | Test():
             return SettledMonitor(condition)
@@ -108,7 +122,7 @@ def monitor(condition: Condition, deadline: float) -> Monitor:
 
 @dataclass(slots=True)
 class SettledMonitor:
-    """Settled at the first look."""
+    """A condition that is settled at the first pass."""
 
     condition: Compare | Test
 
@@ -118,7 +132,7 @@ class SettledMonitor:
 
 @dataclass(slots=True)
 class Sequence:
-    """ALL: part after part; the first that fails is the answer."""
+    """ALL: one part after the other; the first that fails decides."""
 
     condition: Every
     parts: list[Monitor]
@@ -136,7 +150,7 @@ class Sequence:
 
 @dataclass(slots=True)
 class AnyMonitor:
-    """ANY: side by side; the first that holds is the answer."""
+    """ANY: all parts in parallel; the first that holds decides."""
 
     condition: Some
     parts: list[Monitor]
@@ -156,9 +170,9 @@ class AnyMonitor:
                 self.failed[place] = standing
         if pending:
             return Unsettled(min(standing.until for standing in pending), pending[0].so_far)
-        return self._none()
+        return self._none_holds()
 
-    def _none(self) -> Finding:
+    def _none_holds(self) -> Finding:
         findings = [self.failed[place] for place in sorted(self.failed)]
         if len(findings) == 1:
             return findings[0]
@@ -174,7 +188,7 @@ class AnyMonitor:
 
 @dataclass(slots=True)
 class Inverse:
-    """NOT: settled when its part is, the other way round."""
+    """NOT: the opposite of its part, settled together with it."""
 
     condition: Not
     part: Monitor
@@ -182,10 +196,10 @@ class Inverse:
     async def look(self, reads: Pass, now: float) -> Standing:
         standing = await self.part.look(reads, now)
         if isinstance(standing, Unsettled):
-            return replace(standing, so_far=self._turned(standing.so_far))
-        return self._turned(standing)
+            return replace(standing, so_far=self._negate(standing.so_far))
+        return self._negate(standing)
 
-    def _turned(self, finding: Finding) -> Finding:
+    def _negate(self, finding: Finding) -> Finding:
         source, part = self.condition.source, self.condition.part.source
         if not finding.holds:
             return Finding(True, source, expected=True, actual=True, message=f"not {part}: {finding.message}")
@@ -194,7 +208,7 @@ class Inverse:
 
 
 class WindowMonitor:
-    """WITHIN and EVENTUALLY: true at the first look that finds it so, false when the time is over."""
+    """WITHIN and EVENTUALLY: true at the first pass in which the part holds, false when the time is over."""
 
     def __init__(self, condition: Within, deadline: float) -> None:
         self.condition = condition
@@ -223,7 +237,7 @@ class WindowMonitor:
 
 
 class Steady:
-    """STABLE: false at the first look that finds it otherwise, true when the time is over."""
+    """STABLE: false at the first pass in which the part does not hold, true when the time is over."""
 
     def __init__(self, condition: Stable, deadline: float) -> None:
         self.condition = condition

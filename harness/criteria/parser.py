@@ -1,4 +1,4 @@
-"""From text to a criterion; the entrance of the language."""
+"""Parses a text into a criterion; the entry point of the language."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from harness.criteria.syntax import (
     walk,
 )
 
-# What to say of a text that the grammar does not accept.
+# The message about a text that the grammar does not accept.
 
 _ANYTHING = ("a value such as text('#id'), 'done' or 5",)
 _CLOSING = {"RPAR": "`)`", "RSQB": "`]`", "RBRACE": "`}`"}
 _MARKS = {"COMMA": "`,`", **_CLOSING, "LPAR": "`(`", "COLON": "`:`", "$END": "the end"}
-_LOOKS = (  # what stands at the place, and the hint for it
+_LOOKS = (  # the text at the place, and the hint for it
     (re.compile(r"[\u2018\u2019\u201c\u201d]"), "use straight quotes"),
     (re.compile(r"=>|=<"), "write `>=` or `<=`"),
     (re.compile(r"=~|~"), "use `matches`"),
@@ -47,7 +47,7 @@ _WORD = re.compile(r"[^\W\d]\w*")
 
 
 def bad_character(text: str, offset: int) -> CriterionError:
-    """For a character that begins nothing of the language."""
+    """Make the error for a character that begins nothing in the language."""
     if _QUOTE.match(text, offset):
         return CriterionError(text, offset, "the quoted text that starts here never ends", ("a closing quote",))
     if text[offset - 2 : offset + 1] in ("===", "!=="):
@@ -60,7 +60,7 @@ def _look(text: str, offset: int) -> str:
 
 
 def bad_token(text: str, offset: int, accepted: frozenset[str]) -> CriterionError:
-    """For a word or mark in a place where another must stand."""
+    """Make the error for a word or mark in a place where another one is required."""
     word = _WORD.match(text, offset)
     found = word.group() if word else text[offset : offset + 1].strip()
     problem = f"unexpected `{found}`" if found else "the text ends too early"
@@ -86,7 +86,7 @@ def _hint(text: str, offset: int, found: str, accepted: frozenset[str]) -> str:
     return suggestion(found, ()) or (_look(text, offset) if found else "")
 
 
-# A parsed criterion, and what can be told of it without running it.
+# A parsed criterion, and the facts that are known without running it.
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,47 +104,47 @@ class _Expression:
 
     @property
     def channels(self) -> frozenset[str]:
-        """The environment channels it reads."""
+        """The environment channels that it reads."""
         return self._first_arguments(frozenset({"json"}))
 
     @property
     def memory_keys(self) -> frozenset[str]:
-        """The memory keys it reads, as written: a key may be a path into a structured entry."""
+        """The memory keys that it reads, as written: a key may be a path into a structured entry."""
         return self._first_arguments(MEMORY_FUNCTIONS)
 
     @property
     def selectors(self) -> frozenset[str]:
-        """The elements it looks at."""
+        """The selectors of the elements that it reads."""
         return self._first_arguments(SELECTOR_FUNCTIONS)
 
     @property
     def looks_at_page(self) -> bool:
-        """Whether it looks at the page, and not only at memory and channels."""
+        """Whether it reads the page, and not only memory and channels."""
         return any(isinstance(node, Read) and node.function in PAGE_FUNCTIONS for node in walk(self.tree))
 
     @property
     def waits(self) -> bool:
-        """Whether judging it may take time: WITHIN, EVENTUALLY, STABLE."""
+        """Whether its evaluation may take time: WITHIN, EVENTUALLY, STABLE."""
         return any(isinstance(node, Within | Stable) for node in walk(self.tree))
 
 
 @dataclass(frozen=True, slots=True)
 class Criterion(_Expression):
-    """Something that holds or does not."""
+    """A condition that holds or does not."""
 
     tree: Condition = field(repr=False)
 
     @property
     def instant(self) -> tuple[str, ...]:
-        """What of it speaks of one moment, as criteria of their own; empty when nothing does.
+        """The parts that are about a single moment, as criteria of their own; empty if there are none.
 
-        WITHIN, EVENTUALLY and STABLE speak of a stretch of time that is over when they are settled. Of ALL the other
-        parts are left; ANY and NOT that hold such a part are settled with it.
+        WITHIN, EVENTUALLY and STABLE are about a period that is over when they are settled. The other parts of an ALL
+        are kept; an ANY or NOT that contains such a part is left out with it.
         """
         return tuple(part.source for part in _instant(self.tree))
 
     def holds_part(self, expression: str) -> bool:
-        """Whether a part of it, or all of it, is written so."""
+        """Return whether the criterion or one of its parts has exactly this text."""
         return any(node.source == expression for node in walk(self.tree))
 
 
@@ -156,7 +156,7 @@ def _instant(condition: Condition) -> list[Condition]:
 
 @dataclass(frozen=True, slots=True)
 class ValueExpression(_Expression):
-    """Something that has a value, as `remember` takes it."""
+    """An expression that has a value, as `remember` takes it."""
 
     tree: Value = field(repr=False)
 
@@ -166,19 +166,19 @@ LONGEST = 10_000
 
 @lru_cache(maxsize=16_384)
 def parse(text: str) -> Criterion:
-    """A criterion: a comparison, a yes-or-no function, or a combination of those. Raises CriterionError."""
+    """Parse a criterion: a comparison, a yes-or-no function, or a combination of those. Raises CriterionError."""
     return Criterion(text, condition(_branch(text, "a criterion such as text('#id') == 'done'")))
 
 
 @lru_cache(maxsize=4096)
 def parse_value(text: str) -> ValueExpression:
-    """A value: a function, a constant, `.length`, or a comparison (true or false). Raises CriterionError."""
+    """Parse a value: a function, a constant, `.length`, or a comparison (true or false). Raises CriterionError."""
     return ValueExpression(text, value(_branch(text, "a value such as text('#id')")))
 
 
 @cache
 def _grammar() -> Lark:
-    """Loaded at the first criterion: a run without criteria does not pay for it."""
+    """The grammar, loaded with the first criterion so that a run without criteria does not pay for it."""
     text = Path(__file__).with_name("grammar.lark").read_text(encoding="utf-8")
     return Lark(text, parser="lalr", start="expr", propagate_positions=True, maybe_placeholders=False)
 

@@ -14,19 +14,19 @@ from typing import TypeAlias
 
 from harness.criteria.syntax import Json
 
-# Putting a value into a JSON document, without changing the one given.
+# Puts a value into a JSON document, without changing the given one.
 
 
 def assign(document: Json, path: str, value: Json) -> Json:
-    """A new document with the value at the path.
+    """Return a new document with the value at the path.
 
-    Missing keys are made, as objects; a scalar on the way gives way to an object. An index must exist in its list, or
-    be the next one. `*` replaces in everything that is there. Raises PathError when the document has another shape.
+    Missing keys are made, as objects; a scalar on the path is replaced by an object. An index must exist in its list,
+    or be the next one. `*` replaces every item that exists. Raises PathError if the document has another shape.
     """
-    return _put(document, segments(path), value)
+    return _put_value(document, segments(path), value)
 
 
-def _put(document: Json, way: tuple[Segment, ...], value: Json) -> Json:
+def _put_value(document: Json, way: tuple[Segment, ...], value: Json) -> Json:
     if not way:
         return value
     head, rest = way[0], way[1:]
@@ -35,14 +35,14 @@ def _put(document: Json, way: tuple[Segment, ...], value: Json) -> Json:
     if isinstance(document, list) or isinstance(head, int):
         return _put_item(document, head, rest, value)
     entries = document if isinstance(document, dict) else {}
-    return {**entries, head: _put(entries.get(head), rest, value)}
+    return {**entries, head: _put_value(entries.get(head), rest, value)}
 
 
 def _put_everywhere(document: Json, rest: tuple[Segment, ...], value: Json) -> Json:
     if isinstance(document, dict):
-        return {key: _put(item, rest, value) for key, item in document.items()}
+        return {key: _put_value(item, rest, value) for key, item in document.items()}
     if isinstance(document, list):
-        return [_put(item, rest, value) for item in document]
+        return [_put_value(item, rest, value) for item in document]
     raise PathError("`*` needs a list or an object")
 
 
@@ -57,25 +57,25 @@ def _put_item(document: Json, head: str | int, rest: tuple[Segment, ...], value:
     if not 0 <= place <= len(items):
         raise PathError(f"there is no item [{index}] in a list of {len(items)}")
     old = items[place] if place < len(items) else None
-    return [*items[:place], _put(old, rest, value), *items[place + 1 :]]
+    return [*items[:place], _put_value(old, rest, value), *items[place + 1 :]]
 
 
-# Finding a key among memory entries: exact, then inside a structured entry, then gathered from leaves.
+# Finds a key among memory entries: exact, then inside a structured entry, then gathered from leaves.
 
 
 def memory_lookup(entries: Mapping[str, Json], key: str) -> list[Json]:
-    """Every match of the key; none when it is missing.
+    """All matches of the key; none if it is missing.
 
-    1. An entry of exactly this key. 2. The longest key in front of a `.` or `[` that leads to something inside its
-    value. 3. Entries below the key, gathered into one object: `orders.last` finds `{id, total}` when only
-    `orders.last.id` and `orders.last.total` are stored; `orders.*.id` finds every id.
+    1. An entry with exactly this key. 2. The longest prefix before a `.` or `[` whose value contains the rest. 3. The
+    entries below the key, gathered into one object: `orders.last` finds `{id, total}` when only `orders.last.id` and
+    `orders.last.total` are stored; `orders.*.id` finds every id.
     """
     if key in entries:
         return [entries[key]]
     for prefix, rest in _splits(key):
-        if prefix in entries and (matches := _inside(entries[prefix], rest)):
+        if prefix in entries and (matches := _matches_in(entries[prefix], rest)):
             return matches
-    return _inside(_gathered(entries, key), key)
+    return _matches_in(_gather_entries(entries, key), key)
 
 
 def _splits(key: str) -> Iterator[tuple[str, str]]:
@@ -84,20 +84,20 @@ def _splits(key: str) -> Iterator[tuple[str, str]]:
             yield key[:place], key[place:].removeprefix(".")
 
 
-def _inside(document: Json, path: str) -> list[Json]:
-    """A key such as `a[b` is fine as an exact key, and no path."""
+def _matches_in(document: Json, path: str) -> list[Json]:
+    """All matches inside the document; none for a text that is no path: `a[b` is allowed as an exact key."""
     try:
         return follow(document, segments(path))
     except PathError:
         return []
 
 
-def _gathered(entries: Mapping[str, Json], key: str) -> dict[str, Json]:
-    """The entries that may lie under the key, nested at their dots; shorter keys first, so that leaves refine them."""
+def _gather_entries(entries: Mapping[str, Json], key: str) -> dict[str, Json]:
+    """The entries that may lie under the key, nested at their dots; short keys first, so that longer refine them."""
     first = key.split(".", 1)[0].split("[", 1)[0]
     wanted = [name for name in entries if first in ("", "*") or name == first or name.startswith(first + ".")]
     document: dict[str, Json] = {}
-    ours = {id(document)}  # what is in an entry is copied before anything is put into it, once
+    ours = {id(document)}  # each entry is copied once, before a value is put into it
     for name in sorted(wanted, key=len):
         *way, last = name.split(".")
         place = document
@@ -119,7 +119,7 @@ _INTEGER = re.compile(r"-?[0-9]{1,9}\Z")
 
 
 class PathError(ValueError):
-    """A path that cannot be read, or that does not fit the document; `offset` is the place in it."""
+    """A path that cannot be parsed or does not fit the document; `offset` is the position in it."""
 
     def __init__(self, problem: str, offset: int = 0) -> None:
         super().__init__(problem, offset)
@@ -132,7 +132,7 @@ class PathError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Wildcard:
-    """`*`."""
+    """The segment `*`."""
 
 
 Segment: TypeAlias = str | int | Wildcard
@@ -141,7 +141,7 @@ MOST_SEGMENTS = 200
 
 @lru_cache(maxsize=4096)
 def segments(path: str) -> tuple[Segment, ...]:
-    """The empty path is the document itself. Raises PathError."""
+    """Split a path; the empty path is the document itself. Raises PathError."""
     found: list[Segment] = []
     offset = 0
     while offset < len(path):
@@ -167,16 +167,16 @@ def _segment(match: re.Match[str]) -> Segment:
     return next(text for text in (match["key"], match["one"], match["two"]) if text is not None)
 
 
-def quoted(key: str) -> str:
-    """The path of one key, whatever it holds. Raises PathError for one that no path can say."""
+def path_of_key(key: str) -> str:
+    """The path of one key, whatever its characters. Raises PathError for a key that no path can express."""
     for mark in ("'", '"'):
         if mark not in key:
             return f"[{mark}{key}{mark}]"
-    raise PathError(f"the key {key!r} holds both kinds of quotes, so that no path can say it")
+    raise PathError(f"the key {key!r} contains both kinds of quotes, so a path cannot name it")
 
 
 def lookup(document: Json, path: str) -> list[Json]:
-    """Every match, in document order; none when the path leads nowhere. Raises PathError for a malformed path."""
+    """All matches, in document order; none if the path leads nowhere. Raises PathError for a malformed path."""
     return follow(document, segments(path))
 
 
@@ -202,7 +202,7 @@ def _children(parent: Json, segment: Segment) -> list[Json]:
 
 
 def list_index(segment: Segment) -> int | None:
-    """The index that a segment means in a list, if any."""
+    """The index that a segment means in a list, or None."""
     if isinstance(segment, int):
         return segment
     return int(segment) if isinstance(segment, str) and _INTEGER.match(segment) else None

@@ -9,13 +9,13 @@ from types import MappingProxyType
 from typing import TypeAlias
 from unicodedata import east_asian_width
 
-# What is wrong with the text of a criterion, and where.
+# The error in the text of a criterion, and its place.
 
 WINDOW = 60
 
 
 class CriterionError(ValueError):
-    """A criterion that cannot be read. `offset` counts from 0, `line` and `column` from 1."""
+    """A criterion that cannot be parsed. `offset` counts from 0, `line` and `column` from 1."""
 
     def __init__(self, text: str, offset: int, problem: str, expected: tuple[str, ...] = (), hint: str = "") -> None:
         super().__init__(text, offset, problem, expected, hint)
@@ -28,7 +28,7 @@ class CriterionError(ValueError):
         self.column = offset - text.rfind("\n", 0, offset)
 
     def __str__(self) -> str:
-        parts = [f"{self.problem} (line {self.line}, column {self.column})", *_marked(self.text, self.offset)]
+        parts = [f"{self.problem} (line {self.line}, column {self.column})", *_mark_offset(self.text, self.offset)]
         if self.expected:
             parts.append("expected: " + " or ".join(self.expected))
         if self.hint:
@@ -36,8 +36,8 @@ class CriterionError(ValueError):
         return "\n".join(parts)
 
 
-def _marked(text: str, offset: int) -> tuple[str, str]:
-    """The line around the offset, cut to a window, and a caret under the place."""
+def _mark_offset(text: str, offset: int) -> tuple[str, str]:
+    """The line around the offset, cut to a window, and a caret under the position."""
     start = text.rfind("\n", 0, offset) + 1
     end = text.find("\n", offset)
     end = len(text) if end < 0 else end
@@ -85,7 +85,7 @@ OPERATORS = SYMBOLS + WORDS
 MIRRORED = MappingProxyType({"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="})
 
 BRACKETS = ("ALL", "ANY", "NOT")
-WAITS = MappingProxyType({"WITHIN": True, "EVENTUALLY": False, "STABLE": True})  # whether it takes seconds first
+WAITS = MappingProxyType({"WITHIN": True, "EVENTUALLY": False, "STABLE": True})  # whether seconds come first
 CONSTANTS: MappingProxyType[str, bool | None] = MappingProxyType({"true": True, "false": False, "null": None})
 UNITS = MappingProxyType({"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800})
 
@@ -96,7 +96,7 @@ HABITS = MappingProxyType(
         "not": "use `!` or NOT[...]",
         "contains": "use `includes`",
         "has": "use `includes`",
-        "in": "turn it round: the whole `includes` the part",
+        "in": "swap the two sides: the whole `includes` the part",
         "is": "use `==`",
         "eq": "use `==`",
         "like": "use `matches` with a regular expression",
@@ -113,7 +113,7 @@ HABITS = MappingProxyType(
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """A hint for a name that is not known here, or nothing."""
+    """A hint for an unknown name, or ""."""
     names = tuple(known)
     folded = {candidate.casefold(): candidate for candidate in names}
     close = get_close_matches(name.casefold(), list(folded), n=1)
@@ -127,7 +127,7 @@ Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | Non
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """A part of a criterion; `source` is its own text, `offset` where that starts. Neither counts in comparisons."""
+    """A part of a criterion; `source` is its text, `offset` its start. Neither counts in comparisons."""
 
     source: str = field(default="", compare=False, repr=False)
     offset: int = field(default=0, compare=False, repr=False)
@@ -180,9 +180,9 @@ class Compare(Node):
 
 @dataclass(frozen=True, slots=True)
 class Test(Node):
-    """A yes-or-no function standing alone, such as `exists('#a')`."""
+    """A yes-or-no function that stands alone, such as `exists('#a')`."""
 
-    __test__ = False  # pytest collects classes of this name
+    __test__ = False  # pytest would collect a class of this name
 
     read: Read
 
@@ -250,12 +250,12 @@ def walk(node: Value | Condition) -> Iterator[Value | Condition]:
 
 
 def constant(value: Value) -> bool:
-    """Whether nothing has to be read for it."""
+    """Return whether the value needs no read."""
     return not any(isinstance(node, Read) for node in walk(value))
 
 
 def oriented(comparison: Compare) -> tuple[str, Value, Value]:
-    """Operator, what is looked at, what is expected: a constant on the left goes to the right."""
+    """The operator, the observed value and the expected one: a constant on the left is moved to the right."""
     operator, left, right = comparison.operator, comparison.left, comparison.right
     if operator in MIRRORED and constant(left) and not constant(right):
         return MIRRORED[operator], right, left

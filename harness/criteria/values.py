@@ -1,4 +1,4 @@
-"""How two values compare: equality as things read, order of numbers and of ISO dates."""
+"""Compares two values: equality of their text forms, order of numbers and of ISO dates."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import regex
 
 from harness.criteria.syntax import Json
 
-# Regular expressions that cannot run away: bounded length, bounded size, no recursion, one second of search.
+# Regular expressions with bounds: on length, size, and seconds of search; no recursion.
 
 LONGEST = 1_000
 LARGEST = 10_000
@@ -32,7 +32,7 @@ _RECURSION = re.compile(r"\(\?(?:R|[+-]?\d+|&\w+|P>\w+)\)")
 
 
 class PatternError(ValueError):
-    """A pattern that is wrong or too costly; `offset` is the place in it."""
+    """A pattern that is wrong or too costly; `offset` is the position in it."""
 
     def __init__(self, problem: str, offset: int = 0) -> None:
         super().__init__(problem, offset)
@@ -45,7 +45,7 @@ class PatternError(ValueError):
 
 @lru_cache(maxsize=1024)
 def compiled(pattern: str) -> regex.Pattern[str]:
-    """Raises PatternError."""
+    """Compile a regular expression. Raises PatternError."""
     _check_cost(pattern)
     try:
         return regex.compile(pattern)
@@ -56,44 +56,44 @@ def compiled(pattern: str) -> regex.Pattern[str]:
         raise PatternError("the regular expression is nested too deeply") from error
 
 
-def found(pattern: str, text: str, seconds: float = SECONDS) -> bool:
-    """Whether the pattern occurs in the text. Raises PatternError, and TimeoutError after so many seconds of search."""
+def has_match(pattern: str, text: str, seconds: float = SECONDS) -> bool:
+    """Return whether the pattern occurs in the text. Raises PatternError; TimeoutError after `seconds` of search."""
     return compiled(pattern).search(text, timeout=seconds) is not None
 
 
 @dataclass(slots=True)
 class Patience:
-    """How long a search may take, in seconds. Each that takes longer halves it, so that many together stay bounded."""
+    """The time limit of one search in seconds, halved by each search that exceeds it, so that many stay bounded."""
 
     seconds: float = SECONDS
 
-    def lose(self) -> None:
+    def shorten(self) -> None:
         self.seconds = max(SHORTEST_SECONDS, self.seconds / 2)
 
 
 def _check_cost(pattern: str) -> None:
-    """Compiling writes the counts out: many fill the memory, and `(?:a|bc){250000}` overflows the stack of Python."""
+    """Refuse costly counts: compiling writes them out. Many fill the memory; `(?:a|bc){250000}` overflows the stack."""
     if len(pattern) > LONGEST:
         raise PatternError(f"a regular expression has at most {LONGEST} characters")
     if recursion := _RECURSION.search(pattern):
         raise PatternError("recursion is not allowed in a regular expression", recursion.start())
-    if remark := _REMARK.match(pattern):  # a bracket or count inside, or spread out by it, could not be told
+    if remark := _REMARK.match(pattern):  # a bracket or count within it, or spread out by it, would be misread
         raise PatternError("comments and the flag `x` are not allowed in a regular expression", remark.start("start"))
     if _size(_CHARACTER.sub("a", pattern)) > LARGEST:
         raise PatternError(f"the counts in this regular expression make too many repeats: at most {LARGEST} characters")
 
 
 def _size(pattern: str) -> int:
-    """Characters of the pattern with its counts written out; more than there are, when its groups cannot be told."""
-    if "[" in pattern:  # a set of sets, where round brackets may stand for themselves
+    """The characters of the pattern with its counts written out; an upper bound if its groups cannot be determined."""
+    if "[" in pattern:  # nested sets, in which round brackets may be plain characters
         return len(pattern) * math.prod(_times(count) for count in _COUNT.finditer(pattern))
-    sizes, last = [0], 0  # of the open groups; of what a count would repeat
+    sizes, last = [0], 0  # sizes of the open groups; size of what a count would repeat
     for piece in _PIECE.finditer(pattern):
         if piece["open"]:
             sizes.append(0)
         elif piece["close"]:
             last = sizes.pop()
-            sizes = sizes or [0]  # a bracket too many is refused when it is compiled
+            sizes = sizes or [0]  # compiling refuses a bracket too many
             sizes[-1] += last
         elif piece["count"]:
             sizes[-1] += last * (_times(piece) - 1)
@@ -113,7 +113,7 @@ _IN_TEXT = re.compile(r"(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+)(?:\.[0-9]+)
 _SIGN = regex.compile(r"(?P<sign>[-\u2212]?)(?P<money>\p{Sc}\s?)?(?P<late>[-\u2212]?)\Z")
 LONGEST_SIGN = 4
 _NO_BREAK = str.maketrans("\u00a0\u202f\u2007", "   ")
-"""The no-break space, the narrow one, and the one as wide as a figure."""
+"""The no-break space, the narrow no-break space, and the figure space."""
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9:.,]+(?:Z|[+-][0-9:]+)?)?")
 _ORDERS: MappingProxyType[str, Callable[[Decimal, Decimal], bool]] = MappingProxyType(
     {"<": lt, "<=": le, ">": gt, ">=": ge}
@@ -121,35 +121,35 @@ _ORDERS: MappingProxyType[str, Callable[[Decimal, Decimal], bool]] = MappingProx
 
 
 def fold(text: str) -> str:
-    """White space as a reader sees it: runs become one space, none at the ends."""
+    """The text with every run of white space as one space, and none at the ends."""
     return " ".join(text.split())
 
 
 def plain(text: str) -> str:
-    """The text with ordinary spaces in place of no-break spaces, which nobody can tell from them by looking."""
+    """The text with ordinary spaces in place of no-break spaces, which look the same."""
     return text.translate(_NO_BREAK)
 
 
 def equal(a: Json, b: Json) -> bool:
-    """Same value; a text equals a number or a boolean that reads the same.
+    """Return whether two values are equal; a text equals a number or a boolean that reads the same.
 
-    Numbers read numerically, so `'860.0'` and `'007'` equal 860 and 7; two texts must be the same text, except that a
-    no-break space equals a space. A boolean equals `'true'` or `'false'` in any case, and no number. Null equals null
-    alone.
+    Numbers are compared numerically, so `'860.0'` and `'007'` equal 860 and 7; two texts must be the same text, except
+    that a no-break space equals a space. A boolean equals `'true'` or `'false'` in any case, and no number. Null equals
+    only null.
     """
-    pairs = [(a, b)]  # a document may be nested deeper than Python's stack is
+    pairs = [(a, b)]  # a document may be nested deeper than Python's stack
     while pairs:
         left, right = pairs.pop()
         if isinstance(left, list) and isinstance(right, list) and len(left) == len(right):
             pairs += zip(left, right, strict=True)
         elif isinstance(left, dict) and isinstance(right, dict) and left.keys() == right.keys():
             pairs += [(left[key], right[key]) for key in left]
-        elif isinstance(left, list | dict) or not _alike(left, right):
+        elif isinstance(left, list | dict) or not _are_equal(left, right):
             return False
     return True
 
 
-def _alike(a: Json, b: Json) -> bool:
+def _are_equal(a: Json, b: Json) -> bool:
     if isinstance(a, str) != isinstance(b, str):
         text, other = (a, b) if isinstance(a, str) else (b, a)
         return _reads_as(str(text), other)
@@ -167,16 +167,16 @@ def _reads_as(text: str, other: Json) -> bool:
 
 
 def _decimal(number: float) -> Decimal | None:
-    """Exact for whole numbers; a float by its shortest form, so that 0.1 reads as '0.1' does."""
+    """The decimal, exact for whole numbers; a float is taken by its shortest form, so that 0.1 equals '0.1'."""
     if isinstance(number, int):
         return Decimal(number)
     return Decimal(repr(number)) if math.isfinite(number) else None
 
 
 def compare(operator: str, left: Json, right: Json) -> bool:
-    """One comparison of the language. Null on the left means missing: it is equal to null and satisfies nothing else.
+    """Make one comparison. Null on the left means missing: it equals null and satisfies nothing else.
 
-    Raises ValueError for an unknown operator and for a pattern that is wrong; a pattern that takes too long is false.
+    Raises ValueError for an unknown operator or a wrong pattern; a pattern that takes too long is false.
     """
     try:
         return satisfied(operator, left, right)
@@ -185,7 +185,7 @@ def compare(operator: str, left: Json, right: Json) -> bool:
 
 
 def satisfied(operator: str, left: Json, right: Json, seconds: float = SECONDS) -> bool:
-    """`compare`, but raises TimeoutError for a pattern that takes longer than `seconds`."""
+    """Like `compare`, but raises TimeoutError for a pattern that takes longer than `seconds`."""
     match operator:
         case "==":
             return equal(left, right)
@@ -201,7 +201,7 @@ def satisfied(operator: str, left: Json, right: Json, seconds: float = SECONDS) 
 
 
 def includes(whole: Json, part: Json) -> bool:
-    """A text includes a part of it, a list an equal item, an object a key."""
+    """A text includes its parts, a list includes its items, an object includes its keys."""
     if isinstance(whole, list):
         return any(equal(item, part) for item in whole)
     wanted = as_text(part)
@@ -212,7 +212,7 @@ def includes(whole: Json, part: Json) -> bool:
 
 
 def as_text(value: Json) -> str | None:
-    """A scalar as it reads; None for null, lists and objects."""
+    """A scalar as text; None for null, lists and objects."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int | float):
@@ -222,7 +222,7 @@ def as_text(value: Json) -> str | None:
 
 def _matches(value: Json, pattern: Json, seconds: float) -> bool:
     text = as_text(value)
-    return text is not None and isinstance(pattern, str) and found(plain(pattern), plain(text), seconds)
+    return text is not None and isinstance(pattern, str) and has_match(plain(pattern), plain(text), seconds)
 
 
 def _ordered(operator: str, left: Json, right: Json) -> bool:
@@ -231,7 +231,7 @@ def _ordered(operator: str, left: Json, right: Json) -> bool:
 
 
 def order_problem(left: Json, right: Json) -> str:
-    """Why the two have no order, for an explanation; empty when they have one."""
+    """The reason why two values have no order, for an explanation; empty if they have one."""
     if _orderable(left, right) is not None:
         return ""
     if moment_in(left) is not None or moment_in(right) is not None:
@@ -250,7 +250,7 @@ def _orderable(left: Json, right: Json) -> tuple[Decimal, Decimal] | None:
 
 
 def moment_in(value: Json) -> datetime | None:
-    """An ISO date or time, aware; UTC unless it says otherwise, midnight for a date alone."""
+    """An ISO date or time, timezone-aware: UTC if it names no zone, midnight for a date alone."""
     if not isinstance(value, str) or not _DATE.fullmatch(value.strip()):
         return None
     try:
@@ -261,9 +261,10 @@ def moment_in(value: Json) -> datetime | None:
 
 
 def number_in(value: Json) -> Decimal | None:
-    """The number that a value is, or the only one in a text: `$24.99`, `1,234.50`, `22/day`, `-$5`.
+    """The number that a value is, or the only number in a text: `$24.99`, `1,234.50`, `22/day`, `-$5`.
 
-    Two numbers in a text (`3 of 10`, `15:30`), or one that belongs to a name (`EXP-6631`), are none.
+    The answer is None for two numbers in a text (`3 of 10`, `15:30`) and for a number that belongs to a name
+    (`EXP-6631`).
     """
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
@@ -274,11 +275,11 @@ def number_in(value: Json) -> Decimal | None:
     numbers = list(islice(_IN_TEXT.finditer(value), 2))
     if len(numbers) != 1:
         return None
-    return _signed(value, numbers[0])
+    return _signed_number(value, numbers[0])
 
 
-def _signed(text: str, number: re.Match[str]) -> Decimal | None:
-    """The number with its sign, unless what stands before makes it part of a name or leaves the sign in doubt."""
+def _signed_number(text: str, number: re.Match[str]) -> Decimal | None:
+    """The number with its sign; None if the text before it makes it part of a name or leaves the sign in doubt."""
     before = text[: number.start()]
     sign = _SIGN.search(before, max(0, len(before) - LONGEST_SIGN))
     rest = before[: sign.start()] if sign else before

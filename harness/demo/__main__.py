@@ -18,7 +18,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit code."""
     options = _parser().parse_args(arguments)
     try:
-        sockets = bind(options.ports or ports_from(options.port))  # before the file: who has the ports has the file
+        sockets = bind(options.ports or ports_from(options.port))  # the process with the ports has the file
         worlds = Worlds(options.state)
         serve(sockets, worlds)
     except PortTakenError as error:

@@ -1,4 +1,4 @@
-"""What a customer types about a card."""
+"""Parses what a customer types about a card."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _EXPIRY: Final = re.compile(r"(0[1-9]|1[0-2])/(\d{4})", re.ASCII)
 
 
 def typed(form: FormData, now: str) -> tuple[str, str, str]:
-    """Return last four digits, expiry (``MM/YYYY``) and what is wrong with them (empty when nothing is)."""
+    """Return last four digits, expiry (``MM/YYYY``) and the error in them (empty if none)."""
     last4, expiry = field(form, "last4"), field(form, "expiry")
     month = _EXPIRY.fullmatch(expiry)
     if not _LAST4.fullmatch(last4):

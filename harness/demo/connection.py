@@ -1,4 +1,4 @@
-"""The TCP connection under a request: a site can break it off, or never answer on it."""
+"""The TCP connection of a request: a site can break it, or never answer on it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LINGER_NOT: Final = struct.pack("ii", 1, 0)
 """``SO_LINGER`` on, 0 seconds: closing sends RST instead of FIN and drops what was not yet sent."""
 _INTERIM: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _READ_SECONDS: Final = 0.05
-"""In which the client reads the interim head: a reset drops what is still under way."""
+"""Seconds within which the client reads the interim head: a reset drops what is still under way."""
 
 
 class HttpConnection(H11Protocol):
@@ -33,7 +33,7 @@ class HttpConnection(H11Protocol):
         self.app = known
 
     def reset(self) -> None:
-        """Break off with a TCP reset: the client reads no byte more."""
+        """Break the connection with a TCP reset: the client reads no further byte."""
         self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_NOT)
         self.transport.abort()
 
@@ -41,27 +41,27 @@ class HttpConnection(H11Protocol):
 class ConnectionReset(Response):
     """No answer: the connection is reset.
 
-    An interim head (100 Continue) goes first. Without it Chromium takes the reset of a connection that was idle for one
-    that timed out, and sends the request again by itself, a POST too: one click would order twice.
+    An interim head (100 Continue) is sent first. Without it Chromium takes the reset of an idle connection for a
+    timeout, and repeats the request by itself, even a POST: one click would order twice.
     """
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
-        """Reset, and end when the connection has."""
+        """Reset the connection, and return when it is closed."""
         connection: HttpConnection = scope["extensions"][EXTENSION]
         connection.transport.write(_INTERIM)
         await asyncio.sleep(_READ_SECONDS)
         connection.reset()
-        await _gone(receive)
+        await _await_disconnect(receive)
 
 
 class Silence(Response):
     """No answer: the connection stays open until the client gives up."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
-        """Wait for the client to go."""
-        await _gone(receive)
+        """Wait until the client disconnects."""
+        await _await_disconnect(receive)
 
 
-async def _gone(receive: Receive) -> None:
+async def _await_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass

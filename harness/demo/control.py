@@ -52,7 +52,7 @@ async def _write(request: Request, *, patch: bool) -> JSONResponse:
 
 
 def _parse(body: bytes) -> Any:
-    """Read JSON; raise ``ValueError`` for anything else, also for text that SQLite could not keep."""
+    """Parse JSON; raise ``ValueError`` for anything else, and for text that SQLite cannot store."""
     try:
         value: Any = json.loads(body, parse_constant=_refuse)
         json.dumps(value, ensure_ascii=False).encode()

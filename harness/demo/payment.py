@@ -1,4 +1,4 @@
-"""What a merchant's charge or refund does at the bank."""
+"""The effect of a merchant's charge or refund at the bank."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from harness.demo.visit import next_number
 
 
 def charge(document: Document, last4: str, amount: float, merchant: str) -> bool:
-    """Charge a card; False when the bank knows the card and it is not active. Cards of other banks always pay."""
+    """Charge a card; False if the bank knows the card and it is not active. Cards of other banks always pay."""
     card = document["bank"]["cards"].get(last4)
     if card is None:
         return True
@@ -18,7 +18,7 @@ def charge(document: Document, last4: str, amount: float, merchant: str) -> bool
 
 
 def refund(document: Document, last4: str, amount: float, merchant: str) -> None:
-    """Give money back to the account behind a card, whatever the card's status."""
+    """Refund an amount to the account of a card, whatever the card's status."""
     card = document["bank"]["cards"].get(last4)
     if card is not None:
         _book(document, card, amount, f"{merchant} refund")

@@ -27,7 +27,7 @@ class PortTakenError(Exception):
 
 
 def ports_from(base: int) -> dict[str, int]:
-    """Host -> ``base`` and the ports after it, or 0 (any free one) for all when it is 0."""
+    """Host -> port: ``base`` and the ports after it, or 0 (any free one) for all if ``base`` is 0."""
     return {host: base + offset if base else 0 for offset, host in enumerate(HOSTS)}
 
 
@@ -47,7 +47,7 @@ def bind(ports: Mapping[str, int]) -> dict[str, socket.socket]:
 
 
 class ByPort:
-    """Hands a connection to the site whose listener it came in on, whatever its Host header says."""
+    """Passes a connection to the site whose listener accepted it, whatever its Host header says."""
 
     def __init__(self, sites: Mapping[int, ASGIApp]) -> None:
         """Take the sites by listening port."""
@@ -59,7 +59,7 @@ class ByPort:
 
 
 class Server(uvicorn.Server):
-    """A uvicorn server that says on stdout when it is ready and leaves the signals to the caller."""
+    """A uvicorn server that prints a line when it is ready and leaves the signals to the caller."""
 
     def __init__(self, config: uvicorn.Config, ports: Mapping[str, int]) -> None:
         """Take the ports to announce."""
@@ -73,7 +73,7 @@ class Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Leave the signals alone: uvicorn would raise them again and end the process as killed."""
+        """Do not handle signals: uvicorn would raise them again and end the process as if killed."""
         yield
 
 
@@ -87,9 +87,9 @@ def serve(sockets: Mapping[str, socket.socket], worlds: Worlds) -> None:
         lifespan="off",
         log_level="critical",
         access_log=False,
-        # A browser that reuses a connection just as it is closed sees an error: keep idle ones for long.
+        # A browser that reuses a connection while it is being closed gets an error: keep idle ones for long.
         timeout_keep_alive=600,
-        # Open connections must not hold up the stop.
+        # Open connections must not delay the stop.
         timeout_graceful_shutdown=0,
     )
     asyncio.run(_run(Server(config, ports), list(sockets.values())))

@@ -24,7 +24,7 @@ def start(site: Document, user: str, now: str) -> str:
 
 
 def user(request: Request, site: Document) -> str | None:
-    """Return who is logged in; None when the cookie is missing or its session is not in the document (any more)."""
+    """Return the logged-in user; None if the cookie is missing or its session is not in the document."""
     session = _sessions(site).get(_digest(request.cookies.get(COOKIE, "")), {})
     known = session.get("user")
     return str(known) if known in site.get("users", {}) else None
@@ -42,14 +42,14 @@ def remember(response: Response, token: str) -> Response:
 
 
 def to_login(request: Request) -> RedirectResponse:
-    """Send the browser to the login page, and back here afterwards; a form that was sent is not sent again."""
+    """Redirect to the login page, and back here afterwards; a submitted form is not submitted again."""
     asked = request.url.path + (f"?{request.url.query}" if request.url.query else "")
     following = f"?next={quote(asked)}" if request.method == "GET" else ""
     return see_other(f"/login{following}")
 
 
 def local_path(path: str, default: str) -> str:
-    """Return ``path`` when it stays on this site, so that a login cannot be used to leave it."""
+    """Return ``path`` if it stays on this site, else ``default``, so that a login cannot redirect to another site."""
     return path if path.startswith("/") and not path.startswith(("//", "/\\")) else default
 
 
@@ -59,5 +59,5 @@ def _sessions(site: Document) -> dict[str, Any]:
 
 
 def _digest(token: str) -> str:
-    """Environment snapshots end up in reports: they must not hold a usable cookie."""
+    """The digest of a token: environment snapshots end up in reports and must not contain a usable cookie."""
     return hashlib.sha256(token.encode()).hexdigest()[:16]

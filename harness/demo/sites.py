@@ -34,7 +34,7 @@ HOSTS: Final[Mapping[str, Sequence[BaseRoute]]] = {
 
 
 def applications(worlds: Worlds, ports: Mapping[str, int]) -> dict[str, Starlette]:
-    """Build every site over one store; ``ports`` is what ``/health`` tells about the hosts."""
+    """Build every site over one store; ``ports`` is what ``/health`` reports about the hosts."""
     return {host: _application(host, routes, worlds, ports) for host, routes in HOSTS.items()}
 
 
@@ -45,7 +45,7 @@ def _application(host: str, routes: Sequence[BaseRoute], worlds: Worlds, ports: 
         Route("/favicon.ico", _favicon),
         Mount("/static", StaticFiles(directory=STATIC)),
     ]
-    application = Starlette(routes=[*shared, *routes], exception_handlers={404: partial(_missing, site)})
+    application = Starlette(routes=[*shared, *routes], exception_handlers={404: partial(_not_found, site)})
     application.state.worlds = worlds
     application.state.hosts = dict(ports)
     return application
@@ -60,7 +60,7 @@ async def _favicon(_request: Request) -> FileResponse:
     return FileResponse(STATIC / "favicon.svg", media_type="image/svg+xml")
 
 
-async def _missing(site: str, request: Request, _error: Exception) -> Response:
+async def _not_found(site: str, request: Request, _error: Exception) -> Response:
     if site == "world" or request.url.path.startswith("/api/"):
         return JSONResponse({"error": "not found", "path": request.url.path}, status_code=404)
     return page(request, "missing.html", {"site": site}, status=404)

@@ -1,4 +1,4 @@
-"""The file of the worlds: it outlives the process, killed or not; one that is broken gives way to a new one."""
+"""The database file of the worlds: it outlives the process, and a broken one is replaced by a new one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 MEMORY: Final = ":memory:"
 LAYOUT: Final = 1
-"""Of the tables; a file of another layout is put aside."""
+"""The version of the tables; a file with another version is put aside."""
 
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS worlds (world TEXT PRIMARY KEY, used INTEGER NOT NULL);
@@ -18,21 +18,21 @@ CREATE TABLE IF NOT EXISTS documents (
 );
 """
 _COMPANIONS: Final = ("-wal", "-shm", "-journal")
-"""What SQLite keeps beside its file."""
+"""The suffixes of files that SQLite keeps next to its own."""
 
 
 def open_state(path: str) -> sqlite3.Connection:
-    """Open or create the database; raise ``sqlite3.Error`` when there can be none at ``path``."""
+    """Open or create the database; raise ``sqlite3.Error`` if that is impossible at ``path``."""
     try:
-        return _opened(path)
-    except sqlite3.OperationalError:  # no such folder, no rights: a new file would fare no better
+        return _open_database(path)
+    except sqlite3.OperationalError:  # the folder does not exist or is not writable: a new file would fail too
         raise
     except sqlite3.DatabaseError:
         _put_aside(Path(path))
-        return _opened(path)
+        return _open_database(path)
 
 
-def _opened(path: str) -> sqlite3.Connection:
+def _open_database(path: str) -> sqlite3.Connection:
     database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     try:
         # A killed process loses nothing; a world is test data, so a power cut may lose the last writes.
@@ -48,7 +48,7 @@ def _opened(path: str) -> sqlite3.Connection:
 
 
 def _check(database: sqlite3.Connection) -> None:
-    """Raise ``sqlite3.DatabaseError`` for a file that is damaged, or of another layout."""
+    """Raise ``sqlite3.DatabaseError`` for a file that is damaged, or has another version."""
     ((layout,),) = database.execute("PRAGMA user_version")
     ((tables,),) = database.execute("SELECT count(*) FROM sqlite_schema")
     if tables and layout != LAYOUT:
@@ -59,7 +59,7 @@ def _check(database: sqlite3.Connection) -> None:
 
 
 def _put_aside(file: Path) -> None:
-    """It may be somebody's own: it is renamed, not deleted."""
+    """Rename the file; it is not deleted, since it may be a user's own."""
     for suffix in _COMPANIONS:
         file.with_name(f"{file.name}{suffix}").unlink(missing_ok=True)
     file.replace(file.with_name(f"{file.name}.broken"))

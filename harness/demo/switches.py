@@ -1,4 +1,4 @@
-"""The settings in the document that change how a site behaves, and what each may be."""
+"""The settings in the document that change how a site behaves, with their allowed values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SWITCHES: Final[Mapping[Sequence[str], Sequence[str]]] = {
 
 
 def objection(document: Document) -> str:
-    """Return what is wrong with the switches of a document; empty when nothing is. One left out is its default."""
+    """Return the error in the switches of a document; empty if there is none. A missing switch has its default."""
     for path, allowed in SWITCHES.items():
         found = _at(document, path)
         if found is not None and found not in allowed:

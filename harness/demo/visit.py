@@ -1,4 +1,4 @@
-"""What every page shares: whose world a request belongs to, forms, and rendering."""
+"""Shared by every page: the world of a request, forms, and rendering."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def see_other(path: str) -> RedirectResponse:
 
 
 def site_url(request: Request, site: str) -> str:
-    """Return the origin of another of the sites, reached as this one was: by name, or by address and port."""
+    """Return the origin of another site, by name or by address and port, as this one was reached."""
     here = request.url.hostname or ""
     return (
         f"http://{site}.local"

@@ -14,7 +14,7 @@ from harness.demo.statefile import MEMORY, open_state
 SEED: Final = Path(__file__).with_name("seed.json")
 KEPT_WORLDS: Final = 500
 DEFAULT_WORLD: Final = "default"
-"""The world of whoever names none; unlike the others it starts anew with the process."""
+"""The world of requests without a world id; unlike the others it is reset when the process starts."""
 
 _UPSERT: Final = """
 INSERT INTO documents (world, site, collection, id, depth, body) VALUES (?, ?, ?, ?, ?, ?)
@@ -32,7 +32,7 @@ class Worlds:
     """Documents by world id; a world starts as a copy of the seed, the least recently used ones are dropped."""
 
     def __init__(self, path: str = MEMORY, *, kept: int = KEPT_WORLDS, seed: Document | None = None) -> None:
-        """Open or create the database at ``path``; raise ``sqlite3.Error`` when there can be none."""
+        """Open or create the database at ``path``; raise ``sqlite3.Error`` if that is impossible."""
         self._seed = to_rows(seed if seed is not None else json.loads(SEED.read_text(encoding="utf-8")))
         self._kept = kept
         self._db = open_state(path)
@@ -45,7 +45,7 @@ class Worlds:
 
     @contextmanager
     def change(self, world: str) -> Iterator[Document]:
-        """Lend the document for changes and store what changed; an exception inside stores nothing."""
+        """Yield the document for changes and store what changed; an exception inside stores nothing."""
         with self._transaction():
             before = self._rows(world)
             document = to_document(before.items())
@@ -57,7 +57,7 @@ class Worlds:
         self._rewrite(world, to_rows(document))
 
     def reset(self, world: str) -> None:
-        """Put a world back to the seed."""
+        """Reset a world to the seed."""
         self._rewrite(world, self._seed)
 
     def ids(self) -> list[str]:
@@ -98,7 +98,7 @@ class Worlds:
             self._db.executemany(_UPSERT, changed)
 
     def _rewrite(self, world: str, rows: dict[Key, str]) -> None:
-        """Write every row anew: one that is only changed would keep its old place, and pages list what they find."""
+        """Write every row again: an updated row would keep its old place, and pages list rows in order."""
         with self._transaction():
             self._rows(world)
             self._db.execute("DELETE FROM documents WHERE world = ?", (world,))

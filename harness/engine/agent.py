@@ -1,4 +1,4 @@
-"""Asking the agent for the next step; what goes wrong there is the agent's failure, never the site's."""
+"""Asks the agent for the next step; an error here is the agent's failure, never the site's."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from pydantic import BaseModel, ValidationError
 
 from harness.engine.attempt import task_timeout
 from harness.engine.effects import took_effect
+from harness.engine.events import attempt_ended, proposal_refused, step_ended
 from harness.engine.run import Run, TaskStop
-from harness.model.events import AttemptEnded, StepEnded, StepStarted
+from harness.model.events import StepStarted
 from harness.model.plan import Plan
 from harness.model.ports import Observation
 from harness.model.record import Answer, Attempt, History, StepRecord
@@ -23,18 +24,18 @@ from harness.recovery.failure import Failed, Failure
 from harness.spec.checks import check_spec, check_steps
 from harness.spec.load import validated
 from harness.spec.problems import Problem
-from harness.spec.references import BadReferenceError, ReferenceScope, escaped, hiding, interpolate_step
+from harness.spec.references import BadReferenceError, ReferenceScope, escape_references, hiding, interpolate_step
 from harness.spec.source import Origin, Source
 from harness.spec.steps import EffectClass, Step, StepBase
 from harness.spec.task import TaskSpec
-from harness.spec.validation import complaints
+from harness.spec.validation import problems_of_error
 
 INVALID_IN_A_ROW = 3
-"""So many proposals that are no step end the task; of those before, the agent is told."""
+"""The number of invalid proposals in a row that ends the task; the agent is told about the ones before."""
 
 
 class Invalid(StepBase):
-    """Stands in the history for a proposal that is no step: nothing was done."""
+    """A record's step for an invalid proposal: nothing was done."""
 
     usual_effect: ClassVar[EffectClass] = "read"
 
@@ -46,7 +47,7 @@ class Invalid(StepBase):
 
 
 class Looking(StepBase):
-    """Stands in the trace for a look at the page that failed."""
+    """A trace's step for a look at the page that failed."""
 
     usual_effect: ClassVar[EffectClass] = "read"
 
@@ -54,15 +55,15 @@ class Looking(StepBase):
 
 
 def looking() -> Step:
-    """A look at the page, as a step of the trace."""
+    """Make the trace's step for a look at the page."""
     return cast("Step", Looking())
 
 
-async def proposed(run: Run) -> Step | TaskStop | None:
-    """The next step; None when there is no more to do.
+async def next_proposal(run: Run) -> Step | TaskStop | None:
+    """Ask for the next step; returns None when there is no more to do.
 
     Raises Failed when the agent could not be made, when its time or the task's ran out, and when the page could not be
-    looked at and the agent did not get over that.
+    read and the agent did not handle that.
     """
     if run.plan.agent is None:
         return await run.ports.agent.propose(run.plan, tuple(run.journal.history), _Sight(run, ()))
@@ -76,18 +77,18 @@ async def proposed(run: Run) -> Step | TaskStop | None:
         try:
             return step_of(answer, run.plan)
         except BadProposalError as error:
-            record = _record(run, answer, error, asks_again=len(refused) + 1 < INVALID_IN_A_ROW)
+            record = _record(run, answer, error, number=len(refused) + 1)
         refused = (*refused, record)
         if len(refused) == INVALID_IN_A_ROW and record.failure:
             return TaskStop(record.failure, record.index, GiveUp())
 
 
 async def _unknown(run: Run) -> TaskStop | None:
-    """A write may not be done twice, and an agent that sees it failed would."""
+    """End the task if a write has an unknown outcome: an agent that sees the failure would do the write again."""
     last = run.journal.history[-1] if run.journal.history else None
     if last is None or last.failure is None or await took_effect(run, last.step, last.failure, last.sent) is not None:
         return None
-    message = f"Whether step {last.index} took effect is not known, so the agent was not asked on: "
+    message = f"Whether step {last.index} took effect is not known, so the agent was not asked for another step: "
     details = {**last.failure.details, "last_code": last.failure.code}
     how = last.failure.circumstances
     failure = Failure(
@@ -97,7 +98,7 @@ async def _unknown(run: Run) -> TaskStop | None:
 
 
 async def _answer(run: Run, history: History) -> Any:
-    """What the agent says, unchecked; the Ending when it failed."""
+    """The agent's unchecked answer, or a TaskStop if the agent failed."""
     limit = asyncio.timeout(run.left)
     try:
         async with limit:
@@ -116,14 +117,14 @@ def _thinking(run: Run) -> Failure:
 
 
 class _Sight:
-    """`observe` for one proposal (ports.Observe)."""
+    """The `observe` of one proposal (ports.Observe)."""
 
     def __init__(self, run: Run, history: History) -> None:
         self._run = run
         self._history = history
 
     async def __call__(self, *, screenshot: bool = False) -> Observation:
-        """Bounded like a step. Raises Failed when the page cannot be looked at."""
+        """Return the page within the time of a step. Raises Failed when the page cannot be read."""
         run = self._run
         own = run.plan.step_timeout * run.stretch
         within = min(own, run.left)
@@ -137,42 +138,43 @@ class _Sight:
         return replace(seen, last=last[0].outcome if last else None)
 
 
-def _record(run: Run, proposal: Any, error: BadProposalError, *, asks_again: bool) -> StepRecord:
-    """For the trace; the agent sees it until it proposes a step."""
+def _record(run: Run, proposal: Any, error: BadProposalError, *, number: int) -> StepRecord:
+    """Make and emit the record of an invalid proposal; the agent sees it until it proposes a step.
+
+    `number`: the count of successive invalid proposals.
+    """
     index, started = run.journal.under_way, run.ports.clock.wall()
-    step = cast("Step", Invalid(value=described(proposal)))
-    failure = Failure("AGENT_INVALID_STEP", f"Agent `{run.plan.agent}` proposed what is no step: {error}")
+    step = cast("Step", Invalid(value=describe_proposal(proposal)))
+    failure = Failure("AGENT_INVALID_STEP", f"Agent `{run.plan.agent}` proposed something that is not a step: {error}")
     attempt = Attempt(step, run.t, 0.0, started, failure)
-    answers = (Answer(failure.family, Retry()),) if asks_again else ()
+    answers = (Answer(failure.family, Retry()),) if number < INVALID_IN_A_ROW else ()
     record = StepRecord(index, step, (attempt,), answers=answers)
     run.journal.trace.append(record)
-    for event in (
-        StepStarted(run.plan, index, step, started),
-        AttemptEnded(run.plan, index, attempt),
-        StepEnded(run.plan, record),
-    ):
-        run.ports.emit(event)
+    run.ports.emit(StepStarted(run.plan, index, step, started))
+    attempt_ended(run, index, step, attempt)
+    proposal_refused(run, index, failure, number, INVALID_IN_A_ROW)
+    step_ended(run, record)
     return record
 
 
-def stuck(history: list[StepRecord]) -> bool:
-    """Whether the last three steps were the same, and failed."""
+def is_stuck(history: list[StepRecord]) -> bool:
+    """Return whether the last three steps were the same and failed."""
     last = history[-3:]
     return len(last) == 3 and all(not record.passed and record.step == last[0].step for record in last)
 
 
-# From what an agent proposes to a step: checked like a step of a file, references filled in.
+# Converts a proposal of an agent to a step: it is checked like a step of a file, references are filled in.
 
 LONGEST_SHOWN = 300
 _PLACE = "steps[0]"
 
 
 class BadProposalError(ValueError):
-    """What an agent proposed is no step; the message says why."""
+    """An agent's proposal is no step; the message says why."""
 
 
 def step_of(proposal: Any, plan: Plan) -> Step:
-    """The step to do. It may refer to inputs, persona and memory, and to the variables that the task's file uses.
+    """Check a proposal and make it a step. It may refer to inputs, persona, memory, and the file's variables.
 
     Raises BadProposalError.
     """
@@ -180,29 +182,31 @@ def step_of(proposal: Any, plan: Plan) -> Step:
     origin = Origin(_PLACE, Source(_PLACE, json.dumps(document), document, is_json=True))
     environ = {name: value for name, value in os.environ.items() if value and value in plan.secrets}
     spec = _typed(document, origin)
-    spec.inputs, spec.persona = escaped(plan.spec.inputs), escaped(plan.spec.persona)
+    spec.inputs, spec.persona = escape_references(plan.spec.inputs), escape_references(plan.spec.persona)
     _refuse(check_spec(spec, origin, plan.folder, None, environ), plan)
-    step = _filled(spec.steps[0], plan, environ)
+    step = _fill_references(spec.steps[0], plan, environ)
     _refuse(check_steps((step,), origin, plan.folder, hiding(plan.secrets)), plan)
     return step
 
 
-def described(proposal: Any) -> str:
+def describe_proposal(proposal: Any) -> str:
     """A proposal as reports show it, shortened."""
     text = str(_plain(proposal)) if isinstance(proposal, BaseModel | Mapping) else repr(proposal)
     return text if len(text) <= LONGEST_SHOWN else f"{text[: LONGEST_SHOWN - 3]}..."
 
 
 def _document(proposal: Any, plan: Plan) -> dict[str, Any]:
-    """A task of this one step."""
+    """A task document whose only step is the proposal."""
     if not isinstance(proposal, BaseModel | Mapping):
         kind = type(proposal).__name__
-        raise BadProposalError(f"it is a {kind}, not a step, a mapping with `act`, or None ({described(proposal)})")
+        raise BadProposalError(
+            f"it is a {kind}, not a step, a mapping with `act`, or None ({describe_proposal(proposal)})"
+        )
     document = {"task_id": plan.task_id, "steps": [_plain(proposal)]}
     try:
         return json.loads(json.dumps(document, allow_nan=False))  # type: ignore[no-any-return]
     except (TypeError, ValueError, RecursionError) as error:
-        raise BadProposalError(f"it holds what JSON cannot: {error}") from None
+        raise BadProposalError(f"it contains a value that JSON cannot represent: {error}") from None
 
 
 def _plain(proposal: BaseModel | Mapping[str, Any]) -> dict[str, Any]:
@@ -216,11 +220,13 @@ def _typed(document: dict[str, Any], origin: Origin) -> TaskSpec:
     try:
         return validated(document)
     except ValidationError as error:
-        raise BadProposalError(_told(each for _, _, each in complaints(error, document, origin))) from None
+        raise BadProposalError(
+            _problem_lines(each for _, _, each in problems_of_error(error, document, origin))
+        ) from None
 
 
-def _filled(step: Step, plan: Plan, environ: Mapping[str, str]) -> Step:
-    """Like a step of the file: memory is filled in when it is done, and `--task-timeout-scale` holds."""
+def _fill_references(step: Step, plan: Plan, environ: Mapping[str, str]) -> Step:
+    """Fill in references as for a step of the file: memory when it is done, and limits by `--task-timeout-scale`."""
     try:
         made = interpolate_step(step, ReferenceScope(plan.spec.inputs, plan.spec.persona, environ))
     except BadReferenceError as error:
@@ -232,10 +238,10 @@ def _filled(step: Step, plan: Plan, environ: Mapping[str, str]) -> Step:
 
 def _refuse(problems: Iterable[Problem], plan: Plan) -> None:
     if errors := [problem for problem in problems if problem.severity == "error"]:
-        raise BadProposalError(hiding(plan.secrets)(_told(errors)))
+        raise BadProposalError(hiding(plan.secrets)(_problem_lines(errors)))
 
 
-def _told(problems: Iterable[Problem]) -> str:
+def _problem_lines(problems: Iterable[Problem]) -> str:
     return "; ".join(map(_line, problems))
 
 

@@ -32,40 +32,42 @@ from harness.spec.references import MissingMemory, holds_reference, resolve
 from harness.spec.steps import Api, Assert, Screenshot, Step, Wait
 
 ASSERTION = "ASSERTION_FAILED"
+LEFT_ALONE = "CIRCUIT_OPEN"
+"""Nothing was sent: no attempt failed, and waiting for the circuit is no retry."""
 POLL = 0.1
-"""Seconds between two looks for a value to remember."""
+"""Seconds between two reads of a value to remember."""
 
 
 async def attempt(
     run: Run, index: int, step: Step, remedy: Remedy | None, code: str = ASSERTION, *, expect: float = 0.0
 ) -> Outcome:
-    """Do the step once, inside its own limit and the task's deadline; never raises Failed.
+    """Make one attempt at the step, within its own limit and the task's deadline; it never raises Failed.
 
-    `code` is what an assertion fails with: a criterion, a precondition and a binding are assertions too. `expect`:
-    seconds that an assertion waits until it holds.
+    `code` is the code of a failed assertion: a criterion, a precondition and a binding are assertions too. `expect`:
+    seconds to wait for an assertion to hold.
     """
     own = run.limit(step)
     within = min(own, run.left)
     if within <= 0:
         return task_timeout(run)
     try:
-        outcome = await _do(run, index, step, remedy, within, _Judging(code, expect))
+        outcome = await _do(run, index, step, remedy, within, _JudgeOptions(code, expect))
     except Failed as failed:
         outcome = failed.failure
     except MissingMemory as missing:
-        outcome = Failure("MEMORY_MISSING", f"Step {index} needs memory entry {missing.key!r}, which nobody wrote")
+        outcome = Failure("MEMORY_MISSING", f"Step {index} needs memory entry {missing.key!r}, which was never written")
     if isinstance(outcome, Failure) and within < own and _cut_off(run, outcome):
         return task_timeout(run, outcome)
     return outcome
 
 
 def _cut_off(run: Run, failure: Failure) -> bool:
-    """Whether the task's end is what the attempt failed by: it was still waiting for something."""
+    """Return whether the attempt failed because the task's time ended while it was waiting."""
     return failure.type == "timeout_step" or (FAMILIES[failure.family].awaits and run.left <= 0)
 
 
 def task_timeout(run: Run, last: Failure | None = None) -> Failure:
-    """The task's deadline is over; `last` is what was going on."""
+    """The failure of a task whose deadline is over; `last` is the failure of the attempt that was under way."""
     code, message = "TASK_TIMEOUT", f"Task timeout: exceeded {run.timeout:g}s"
     if run.allowance < run.timeout:
         code, message = "BUDGET_EXCEEDED", f"Budget exceeded: max_seconds {run.allowance:g}"
@@ -79,27 +81,29 @@ def task_timeout(run: Run, last: Failure | None = None) -> Failure:
 
 
 async def resolved(run: Run, step: Step, until: Deadline) -> Step:
-    """The step with `${memory...}` filled in, as memory is now. Raises MissingMemory, Failed."""
+    """Fill `${memory...}` into the step with the present memory. Raises MissingMemory, Failed."""
     if holds_reference(step):
         await run.synchronize(until)
     return resolve(step, run.stage.world.memory)
 
 
 @dataclass(frozen=True, slots=True)
-class _Judging:
-    """How an assertion is judged: the code it fails with, and seconds that it waits until it holds."""
+class _JudgeOptions:
+    """How an assertion is judged: the code of its failure, and the seconds to wait for it to hold."""
 
     code: str
     expect: float
 
 
-async def _do(run: Run, index: int, step: Step, remedy: Remedy | None, within: float, judging: _Judging) -> Outcome:
+async def _do(
+    run: Run, index: int, step: Step, remedy: Remedy | None, within: float, options: _JudgeOptions
+) -> Outcome:
     until = Deadline.after(within, run.ports.clock.now())
     step = await resolved(run, step, until)
     patience = _patience(run, step, remedy, within)
     if isinstance(step, Assert):
-        outcome = await _assert(run, step, patience, until, judging)
-    elif isinstance(step, Wait) and _sought(run, step, remedy):
+        outcome = await _assert(run, step, patience, until, options)
+    elif isinstance(step, Wait) and _has_fallbacks(run, step, remedy):
         outcome = _not_found(step, patience, await run.stage.session.perform(step, patience, patience))
     else:
         outcome = await run.stage.session.perform(step, within, patience)
@@ -116,65 +120,65 @@ async def _do(run: Run, index: int, step: Step, remedy: Remedy | None, within: f
 
 
 def _patience(run: Run, step: Step, remedy: Remedy | None, within: float) -> float:
-    """How long to look for the element (docs/design/deadlines.md).
+    """Seconds to look for the element (docs/design/deadlines.md).
 
-    `wait` is itself the looking, so it may take the whole attempt, unless it has fallbacks to go on to.
+    A `wait` may take the whole attempt, since looking is all it does, unless it has fallbacks to try afterwards.
     """
     if isinstance(remedy, Substitute) and remedy.patience is not None:
         return min(remedy.patience, within)
     rule = run.plan.rulebook.on_element_not_found.patience
-    if rule is None or isinstance(step, Api) or (isinstance(step, Wait) and not _sought(run, step, remedy)):
+    if rule is None or isinstance(step, Api) or (isinstance(step, Wait) and not _has_fallbacks(run, step, remedy)):
         return within
     return min(rule, within)
 
 
-def _sought(run: Run, step: Wait, remedy: Remedy | None) -> bool:
-    """Whether fallbacks are declared for what the `wait` waits for: then it goes by the rule of elements."""
+def _has_fallbacks(run: Run, step: Wait, remedy: Remedy | None) -> bool:
+    """Return whether the selector of a `wait` has fallbacks: then the rule for elements applies to it."""
     fallbacks = getattr(run.plan.rulebook.on_element_not_found, "fallback_selectors", {})
     return isinstance(remedy, Substitute) or bool(fallbacks.get(step.selector or ""))
 
 
 def _not_found(step: Wait, patience: float, outcome: Outcome) -> Outcome:
-    """A `wait` whose time was over is an element that was not found: its fallbacks follow."""
+    """Turn the timeout of a `wait` into an `element_not_found` failure, so that its fallbacks are tried."""
     if not isinstance(outcome, Failure) or outcome.code != "STEP_TIMEOUT" or outcome.tainted:
         return outcome
     instead = outcome.details.get("instead")
-    message = f"{step.selector} did not come (looked for {patience:g}s){f': {instead}' if instead else ''}"
+    message = f"{step.selector} did not appear (looked for {patience:g}s){f': {instead}' if instead else ''}"
     return replace(outcome, code="ELEMENT_NOT_FOUND", message=message, selector=step.selector)
 
 
-async def _assert(run: Run, step: Assert, patience: float, until: Deadline, judging: _Judging) -> Outcome:
+async def _assert(run: Run, step: Assert, patience: float, until: Deadline, options: _JudgeOptions) -> Outcome:
     if step.expr is not None:
-        return await judge(run, step.expr, until, judging.code, expect=judging.expect)
-    outcome = await _compared(run, step, patience, until)
+        return await judge(run, step.expr, until, options.code, expect=options.expect)
+    outcome = await _compare_text(run, step, patience, until)
     clock = run.ports.clock
-    end = clock.now() + until.clip(judging.expect, clock.now())
+    end = clock.now() + until.clip(options.expect, clock.now())
     for pause in pauses():
         if isinstance(outcome, Passed) or outcome.assertion is None or clock.now() >= end:
             break
         await clock.sleep(min(pause, end - clock.now()))
-        again = await _compared(run, step, min(patience, POLL), until)
-        # An element that is replaced just now is gone for a moment: what was found before still stands.
+        again = await _compare_text(run, step, min(patience, POLL), until)
+        # An element that is being replaced is absent for a moment: the earlier outcome still holds.
         outcome = outcome if isinstance(again, Failure) and again.family is Family.ELEMENT else again
-    if isinstance(outcome, Failure) and outcome.assertion and judging.expect:
-        return replace(outcome, message=f"{outcome.message} (waited {judging.expect:g} s for it)")
+    if isinstance(outcome, Failure) and outcome.assertion and options.expect:
+        return replace(outcome, message=f"{outcome.message} (waited {options.expect:g} s for it)")
     return outcome
 
 
-async def _compared(run: Run, step: Assert, patience: float, until: Deadline) -> Outcome:
-    """The element's text, once it is there, against the step's value."""
+async def _compare_text(run: Run, step: Assert, patience: float, until: Deadline) -> Outcome:
+    """Wait for the element, and compare its text with the step's value."""
     assert step.selector is not None  # the model admits no other form
     text = await run.stage.session.text(step.selector, step.frame, patience)
     return text if isinstance(text, Failure) else await _compare(run, step, text, until)
 
 
 _OF_TESTERS = (ASSERTION, "CRITERIA_UNMET", "PRECONDITION_NOT_MET")
-IN_FRAME = "{} is in the frame {}: criteria look at the page itself. An `assert` step with `frame: {}` looks there."
+IN_FRAME = "{} is in the frame {}, but criteria read only the page itself. Use an `assert` step with `frame: {}`."
 _WORDS = {"PRECONDITION_NOT_MET": "Precondition not met", "STATE_INCONSISTENT": "Memory and environment differ"}
 
 
 async def judge(run: Run, text: str, until: Deadline, code: str, *, expect: float = 0.0) -> Outcome:
-    """Evaluate a criterion; a failed one explains itself. `expect`: seconds to wait until it holds."""
+    """Evaluate a criterion; the failure explains it. `expect`: seconds to wait for it to hold."""
     verdict = await evaluate(parse(text), PageSources(run, until), run.ports.clock, until, expect=expect)
     if verdict.holds or verdict.explanation is None:
         return Passed({"waited": True} if verdict.waited else {})
@@ -186,7 +190,7 @@ async def judge(run: Run, text: str, until: Deadline, code: str, *, expect: floa
 
 
 async def _with_frame(run: Run, failure: Failure, until: Deadline) -> Failure:
-    """The failed criterion, with the frame that has the element which the page itself does not have."""
+    """Add to a failed criterion the frame that contains the element which the page itself lacks."""
     assert failure.assertion is not None
     part, page = failure.assertion.expression, PageSources(run, until)
     try:
@@ -194,7 +198,7 @@ async def _with_frame(run: Run, failure: Failure, until: Deadline) -> Failure:
             if not await page.page("exists", selector, None) and (frame := await run.stage.session.frame_of(selector)):
                 details = {**failure.details, "in_frame": frame}
                 return replace(failure, details=details, advice=IN_FRAME.format(selector, frame, json.dumps(frame)))
-    except (CriterionError, Failed):  # a part that is no criterion of its own; a page that is gone by now
+    except (CriterionError, Failed):  # the part is no criterion by itself, or the page is gone by now
         pass
     return failure
 
@@ -204,7 +208,7 @@ _CALL = re.compile(r"(?:mem|json)\(.*\)", re.DOTALL)
 
 
 async def _compare(run: Run, step: Assert, text: str, until: Deadline) -> Outcome:
-    """`value` is literal, except a comparator with a number, or a single mem(...) or json(...) call."""
+    """Compare the text: `value` is literal, except a comparator with a number, or one mem(...) or json(...) call."""
     actual, operator = fold(text), "=="
     expected: Json = step.value
     if isinstance(expected, str):
@@ -213,7 +217,7 @@ async def _compare(run: Run, step: Assert, text: str, until: Deadline) -> Outcom
         elif _CALL.fullmatch(expected.strip()):
             value = parse_value(expected.strip())
             expected = await evaluate_value(value, PageSources(run, until), run.ports.clock, until)
-    holds = _same(actual, expected) if operator == "==" else compare(operator, actual, expected)
+    holds = _equals_folded(actual, expected) if operator == "==" else compare(operator, actual, expected)
     if holds:
         return Passed()
     wanted = expected if operator == "==" else f"{operator} {expected:g}"
@@ -222,12 +226,12 @@ async def _compare(run: Run, step: Assert, text: str, until: Deadline) -> Outcom
     return Failure("ASSERTION_FAILED", message, step.selector, assertion=assertion)
 
 
-def _same(actual: str, expected: Json) -> bool:
+def _equals_folded(actual: str, expected: Json) -> bool:
     return equal(actual, fold(expected) if isinstance(expected, str) else expected)
 
 
 async def remember(run: Run, index: int, step: Step, until: Deadline) -> dict[str, Json] | Failure:
-    """Write what the step is to remember; a page may need a moment to show it. Returns what was written."""
+    """Write what the step is to remember, waiting for values that the page does not show yet. Returns the entries."""
     values: dict[str, Json] = {}
     for key, text in step.remember.items():
         try:
@@ -260,29 +264,29 @@ async def _value(run: Run, text: str, until: Deadline) -> Json:
 
 # One step under way.
 
-Cure = Callable[[RepairPrecondition | Trust], Awaitable[str | Failure | None]]
-"""Makes the state right that an assertion found wrong; returns why it could not, None when it did.
+ApplyRepair = Callable[[RepairPrecondition | Trust], Awaitable[str | Failure | None]]
+"""Repairs the state that an assertion found wrong; returns None, or the reason why it could not.
 
-A Failure: page or browser were lost meanwhile, which is for another rule to answer.
+A Failure means that page or browser were lost meanwhile, which is for another rule to answer.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class StepRequest:
-    """A step to do, and where it belongs."""
+    """A step to do, and its place in the task."""
 
     index: int
     step: Step
     code: str = ASSERTION
-    """What its assertion fails with."""
-    cure: Cure | None = None
+    """The code of the failure of its assertion."""
+    apply_repair: ApplyRepair | None = None
     expect: float = 0.0
-    """Seconds that its assertion waits until it holds."""
+    """Seconds to wait for its assertion to hold."""
 
 
 @dataclass(slots=True)
 class StepState:
-    """What has been tried of a step, and what may still be."""
+    """The attempts at a step so far, and its remaining remedies."""
 
     request: StepRequest
     current: Step
@@ -290,11 +294,11 @@ class StepState:
     answers: list[Answer] = field(default_factory=list)
     remedies: dict[Hashable, Iterator[Remedy]] = field(default_factory=dict)
     sent: tuple[Sent, ...] = ()
-    """What has left the pages so far, in all attempts."""
+    """The requests that left the pages in all attempts so far."""
     repeated: bool = False
-    """It was done again since `done_when` said that it had no effect."""
+    """It was repeated because `done_when` was false."""
     contradicted: bool = False
-    """It passed, and `done_when` says that it has no effect."""
+    """It passed, and `done_when` is false."""
 
     @property
     def index(self) -> int:
@@ -305,15 +309,15 @@ class StepState:
         return self.request.step
 
     def answered(self, failure: Failure, remedy: Remedy) -> None:
-        """Keep what is done about a failure; the end of the step is no answer to it."""
+        """Keep the answer to a failure; a remedy that ends the step is none."""
         if not remedy.ends:
-            waited = isinstance(remedy, Retry) and failure.code == "CIRCUIT_OPEN"
+            waited = isinstance(remedy, Retry) and failure.code == LEFT_ALONE
             self.answers.append(Answer(failure.family, remedy, waited))
 
     def record(
         self, *, skipped: bool = False, done: bool = False, remembered: Mapping[str, Any] | None = None
     ) -> StepRecord:
-        """What is to be kept of it."""
+        """Make the record of the step."""
         if remembered is None:
             remembered = _remembered(self.attempts)
         return StepRecord(

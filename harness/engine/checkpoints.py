@@ -1,4 +1,4 @@
-"""Checkpoints: taken before the steps that the task names, gone back to, and verified."""
+"""Takes checkpoints before the steps that the task names, goes back to them, and verifies the result."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from contextlib import suppress
 from dataclasses import replace
 
 from harness.engine.attempt import task_timeout
-from harness.engine.effects import refilled
-from harness.engine.remedies import for_good, stretched
+from harness.engine.effects import refill_refusal
+from harness.engine.remedies import for_good, with_stretched_limits
 from harness.engine.run import Checkpoint, RewindRequest, Run, TaskStop, counts
 from harness.model.ports import WorldCheckpoint
 from harness.model.record import Rewound, StepRecord
@@ -20,31 +20,31 @@ from harness.spec.steps import Api
 SAVE_SECONDS = 10.0
 RESTORE_SECONDS = 10.0
 RESTORE_STEPS = 2
-"""Going back takes a browser and a few pages: so many seconds, and as long as so many steps, at most."""
+"""Going back takes at most `RESTORE_SECONDS` and the time of so many steps: it needs a browser and a few pages."""
 SITE_TRIES, SITE_PAUSE = 3, 1.0
-"""How often a site that does not answer on the way back is asked again, and the seconds between."""
+"""How many times a site is asked again on the way back if it does not answer, and the seconds between."""
 LEAST_SECONDS = 0.5
-"""Going back takes a new page: it gets so many seconds even when the limits are nearly over."""
+"""Seconds that going back gets for a new page even when the limits are nearly over."""
 
 
 def at_the_start(run: Run) -> Checkpoint:
-    """What a new browser can always go back to: an empty one, and memory as it was. The environment is not saved."""
+    """The checkpoint that a new browser can always go back to: no pages, the initial memory, no environment."""
     return Checkpoint(0, None, WorldCheckpoint(run.stage.world.entries(), {}, whole=False))
 
 
-async def begun(run: Run) -> None:
-    """The preconditions hold: what repairs have set up, in the browser too, is what a new browser goes back to."""
+async def save_first_checkpoint(run: Run) -> None:
+    """Save the state after the preconditions hold, with all that repairs set up: a new browser goes back to it."""
     journal = run.journal
     if not any(record.extra_attempts for record in journal.trace):
         return
     journal.start = at_the_start(run)
-    with suppress(Failed):  # the memory is worth having alone
+    with suppress(Failed):  # the memory is useful alone
         page = await run.stage.session.save(min(SAVE_SECONDS, run.left))
         journal.start = replace(journal.start, page=page)
 
 
 async def checkpoint(run: Run, index: int) -> None:
-    """Take the checkpoint that the task declares before this step; one that cannot be had is told of at the end."""
+    """Take the checkpoint that the task declares before this step; a failure to do so is reported at the end."""
     journal = run.journal
     if index not in run.plan.spec.checkpoints or index in journal.checkpoints:
         return
@@ -52,7 +52,7 @@ async def checkpoint(run: Run, index: int) -> None:
         async with asyncio.timeout(max(LEAST_SECONDS, min(SAVE_SECONDS, run.left))):
             page = await run.stage.session.save(min(SAVE_SECONDS, run.left))
             journal.checkpoints[index] = Checkpoint(index, page, await run.stage.world.save())
-            journal.unsaved.pop(index, None)  # it could not be had the first time
+            journal.unsaved.pop(index, None)  # saving it failed the first time
     except Failed as failed:
         journal.unsaved[index] = failed.failure.message
     except TimeoutError:
@@ -60,10 +60,10 @@ async def checkpoint(run: Run, index: int) -> None:
 
 
 async def rewind(run: Run, back: RewindRequest) -> tuple[Run, TaskStop | None]:
-    """Back to the checkpoint, with stretched limits; the ending when no page could be had there."""
-    run, journal = stretched(run, back.remedy), run.journal
+    """Go back to the checkpoint with stretched limits; returns a TaskStop if no page could be opened there."""
+    run, journal = with_stretched_limits(run, back.remedy), run.journal
     tries = 0
-    while isinstance(differences := await _restored(run, back), Failure):
+    while isinstance(differences := await _restore_checkpoint(run, back), Failure):
         tries += 1
         if ending := _no_further(run, back, differences, tries):
             return run, ending
@@ -76,36 +76,38 @@ async def rewind(run: Run, back: RewindRequest) -> tuple[Run, TaskStop | None]:
 
 
 def _no_further(run: Run, back: RewindRequest, failure: Failure, tries: int) -> TaskStop | None:
-    """Why the task ends on its way back; None when it may be tried again: page or browser were lost once more, or a
-    site, which may be the one that is being started again, did not answer."""
+    """Return the end of the task after a failure on the way back, or None if it is to be tried again.
+
+    It is tried again if page or browser were lost once more, or if a site did not answer, which may be restarting.
+    """
     again = failure.family is Family.BROWSER or (failure.retryable and tries <= SITE_TRIES)
     if failure.family is Family.BROWSER and counts(failure):
         run.journal.lost_on_the_way.append(run.t)
         permanent = for_good(run)
         failure, again = replace(failure, message=f"{failure.message}{permanent}"), not permanent
-    return None if again and run.left > 0 else TaskStop(_lost(run, back, failure), back.index, GiveUp())
+    return None if again and run.left > 0 else TaskStop(_rewind_failed(run, back, failure), back.index, GiveUp())
 
 
-def _lost(run: Run, back: RewindRequest, failure: Failure) -> Failure:
-    """Why the task could not go back, and why it wanted to."""
+def _rewind_failed(run: Run, back: RewindRequest, failure: Failure) -> Failure:
+    """The failure of the way back, with the failure that caused it."""
     if run.left <= 0:
         failure = task_timeout(run, failure)
     where = f"the checkpoint before step {back.checkpoint.index}" if back.checkpoint.page else "the start"
-    message = f"{failure.message}; this was on the way back to {where}, after: {back.failure.message}"
+    message = f"{failure.message}; this happened on the way back to {where}, after: {back.failure.message}"
     return replace(failure, message=message, details={**failure.details, "back_after": back.failure.code})
 
 
-async def _restored(run: Run, back: RewindRequest) -> tuple[str, ...] | Failure:
-    """What differs from what was saved."""
+async def _restore_checkpoint(run: Run, back: RewindRequest) -> tuple[str, ...] | Failure:
+    """Restore the checkpoint; returns the differences from what was saved."""
     saved, journal = back.checkpoint, run.journal
     try:
         async with asyncio.timeout(max(LEAST_SECONDS, run.left)):
-            shown = saved.world.whole and await run.stage.world.changed(saved.world)
+            shown = saved.world.whole and await run.stage.world.has_changed(saved.world)
             state = await run.stage.world.restore(saved.world)
     except Failed as failed:
         return failed.failure
     except TimeoutError as error:
-        return Failure("CHANNEL_UNREADABLE", "The environment was not put back in time", cause=error)
+        return Failure("CHANNEL_UNREADABLE", "The environment was not restored in time", cause=error)
     undone = saved.world.whole and not state
     abandoned = [*journal.set_up, *(record for record in journal.history if record.index >= saved.index)]
     earlier = [record for record in journal.unsure if not (undone and shown and record.index >= saved.index)]
@@ -113,7 +115,7 @@ async def _restored(run: Run, back: RewindRequest) -> tuple[str, ...] | Failure:
     writes = [record for record in written if not undone or (not shown and _shows(record))]
     journal.unshown = undone and not shown
     journal.unsure = [*earlier, *writes]
-    filling = await refilled(run, saved)
+    filling = await refill_refusal(run, saved)
     journal.history = [record for record in journal.history if record.index < saved.index]
     journal.checkpoints = {number: each for number, each in journal.checkpoints.items() if number <= saved.index}
     within = max(LEAST_SECONDS, min(run.left, RESTORE_SECONDS + RESTORE_STEPS * run.plan.step_timeout * run.stretch))
@@ -122,9 +124,10 @@ async def _restored(run: Run, back: RewindRequest) -> tuple[str, ...] | Failure:
 
 
 def _shows(record: StepRecord) -> bool:
-    """Whether a channel is to show what this write did: where none does, it was not undone, or is still to come.
+    """Return whether a channel must show what this write did; if none does, it was not undone, or is still to come.
 
-    Not what the file calls no write (a login sends a form, too), nor a form that only asks for a page.
+    A step that the file does not call a write does not count (a login submits a form, too), nor does a form that only
+    requests a page.
     """
     step = record.step
     if step.effect == "write" or isinstance(step, Api):

@@ -1,4 +1,4 @@
-"""What must hold: preconditions before the first step, state bindings after steps, success criteria at the end."""
+"""Checks what must hold: preconditions before the steps, state bindings after them, success criteria at the end."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from harness.criteria import Criterion, CriterionError, lookup, memory_lookup, parse
 from harness.engine.attempt import StepRequest, attempt
-from harness.engine.checkpoints import begun
+from harness.engine.checkpoints import save_first_checkpoint
 from harness.engine.run import Run, StepTransition, TaskStop, overspent
 from harness.engine.step import do_step
 from harness.model.plan import Plan, ReadyRepair
@@ -24,18 +24,18 @@ from harness.spec.task import StateBinding
 
 T = TypeVar("T")
 ENVIRONMENT = "environment"
-"""Who wrote a memory entry."""
+"""The source of a memory entry that came from the environment."""
 
 
 async def consistent(run: Run, index: int, step: Step | None) -> StepTransition:
-    """Compare what is bound, after a step that may have changed it (None: at the end of the task)."""
+    """Compare the bound values after a step that may have changed them (None: at the end of the task)."""
     if step is not None and not (step.may_change or step.remember):
         return None
     if run.plan.spec.state_bindings:
         await run.synchronize(run.deadline)
     for key, binding in run.plan.spec.state_bindings.items():
-        if _known(run, key) is None:
-            continue  # nothing is remembered yet
+        if _memory_value(run, key) is None:
+            continue  # memory is still empty
         request = StepRequest(index, Assert(expr=_equal(key, binding)), "STATE_INCONSISTENT", _Truth(run, key, binding))
         record, turn = await do_step(run, request)
         if record.answers or turn:
@@ -50,13 +50,13 @@ def _equal(key: str, binding: StateBinding) -> str:
     return f"mem({memory}) == json({channel}, {path})"
 
 
-def _known(run: Run, key: str) -> Json:
+def _memory_value(run: Run, key: str) -> Json:
     found = memory_lookup(run.stage.world.memory(), key)
     return found[0] if found else None
 
 
 class _Truth:
-    """Makes one side of a binding take the value of the other."""
+    """Makes one side of a binding equal to the other."""
 
     def __init__(self, run: Run, key: str, binding: StateBinding) -> None:
         self._run = run
@@ -66,15 +66,15 @@ class _Truth:
     async def __call__(self, remedy: RepairPrecondition | Trust) -> str | None:
         source = remedy.source if isinstance(remedy, Trust) else "environment"
         try:
-            found = await self._in_time(self._there())
+            found = await self._in_time(self._environment_values())
             there = found[0] if found else None
             if source == "person":
-                chosen = await self._asked(there)
+                chosen = await self._ask_person(there)
                 if chosen is None:
-                    return "nobody has decided which is right"
+                    return "nobody decided which value is right"
                 source = "environment" if chosen == ENVIRONMENT else "memory"
             if source == "environment" and not found:
-                return f"nothing is at {self._binding.path} of the channel `{self._binding.channel}` to be trusted"
+                return f"the channel `{self._binding.channel}` has no value at {self._binding.path}"
             await self._in_time(self._take(source, there))
         except Failed as failed:
             return failed.failure.message
@@ -83,12 +83,12 @@ class _Truth:
         return None
 
     async def _in_time(self, work: Awaitable[T]) -> T:
-        """Raises TimeoutError when the task's time is over."""
+        """Await the work; raises TimeoutError when the task's time is over."""
         async with asyncio.timeout(self._run.left):
             return await work
 
-    async def _there(self) -> list[Json]:
-        """What stands in the environment; empty when the path leads nowhere."""
+    async def _environment_values(self) -> list[Json]:
+        """The matching values in the environment; empty if the path leads nowhere."""
         return lookup(await self._run.stage.world.channel(self._binding.channel), self._binding.path)
 
     async def _take(self, source: str, there: Json) -> None:
@@ -97,14 +97,14 @@ class _Truth:
             world.remember(self._key, there, ENVIRONMENT)
             await world.synchronize()
         else:
-            await world.merge(self._binding.channel, self._binding.path, _known(self._run, self._key))
+            await world.merge(self._binding.channel, self._binding.path, _memory_value(self._run, self._key))
 
-    async def _asked(self, there: Json) -> str | None:
+    async def _ask_person(self, there: Json) -> str | None:
         ask = self._run.ports.ask
         return await ask(f"{self._run.plan.task_id}: {self._sides(there)}. Which is right?", CHOICES) if ask else None
 
     def _sides(self, there: Json) -> str:
-        here = json.dumps(_known(self._run, self._key))
+        here = json.dumps(_memory_value(self._run, self._key))
         place = f"{self._binding.channel} {self._binding.path}"
         return f"memory {self._key!r} is {here}, {place} is {json.dumps(there)}"
 
@@ -119,44 +119,44 @@ UNMET = "CRITERIA_UNMET"
 
 
 async def success(run: Run) -> StepTransition:
-    """Judge each; after the first that fails, the others are only looked at, and the relaxed ones may do instead.
+    """Judge each criterion; after the first failure the others are judged once, and the relaxed ones may replace them.
 
-    Criteria hold together or not at all: where time passed between them, all are looked at once more.
+    Criteria must hold at the same time: if time passed between them, all are judged once more.
     """
     criteria = run.plan.success_criteria
     records: list[StepRecord] = []
     for number, criterion in enumerate(criteria):
-        record, turn = await _judged(run, str(criterion))
+        record, turn = await _judge_criterion(run, str(criterion))
         records.append(record)
         if isinstance(turn, TaskStop) and turn.failure.code == UNMET:
             rest = [Assert(expr=str(other)) for other in criteria[number + 1 :]]
-            return _blamed(record, await _unless_relaxed(run, await _with_the_others(run, turn, rest)))
+            return _blame_lost_page(record, await _unless_relaxed(run, await _with_the_others(run, turn, rest)))
         if turn:
             return turn
     parts = [part for criterion in criteria for part in criterion.instant]
-    if not parts or not any(map(_waited, records if _in_stretches(criteria) else records[1:])):
+    if not parts or not any(map(_has_waited, records if _in_stretches(criteria) else records[1:])):
         return None
     for text in _as_one(parts):
-        record, turn = await _judged(run, text)
+        record, turn = await _judge_criterion(run, text)
         if isinstance(turn, TaskStop) and turn.failure.code == UNMET:
-            apart = replace(turn, failure=_apart(turn.failure, criteria, records))
-            return _blamed(record, await _unless_relaxed(run, apart))
+            apart = replace(turn, failure=_no_longer_holds(turn.failure, criteria, records))
+            return _blame_lost_page(record, await _unless_relaxed(run, apart))
         if turn:
             return turn
     return None
 
 
-async def _judged(run: Run, criterion: str) -> tuple[StepRecord, StepTransition]:
+async def _judge_criterion(run: Run, criterion: str) -> tuple[StepRecord, StepTransition]:
     step = Assert(expr=criterion)
     record, turn = await do_step(run, StepRequest(run.journal.under_way, step, UNMET, expect=run.plan.expect_timeout))
     run.journal.trace.append(record)
     return record, turn
 
 
-def _blamed(record: StepRecord, ending: TaskStop | None) -> TaskStop | None:
-    """The page's failure instead of the criterion's, when the page was lost while it was judged.
+def _blame_lost_page(record: StepRecord, ending: TaskStop | None) -> TaskStop | None:
+    """Replace a criterion's failure by the page's if the page was lost meanwhile.
 
-    A criterion that fails on a page that was freed or opened again does not tell what it would have found.
+    A criterion that fails on a page that was freed or opened again says nothing about the page before.
     """
     outcomes = [attempt.outcome for attempt in record.attempts]
     lost = [each for each in outcomes if isinstance(each, Failure) and each.family is Family.BROWSER]
@@ -170,31 +170,31 @@ def _blamed(record: StepRecord, ending: TaskStop | None) -> TaskStop | None:
 
 
 def _as_one(parts: list[str]) -> list[str]:
-    """One criterion, unless that would be longer or deeper than a criterion may be."""
+    """Join the criteria into one, unless that would be longer or deeper than a criterion may be."""
     try:
         return [str(parse(f"ALL[{', '.join(parts)}]"))]
     except CriterionError:
         return parts
 
 
-def _waited(record: StepRecord) -> bool:
-    """Whether time passed until it held, so that what was judged before it may be otherwise by now."""
+def _has_waited(record: StepRecord) -> bool:
+    """Return whether time passed before it held, so that earlier results may be out of date."""
     last = record.attempts[-1].outcome if record.attempts else None
     return len(record.attempts) > 1 or (isinstance(last, Passed) and bool(last.details.get("waited")))
 
 
 def _in_stretches(criteria: Sequence[Criterion]) -> bool:
-    """Whether the first one waits in the middle, after it has looked at other parts of itself."""
+    """Return whether the first criterion waits after it has judged other parts of itself."""
     return bool(criteria) and criteria[0].waits and bool(criteria[0].instant)
 
 
-def _apart(failure: Failure, criteria: Sequence[Criterion], records: Sequence[StepRecord]) -> Failure:
-    """The failure of the last look, told of the criterion that held before and holds no longer."""
+def _no_longer_holds(failure: Failure, criteria: Sequence[Criterion], records: Sequence[StepRecord]) -> Failure:
+    """The failure of the last judgement as a failure of the criterion that held before and holds no longer."""
     part = failure.assertion.expression if failure.assertion else ""
     fallen = next((number for number, each in enumerate(criteria) if each.holds_part(part)), None)
     if fallen is None:
         return failure
-    later = max(number for number, record in enumerate(records) if number == 0 or _waited(record))
+    later = max(number for number, record in enumerate(records) if number == 0 or _has_waited(record))
     why = failure.message.partition(f"{failure.details.get('criterion')}: ")[2]
     message = f"The success criteria do not hold together: criterion {fallen + 1} held at {_held_at(records[fallen])}"
     if later != fallen:
@@ -206,13 +206,13 @@ def _apart(failure: Failure, criteria: Sequence[Criterion], records: Sequence[St
 
 
 def _held_at(record: StepRecord) -> str:
-    """Seconds of the task at which it was found to hold."""
+    """The time at which the criterion was found to hold, in seconds of the task."""
     last = record.attempts[-1]
     return f"{last.t + last.seconds:.1f} s"
 
 
 async def _with_the_others(run: Run, ending: TaskStop, rest: list[Assert]) -> TaskStop:
-    """All criteria that do not hold belong into one report."""
+    """Add all other criteria that do not hold to the same report."""
     outcomes = [await attempt(run, ending.index, step, None, UNMET) for step in rest]
     others = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
     if not others:
@@ -228,7 +228,7 @@ async def _with_the_others(run: Run, ending: TaskStop, rest: list[Assert]) -> Ta
 
 
 async def _unless_relaxed(run: Run, ending: TaskStop) -> TaskStop | None:
-    """`fallback_plan: relaxed_success_criteria`: None when all of them hold."""
+    """Return None if all of `fallback_plan: relaxed_success_criteria` hold, else the ending."""
     for criterion in run.plan.relaxed:
         step = Assert(expr=str(criterion))
         if not isinstance(await attempt(run, run.journal.under_way, step, None, UNMET), Passed):
@@ -237,15 +237,15 @@ async def _unless_relaxed(run: Run, ending: TaskStop) -> TaskStop | None:
     return None if run.plan.relaxed else ending
 
 
-# Before the first step: what must hold, and how it is set up; step_index -1.
+# Before the first step (step_index -1): preconditions and their repairs.
 
 BEFORE = -1
 REPAIR = "repair"
-"""Who wrote a memory entry."""
+"""The source of a memory entry that came from a repair."""
 
 
 async def preconditions(run: Run) -> StepTransition:
-    """Look at each, once; what follows the first that does not hold."""
+    """Judge each precondition once, and apply the rule to the first that does not hold."""
     if run.journal.admitted:
         return None
     run.journal.under_way = BEFORE
@@ -258,12 +258,12 @@ async def preconditions(run: Run) -> StepTransition:
         if turn:
             return turn
     run.journal.admitted = True
-    await begun(run)
+    await save_first_checkpoint(run)
     return None
 
 
 class _Repairs:
-    """What can be done about one precondition: the task's `repairs`, then the hook. Whether it helped is looked at."""
+    """The repairs of one precondition: the task's `repairs`, then the hook. Afterwards it is judged again."""
 
     def __init__(self, run: Run, number: int) -> None:
         self._run = run
@@ -287,11 +287,11 @@ class _Repairs:
         return None if repairs or hooked else "no repair is declared for it"
 
     async def _apply(self, repair: ReadyRepair) -> Failure | None:
-        """What it failed with."""
+        """Apply a repair; returns the failure, if any."""
         for key, value in repair.memory.items():
             self._run.stage.world.remember(key, value, REPAIR)
         await self._run.synchronize(self._run.deadline)
-        if repair.task and (why := await _first(self._run, repair.task)):
+        if repair.task and (why := await _run_first(self._run, repair.task)):
             return why
         for step in repair.steps:
             if over := overspent(self._run, another=True):
@@ -306,7 +306,7 @@ class _Repairs:
         return None
 
     async def _down(self) -> Failure | None:
-        """Why a service of the task is not there. One that was lost is started again first: a repair may write."""
+        """Wait for the task's services; returns the failure if one is down. They must be up before a repair writes."""
         try:
             async with asyncio.timeout(self._run.left):
                 await self._run.ports.ready()
@@ -333,9 +333,9 @@ class _Repairs:
         return answer is not False
 
 
-async def _first(run: Run, task: Plan) -> Failure | None:
-    """Run a task to its end, or to that of the time of this one; what it failed with."""
-    result = await run.inside(replace(task, timeout=min(task.timeout, round(run.left, 1))))
+async def _run_first(run: Run, task: Plan) -> Failure | None:
+    """Run a task to its end, or until the time of this one is over; returns the failure, if any."""
+    result = await run.run_subtask(replace(task, timeout=min(task.timeout, round(run.left, 1))))
     if result.ok:
         return None
     failure = result.failure or Failure("PRECONDITION_NOT_MET", result.skipped or result.final_state)

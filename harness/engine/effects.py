@@ -1,4 +1,4 @@
-"""Why a write is not repeated (docs/design/never-twice.md): evidence first, then `done_when`, else it is not known."""
+"""Decides that a write is not repeated (docs/design/never-twice.md): by evidence, `done_when`, else unknown."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from harness.spec.references import MissingMemory
 from harness.spec.steps import Api, Check, Open, Select, Step, Type, Uncheck, Upload
 
 UNCERTAIN = (408, 429)
-"""Statuses that, as those from 500 on, do not say that nothing was done."""
+"""Statuses that leave it open whether something was done, like those from 500 on."""
 _FILLS = (Type, Select, Check, Uncheck, Upload)
 AGAIN = 0.5
-"""Seconds between two questions to a channel that is away."""
+"""Seconds between two requests to a channel that does not answer."""
 SOON = 2.0
-"""Seconds that a site has after a write has passed to show it: what a script sends may still be under way."""
+"""Seconds that a site has to show a write that passed: what a script sends may still be under way."""
 LEAST = 1.0
-"""Seconds that the question may take even when the task's time is over: a wrong answer would cost more."""
+"""Seconds for asking `done_when` even when the task's time is over: a wrong answer would cost more."""
 
 
-def posted(failure: Failure) -> bool:
-    """Whether the act has sent a request that must not be sent twice."""
+def has_posted(failure: Failure) -> bool:
+    """Return whether the act has sent a request that must not be sent twice."""
     return failure.effect is not Effect.NONE and failure.details.get("method", "GET") not in ("GET", "HEAD")
 
 
 def collect(run: Run, progress: StepState, outcome: Outcome) -> None:
-    """Note what has left the pages during an attempt. Where nothing was done, it follows from the act before."""
+    """Note the requests that left the pages in an attempt. If the act did nothing, they belong to the one before."""
     opening = isinstance(progress.declared, Open)
     sent = run.stage.session.take_sent()
     run.journal.attribute(tuple(each for each in sent if each.before), opening=opening)
@@ -47,15 +47,15 @@ def collect(run: Run, progress: StepState, outcome: Outcome) -> None:
         run.journal.pass_on(progress.declared, sent)
 
 
-def _untouched(step: Step, failure: Failure) -> bool:
-    """Whether it is known that nothing was done: not sent, or refused in a way that says so."""
+def _is_certainly_undone(step: Step, failure: Failure) -> bool:
+    """Return whether it is certain that nothing was done: nothing was sent, or the refusal says so."""
     if failure.details.get("status") in step.safe_statuses:
         return True
     return failure.effect is Effect.NONE and not (step.effect_class == "write" and _leaves_open(failure))
 
 
 def _leaves_open(failure: Failure) -> bool:
-    """An answer that came too late, too often or broken says nothing of what was done before it."""
+    """Return whether an answer that came too late, too often or broken leaves open what was done before it."""
     status = failure.details.get("status")
     if not isinstance(status, int) or failure.circumstances.opened_before:
         return False
@@ -63,28 +63,28 @@ def _leaves_open(failure: Failure) -> bool:
 
 
 async def took_effect(run: Run, step: Step, failure: Failure, sent: Sequence[Sent] = ()) -> bool | None:
-    """Whether a step that failed had already done its work; None when that cannot be known.
+    """Return whether a failed step had taken effect; None if that cannot be known.
 
-    What is not a `write`, and sent nothing, may be repeated: that counts as no effect.
+    A step that is no `write` and sent nothing may be repeated: that counts as no effect.
     """
-    if _untouched(step, failure):
+    if _is_certainly_undone(step, failure):
         return False
-    unseen = posted(failure) or seen_writing(step, sent)
+    unseen = has_posted(failure) or seen_writing(step, sent)
     unknown = None if step.effect_class == "write" or unseen else False
     done = await is_done(run, step, unseen=unseen or isinstance(step, Api))
     return unknown if done is None else done
 
 
 def denied(step: Step, failure: Failure, took: bool | None, sent: Sequence[Sent] = ()) -> bool:
-    """Whether a write that may have had its effect is free to be done again only because `done_when` was false."""
-    wrote = step.effect_class == "write" or posted(failure) or seen_writing(step, sent)
-    return took is False and wrote and not _untouched(step, failure)
+    """Return whether only a false `done_when` allows a write to be repeated that may have taken effect."""
+    wrote = step.effect_class == "write" or has_posted(failure) or seen_writing(step, sent)
+    return took is False and wrote and not _is_certainly_undone(step, failure)
 
 
 async def contradicted(run: Run, step: Step) -> bool:
-    """Whether `done_when` denies a write that has just passed: what it says of a later failure would be wrong, too.
+    """Return whether `done_when` denies a write that just passed: its answer after a later failure would be wrong, too.
 
-    Only one that could allow it to be done again is asked, and none that waits by itself for a site that is late.
+    Only a `done_when` that could allow a repetition is evaluated, and none that itself waits for a slow site.
     """
     until = Deadline.after(min(SOON, run.left), run.ports.clock.now())
     if step.effect_class != "write" or step.done_when is None:
@@ -98,36 +98,39 @@ async def contradicted(run: Run, step: Step) -> bool:
         return False
 
 
-async def barred(run: Run, addresses: Iterable[str]) -> str | None:
-    """Why one of these addresses must not be asked for again: a write has produced it, and may stand.
+async def barred_reason(run: Run, addresses: Iterable[str]) -> str | None:
+    """Return why one of these addresses must not be requested again: a write that may have effect produced it.
 
-    Its `done_when` is asked, and says that it may when the write has its effect no more.
+    The write's `done_when` is asked, and allows the request if the write no longer has its effect.
     """
     wanted = {urldefrag(address).url for address in addresses}
     made = written_addresses(run.journal.trace) if wanted else {}
     for url, record in made.items():
         if url in wanted and await is_done(run, record.step, unseen=True) is not False:
             doing = "a write" if record.step.effect_class == "write" else "which was seen to write"
-            return f"{url} came of step {record.index} ({record.step.describe()}), {doing}: it is not asked for again"
+            return f"step {record.index} ({record.step.describe()}), {doing}, produced {url}: it is not requested again"
     return None
 
 
-async def refilled(run: Run, checkpoint: Checkpoint) -> str | None:
-    """Why no field of the checkpoint's page must be filled again: a step that filled one was a write, and may stand."""
+async def refill_refusal(run: Run, checkpoint: Checkpoint) -> str | None:
+    """Return the reason why no field of the checkpoint's page may be filled again: a step that filled one was a write.
+
+    The step may still have its effect.
+    """
     for record in reversed(run.journal.history[: checkpoint.index]):
         if isinstance(record.step, Open) or any(each.page and each.arrived for each in record.sent):
-            return None  # the fields before it were another page's
+            return None  # the recorded fields belong to another page
         wrote = isinstance(record.step, _FILLS) and record.may_have_written
         if wrote and await is_done(run, record.step, unseen=True) is not False:
-            doing = f"step {record.index} ({record.step.describe()}), which fills one, is a write"
-            return f"{doing}{seen(record)}: it is not done again"
+            doing = f"step {record.index} ({record.step.describe()}), which filled one of them, is a write"
+            return f"{doing}{observed_write(record)} and is not repeated"
     return None
 
 
 async def is_done(run: Run, step: Step, *, unseen: bool) -> bool | None:
-    """What `done_when` says; None when it cannot be read, or cannot know.
+    """The answer of `done_when`; None if it cannot be read, or cannot know.
 
-    `unseen`: the page and the memory are those of before the step, so a criterion that asks them cannot deny it.
+    `unseen`: the page and the memory are still as before the step, so a criterion about them cannot deny the effect.
     """
     try:
         until = _until(run, step)
@@ -141,7 +144,7 @@ async def is_done(run: Run, step: Step, *, unseen: bool) -> bool | None:
 
 
 async def _answered(run: Run, criterion: str, until: Deadline) -> bool:
-    """Ask; again while a channel is away, since a site that has just died is started again. Raises Failed."""
+    """Evaluate the criterion, again while a channel does not answer: a dead site is restarted. Raises Failed."""
     while True:
         try:
             return isinstance(await judge(run, criterion, until, ASSERTION), Passed)
@@ -156,27 +159,27 @@ def _waits(text: str) -> bool:
 
 
 def _asks_the_environment(text: str) -> bool:
-    """Whether it reads channels, and no page."""
+    """Return whether the criterion reads channels, and not the page."""
     criterion = parse(text)
     return bool(criterion.channels) and not criterion.looks_at_page
 
 
-def seen(record: StepRecord) -> str:
-    """By what a step of which its file says nothing was seen to write; empty for one that is a `write` by its file."""
+def observed_write(record: StepRecord) -> str:
+    """The request by which a step was seen to write, as a text; empty for a step that its file declares a `write`."""
     left = next((each for each in record.sent if each.unsafe), None)
     if record.step.effect_class == "write" or left is None:
         return ""
-    return f" (it sent {left.method} {left.url}; `effect: idempotent` would say that it may be done twice)"
+    return f" (it sent {left.method} {left.url}; if it may be done twice, declare `effect: idempotent`)"
 
 
 def doubt(step: Step, sent: Iterable[Sent] = ()) -> str:
-    """Why nobody can tell whether a step took effect."""
+    """The reason why it cannot be known whether a step took effect."""
     if step.done_when is None:
         left = next((each for each in sent if each.unsafe), None)
         return "it has no `done_when`" + (f", and sent {left.method} {left.url}" if left else "")
     if "json(" in step.done_when and not any(f"{name}(" in step.done_when for name in PAGE_FUNCTIONS):
         return "its `done_when` could not be read"
-    return "its `done_when` asks the page or the memory, which are as before the step: ask a channel, with json(...)"
+    return "its `done_when` reads the page or the memory, which are as before the step; read a channel with `json(...)`"
 
 
 def _until(run: Run, step: Step) -> Deadline:
@@ -184,7 +187,7 @@ def _until(run: Run, step: Step) -> Deadline:
 
 
 async def settled(run: Run, progress: StepState) -> tuple[StepRecord, StepTransition]:
-    """The record of a step that failed and had taken effect. What it is to remember is still to be had."""
+    """The record of a failed step that had taken effect. The values that it is to remember are read now."""
     until = _until(run, progress.declared)
     step = await resolved(run, progress.declared, until)
     values = await remember(run, progress.index, step, until) if step.remember else {}
@@ -194,11 +197,11 @@ async def settled(run: Run, progress: StepState) -> tuple[StepRecord, StepTransi
 
 
 async def done_before(run: Run, progress: StepState, earlier: StepRecord) -> tuple[StepRecord, StepTransition] | None:
-    """The record of a write that was done before a rewind, when it stands; None when it is to be done again."""
+    """The record of a write that was done before a rewind and still has its effect; None if it is to be done again."""
     done = await is_done(run, progress.declared, unseen=True)
     if done is None:
         why = doubt(progress.declared)
-        why += ", and no channel showed what it did, so that nothing was put back" if run.journal.unshown else ""
+        why += ", and no channel had shown what the step did, so nothing was restored" if run.journal.unshown else ""
         message = f"Whether step {progress.index} still has its effect is not known, so it was not done again: {why}"
         failure = Failure("OUTCOME_UNKNOWN", message, progress.declared.target)
         return progress.record(), TaskStop(failure, progress.index, GiveUp())

@@ -1,10 +1,10 @@
-"""The end of a task: evidence once, the report, the artifact directory, everything closed."""
+"""Ends a task: takes evidence once, makes the report and the artifact directory, and closes everything."""
 
 from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -12,53 +12,56 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from harness.criteria import CriterionError, parse
 from harness.engine.attempt import ASSERTION, judge
+from harness.engine.events import task_ended
 from harness.engine.run import Run, TaskJournal, TaskStop
 from harness.model.diagnosis import error_report, fault_effect, unmet_expectations
-from harness.model.events import TaskEnded
-from harness.model.outcome import reached, shortcomings, unmet
+from harness.model.outcome import ended_as_declared, outcome_differences, shortcomings
 from harness.model.plan import Plan
 from harness.model.ports import Evidence, Ports, Snapshot, Stage
-from harness.model.record import MetFault, Score, ScorePart, StepRecord, TaskResult, Warning_
+from harness.model.record import MetFault, Score, TaskResult, Warning_
 from harness.model.report import AssertionContext, Context
+from harness.model.score import Looked, attempts_of, score_of
 from harness.model.warnings import warnings
 from harness.recovery import Capture, Substitute
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Deadline
+from harness.spec.references import BadReferenceError, MissingMemory, ReferenceScope, interpolate_criterion
 from harness.spec.task import FinalState, ScoringCheckpoint
 
 SNAPSHOT_LIMIT = 3.0
+"""Seconds for the snapshot of all environment channels together."""
 ERROR_PAGE = "chrome-error:"
-"""What Chromium shows in the place of a page that it could not load: no address of the site."""
-"""Seconds for all environment channels together."""
+"""The scheme of the page that Chromium shows if it could not load one: it is no address of the site."""
 NOT_BEGUN = "the task ended before it had a page"
 PASSED = Capture(screenshot=False, logs=False, why="the task passed")
-"""What is taken of a task that passed, when it is."""
+"""The evidence of a task that passed, if it is wanted."""
 FULL = (None, errno.ENOSPC, errno.EDQUOT)
-"""What an OSError says of a disk that takes no more, or that says nothing."""
+"""The `errno` values of an OSError from a full disk; None, since some errors have none."""
 
 
 async def close_task(played: TaskRun) -> TaskResult:
-    """The finished result; when the task failed, its directory under `errors/` is complete."""
+    """Finish the task; if it failed, its directory under `errors/` is complete afterwards."""
     plan, ports, stage = played.plan, played.ports, played.run.stage if played.run else None
     if stage:
-        played.journal.attribute(await stage.session.heard())
+        played.journal.attribute(await stage.session.take_settled())
     await _last_memory(stage)
-    result = judged(played, await scored(played.run, played.ending) if played.run else None)
+    result = judge_result(played, await scored(played.run, played.ending) if played.run else None)
     if played.failed is None or result.skipped:
         if stage:
-            result = await _witnessed(plan, ports, stage, played.folder, result)
+            result = await _keep_final_view(plan, ports, stage, played.folder, result)
             await _close(stage)
             result = _with_faults(result, stage)
         result = await _put_away(plan, ports, result)
     else:
         result = await _report(plan, ports, stage, played.folder, result, played.failed)
-    ports.emit(TaskEnded(plan, result, ports.clock.wall()))
+    task_ended(plan, ports, played.journal, played.ending, result)
     return result
 
 
 async def _last_memory(stage: Stage | None) -> None:
-    """What the system under test remembers at the end, where it keeps the memory; what was read before will do."""
+    """Read the final memory from the system under test if it is kept there; on failure, earlier values are used."""
     if stage is not None:
         with suppress(Failed, TimeoutError):
             async with asyncio.timeout(SNAPSHOT_LIMIT):
@@ -72,10 +75,10 @@ async def _report(
     if stage:
         capture = plan.rulebook.evidence(ending.failure, ending.give_up.capture)
         state = await _snapshot(stage, capture)
-        evidence = await stage.session.evidence(capture, folder)
+        evidence = await stage.session.evidence(capture, folder, _looked_at(plan, stage))
         await _close(stage)
         result = _with_faults(result, stage)
-    expected = plan.spec.expect is not None and not unmet(plan.spec.expect, result)
+    expected = plan.spec.expect is not None and not outcome_differences(plan.spec.expect, result)
     report = error_report(plan, result, _context(result, evidence, state), expected)
     result = replace(result, error=report)
     try:
@@ -86,7 +89,7 @@ async def _report(
 
 
 async def _put_away(plan: Plan, ports: Ports, result: TaskResult) -> TaskResult:
-    """What a task that passed or was left out leaves; a disk that refuses it is no failure of the task."""
+    """Keep what a task leaves that passed or was left out; an error of the disk does not fail the task."""
     keep = ports.archive.skipped if result.skipped else partial(ports.archive.passed, result=result)
     try:
         await asyncio.to_thread(keep, plan)
@@ -96,25 +99,37 @@ async def _put_away(plan: Plan, ports: Ports, result: TaskResult) -> TaskResult:
 
 
 def not_kept(result: TaskResult, error: OSError) -> TaskResult:
-    """The same outcome, with a warning of what was lost, and why."""
+    """The same result, with a warning about what was lost, and why."""
     where = f" ({error.filename})" if error.filename else ""
-    mend = "make room on its disk" if error.errno in FULL else "see that it can be written"
-    why = f"What it left could not be kept: {error.strerror or error}; {mend}{where}"
+    mend = "free space on the disk" if error.errno in FULL else "make the folder writable"
+    why = f"The evidence of the task could not be kept: {error.strerror or error}; {mend}{where}"
     return replace(result, warnings=(*result.warnings, Warning_("evidence_not_kept", why, None)))
 
 
-async def _witnessed(plan: Plan, ports: Ports, stage: Stage, folder: Path, result: TaskResult) -> TaskResult:
-    """What a task that passed looks like, where that is wanted; a disk that refuses it is no failure of the task."""
+async def _keep_final_view(plan: Plan, ports: Ports, stage: Stage, folder: Path, result: TaskResult) -> TaskResult:
+    """Keep the final view of a task that passed, if wanted; an error of the disk does not fail the task."""
     if ports.witness is None or result.skipped:
         return result
     state = await _snapshot(stage, PASSED)
-    evidence = await stage.session.evidence(PASSED, folder)
+    evidence = await stage.session.evidence(PASSED, folder, _looked_at(plan, stage))
     try:
         await asyncio.to_thread(ports.witness, plan, result, evidence, state)
     except OSError as error:
-        warning = Warning_("evidence_not_kept", f"What it looked like at its end could not be kept: {error}", None)
+        warning = Warning_("evidence_not_kept", f"The state at the end of the task could not be kept: {error}", None)
         return replace(result, warnings=(*result.warnings, warning))
     return result
+
+
+def _looked_at(plan: Plan, stage: Stage) -> list[str]:
+    """The selectors of all criteria that judge the task's end, so that `regrade` can judge changed ones."""
+    criteria = [str(criterion) for criterion in (*plan.success_criteria, *plan.relaxed)]
+    criteria += [text for part in plan.scoring for text in (part.assertion, part.when) if text and text.strip()]
+    scope = ReferenceScope(memory=stage.world.memory())
+    found: set[str] = set()
+    for text in criteria:
+        with suppress(CriterionError, BadReferenceError, MissingMemory, Failed):
+            found |= parse(interpolate_criterion(text, scope)).selectors
+    return sorted(found)
 
 
 async def _snapshot(stage: Stage, capture: Capture) -> Snapshot:
@@ -131,7 +146,7 @@ async def _snapshot(stage: Stage, capture: Capture) -> Snapshot:
 
 
 def _context(result: TaskResult, evidence: Evidence, state: Snapshot) -> Context:
-    """`context` of the report: the failure's own evidence beside the fixed keys."""
+    """The `context` of the report: the failure's own evidence beside the fixed keys."""
     failure = result.failure
     assertion = failure.assertion if failure else None
     taken = {item.name for item in evidence.items if item.status == "taken"}
@@ -155,7 +170,7 @@ def _context(result: TaskResult, evidence: Evidence, state: Snapshot) -> Context
 
 
 def _of_the_step(result: TaskResult) -> dict[str, Any]:
-    """The selectors that the step and its rule declare; the precondition that did not hold."""
+    """The selectors that the step and its rule declare; or the precondition that did not hold."""
     failure = result.failure
     if failure is not None and failure.code == "PRECONDITION_NOT_MET":
         return {"precondition": failure.details.get("criterion"), "error": failure.message}
@@ -167,8 +182,8 @@ def _of_the_step(result: TaskResult) -> dict[str, Any]:
 
 
 def _with_faults(result: TaskResult, stage: Stage) -> TaskResult:
-    """What became of the faults in the end: one that could not be healed is known only now."""
-    met = stage.injector.met()
+    """Add the final results of the faults, with a warning for each that could not be undone."""
+    met = stage.injector.results()
     new = (each for each, before in zip(met, result.faults, strict=True) if each.problem and not before.problem)
     warned = (Warning_("fault_not_healed", f"Fault {each.describe()}", None, {"fault": each.name}) for each in new)
     return replace(result, faults=met, warnings=(*result.warnings, *warned))
@@ -181,25 +196,25 @@ async def _close(stage: Stage) -> None:
         await stage.session.close()
 
 
-# What became of a task: its final state, its failure, its warnings. Pure over what was played.
+# The result of a task: its final state, its failure, its warnings. Pure over what was executed.
 
 
 @dataclass(slots=True)
 class TaskRun:
-    """A task whose steps are over, and what is needed to end it."""
+    """A task whose steps are over, with all that is needed to end it."""
 
     plan: Plan
     ports: Ports
     folder: Path
-    """For what it writes while it runs."""
+    """The folder for files that the task writes while it runs."""
     started: datetime
     began: float
-    """Monotonic, in seconds."""
+    """The start in monotonic seconds."""
     unready: Failure | None = None
-    """Why there is no such folder, so that the task cannot begin."""
+    """The reason why there is no such folder, so that the task cannot begin."""
     journal: TaskJournal = field(default_factory=TaskJournal)
     run: Run | None = None
-    """None when its stage could not be opened."""
+    """The run; None if its stage could not be opened."""
     ending: TaskStop | None = None
     alternative: TaskResult | None = None
 
@@ -209,13 +224,13 @@ class TaskRun:
         return None if self.alternative and self.alternative.ok else self.ending
 
 
-def judged(played: TaskRun, score: Score | None) -> TaskResult:
-    """The result with its final state, its failure and its warnings; what is written to disk is not in it yet."""
-    result = _judged(played, score)
+def judge_result(played: TaskRun, score: Score | None) -> TaskResult:
+    """The result with its final state, failure and warnings, before anything is written to disk."""
+    result = _judge_run(played, score)
     return replace(result, warnings=(*result.warnings, *_unlike_expected(played.plan, result)))
 
 
-def _judged(played: TaskRun, score: Score | None) -> TaskResult:
+def _judge_run(played: TaskRun, score: Score | None) -> TaskResult:
     plan, journal, ending = played.plan, played.journal, played.failed
     memory = dict(played.run.stage.world.memory()) if played.run else {}
     result = TaskResult(
@@ -230,18 +245,18 @@ def _judged(played: TaskRun, score: Score | None) -> TaskResult:
         memory=memory,
         score=score,
         alternative=played.alternative,
-        faults=played.run.stage.injector.met() if played.run else (),
+        faults=played.run.stage.injector.results() if played.run else (),
     )
     if ending is None:
-        return replace(result, final_state=_passed(played, score))
+        return replace(result, final_state=_passed_state(played, score))
     if ending.skipped:
         return replace(result, final_state="aborted", skipped=ending.failure.message)
     failure = _with_alternative(ending, played.alternative)
     return replace(result, final_state=ending.give_up.final_state, failure=failure, failed_index=ending.index)
 
 
-def _passed(played: TaskRun, score: Score | None) -> FinalState:
-    """`partial_success` when something of the task was left out, replaced or relaxed."""
+def _passed_state(played: TaskRun, score: Score | None) -> FinalState:
+    """`partial_success` if a part of the task was left out, replaced or relaxed; else `completed`."""
     journal = played.journal
     skipped = any(record.skipped for record in journal.trace)
     partial = skipped or played.alternative or journal.relaxed or (score and score.unmet)
@@ -264,21 +279,21 @@ def _warnings(played: TaskRun, score: Score | None) -> Iterator[Warning_]:
     if played.alternative and played.alternative.ok and played.ending:
         yield _alternative_used(played.ending, played.alternative)
     if played.run is not None:
-        yield from _unmet_faults(played.run.stage.injector.met())
+        yield from _unmet_faults(played.run.stage.injector.results())
     if played.failed is not None or played.run is None:
         return
     if relaxed := played.journal.relaxed:
         text = f"Only the relaxed success criteria hold. {relaxed.message}"
         yield Warning_("criteria_relaxed", text, played.journal.under_way, {"unmet": relaxed.message})
     for part in score.unmet if score else ():
-        yield Warning_("required_part_unmet", f"The scoring checkpoint {part!r} is required and not met", None)
+        yield Warning_("required_part_unmet", f"The scoring checkpoint {part!r} is required, but not met", None)
     if not played.alternative:
         stage = played.run.stage
         yield from shortcomings(played.plan.spec, stage.world.memory(), stage.session.files)
 
 
 def _unmet_faults(faults: tuple[MetFault, ...]) -> Iterator[Warning_]:
-    """A fault that nothing met shows nothing. Faults of one name are one, done in several places."""
+    """Yield a warning for each fault that never struck. Faults of one name are one fault, in several places."""
     struck = {met.name for met in faults if met.count}
     for met in faults:
         if met.problem or (met.name not in struck and met.fault.probability == 1):
@@ -286,17 +301,17 @@ def _unmet_faults(faults: tuple[MetFault, ...]) -> Iterator[Warning_]:
 
 
 def _unlike_expected(plan: Plan, result: TaskResult) -> Iterator[Warning_]:
-    """Faults whose `expect` says otherwise than what happened."""
+    """Yield a warning for each fault whose `expect` differs from what happened."""
     for met in result.faults:
         found = fault_effect(met, result)
-        if said := list(unmet_expectations(met, found, reached=reached(plan.spec, result))):
+        if said := list(unmet_expectations(met, found, reached=ended_as_declared(plan.spec, result))):
             text = f"Fault {met.describe()}: {'; '.join(said)}"
             yield Warning_("fault_not_as_expected", text, found.step, {"fault": met.name})
 
 
 def _alternative_used(ending: TaskStop, alternative: TaskResult) -> Warning_:
     failure = ending.failure
-    text = f"{alternative.task_id} was run in its place, for: {failure.message}"
+    text = f"{alternative.task_id} ran instead, because of: {failure.message}"
     details = {
         "alternative_task_id": alternative.task_id,
         "alternative_state": alternative.final_state,
@@ -307,82 +322,32 @@ def _alternative_used(ending: TaskStop, alternative: TaskResult) -> Warning_:
     return Warning_("alternative_task_used", text, ending.index, details)
 
 
-# How much of a task was reached: `scoring_checkpoints` and `rubrics` (docs/decisions/005).
+# The score of a task: `scoring_checkpoints` and `rubrics` (docs/decisions/005).
 
 SECONDS = 5.0
-"""For all parts together."""
-
-Looked = tuple[ScoringCheckpoint, bool, str | None]
-"""A part, whether it applies, and why it does not hold (None: it does)."""
+"""Seconds for all parts together."""
 
 
 async def scored(run: Run, ending: TaskStop | None) -> Score | None:
-    """The score, looked at once when the steps are over, passed or failed; None where none is declared."""
+    """Compute the score when the steps are over, passed or failed; None if none is declared."""
     spec = run.plan.spec
     if not run.plan.scoring and not spec.rubrics:
         return None
     until = Deadline.after(SECONDS, run.ports.clock.now())
     planned = len(run.plan.steps) or len(run.journal.history)
-    parts = weighted([await _look(run, part, until) for part in run.plan.scoring])
-    return total(parts, spec.rubrics, metrics(parts, run.journal.trace, planned, ending is None))
+    looked = [await _look(run, part, until) for part in run.plan.scoring]
+    return score_of(looked, spec.rubrics, attempts_of(run.journal.trace, planned), ending is None)
 
 
 async def _look(run: Run, part: ScoringCheckpoint, until: Deadline) -> Looked:
-    if part.when and part.when.strip() and await _unmet(run, part.when, until) is not None:
+    if part.when and part.when.strip() and await _unmet_reason(run, part.when, until) is not None:
         return part, False, f"does not apply: {part.when} does not hold"
-    return part, True, await _unmet(run, part.assertion, until)
+    return part, True, await _unmet_reason(run, part.assertion, until)
 
 
-async def _unmet(run: Run, criterion: str, until: Deadline) -> str | None:
+async def _unmet_reason(run: Run, criterion: str, until: Deadline) -> str | None:
     try:
         outcome = await judge(run, criterion, until, ASSERTION)
     except Failed as failed:
         return failed.failure.message
     return outcome.message if isinstance(outcome, Failure) else None
-
-
-def weighted(looked: Sequence[Looked]) -> tuple[ScorePart, ...]:
-    """The parts with weights that add up to 1 over those that apply; one counts only when those it depends on do."""
-    whole = sum(part.weight for part, applies, _ in looked if applies)
-    met: dict[str, bool] = {}
-    parts = []
-    for part, applies, why in looked:
-        share = round(part.weight / whole, 6) if applies and whole else 0.0
-        reason = why or next((f"depends on {name}" for name in part.depends_on if not met.get(name, True)), "")
-        met[part.id] = applies and not reason
-        parts.append(ScorePart(part.id, part.name or part.id, share, met[part.id], applies, part.required, reason))
-    return tuple(parts)
-
-
-def metrics(
-    parts: Sequence[ScorePart], trace: Sequence[StepRecord], planned: int, succeeded: bool
-) -> Mapping[str, float]:
-    """The metrics that `rubrics` may weigh, each 0 to 1.
-
-    `SR`: success. `LH-F1`: the harmonic mean of what was reached (the scoring checkpoints; without any: success) and
-    of how much of what was tried worked. `cost_efficiency`: the steps of the file over the attempts made.
-    """
-    attempts = [attempt.passed for record in trace for attempt in record.attempts if 0 <= record.index < planned]
-    return rated(parts, len(attempts), sum(attempts), planned, succeeded)
-
-
-def rated(parts: Sequence[ScorePart], made: int, worked: int, planned: int, succeeded: bool) -> Mapping[str, float]:
-    """`metrics` of so many attempts made, and so many that worked."""
-    reached = sum(part.weight for part in parts if part.met) if parts else float(succeeded)
-    share = worked / made if made else 0.0
-    both = reached + share
-    cost = min(1.0, planned / made) if made else 0.0
-    return {
-        "SR": float(succeeded),
-        "LH-F1": round(2 * reached * share / both, 4) if both else 0.0,
-        "cost_efficiency": round(cost, 4) if succeeded else 0.0,
-    }
-
-
-def total(parts: tuple[ScorePart, ...], rubrics: Mapping[str, float], values: Mapping[str, float]) -> Score:
-    """The weighted mean of the rubrics' metrics; without rubrics what was reached of the parts."""
-    shown = {name: values[name] for name in rubrics if name in values}
-    weight = sum(rubrics[name] for name in shown)
-    mean = sum(rubrics[name] * value for name, value in shown.items()) / weight if weight else None
-    reached = sum(part.weight for part in parts if part.met)
-    return Score(round(reached if mean is None else mean, 4), parts, shown)

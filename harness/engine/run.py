@@ -1,51 +1,52 @@
-"""What one running task carries through the engine."""
+"""The state of a running task."""
 
 from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Mapping
+from collections import Counter
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from harness.model.plan import Plan
 from harness.model.ports import Json, Ports, Saved, Stage, WorldCheckpoint
 from harness.model.record import Sent, StepRecord, TaskResult, seen_writing
-from harness.recovery import GiveUp, Rewind
+from harness.recovery import GiveUp, Remedy, Rewind
 from harness.recovery.catalog import Family
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Deadline
 from harness.spec.steps import Dialog, Hover, Open, Step, SwitchPage, Type
 
-# What a task may use up. `max_seconds` is part of the deadline, `max_retries` of the permission.
+# The budget of a task. `max_seconds` is part of the deadline, `max_retries` of the permission.
 
 
 def overspent(run: Run, *, another: bool) -> TaskStop | None:
-    """The ending, when `another` step would go over `max_steps`, or the requests are over `max_requests`."""
+    """Return the ending if `another` step would exceed `max_steps`, or if the requests exceed `max_requests`."""
     budget, index = run.plan.spec.budget, run.journal.under_way
     most = budget.max_steps
     if most is None and run.plan.agent is not None:
         most = AGENT_STEPS
     if another and most is not None and run.journal.begun >= most:
-        return _ended(f"Budget exceeded: max_steps {most}", index)
+        return _budget_exceeded(f"Budget exceeded: max_steps {most}", index)
     sent = run.stage.session.requests
     if budget.max_requests is not None and sent > budget.max_requests:
-        return _ended(f"Budget exceeded: max_requests {budget.max_requests} ({sent} were sent)", index)
+        return _budget_exceeded(f"Budget exceeded: max_requests {budget.max_requests} ({sent} were sent)", index)
     return None
 
 
 AGENT_STEPS = 30
-"""Steps of an agent whose task has no `max_steps`."""
+"""The largest number of steps of an agent whose task has no `max_steps`."""
 
 
-def _ended(message: str, index: int) -> TaskStop:
+def _budget_exceeded(message: str, index: int) -> TaskStop:
     return TaskStop(Failure("BUDGET_EXCEEDED", message), index, GiveUp("aborted"))
 
 
-# What one task has done so far; kept outside of the run, so that an interruption loses nothing.
+# The state of one task so far; kept outside of the run, so that an interruption loses nothing.
 
 _PASSING = (Hover, Type, Dialog, SwitchPage)
-"""Acts that do not write by what leaves meanwhile, nor end the page of the act before."""
+"""Acts that do not cause a write by themselves, and do not end the page of the act before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,47 +59,65 @@ class Checkpoint:
 
 
 @dataclass(slots=True)
+class FailingStep:
+    """A step that failed and has not passed since; going back to a checkpoint does not end that."""
+
+    since: float | None = None
+    """The time when its first failed attempt ended, in seconds of the task; None if only an observation failed."""
+    attempts: int = 0
+    """Failed attempts, without those that a circuit refused, and without invalid proposals of an agent."""
+    category: str = ""
+    """The `category` of the event of its last failure."""
+    chosen: Counter[tuple[Family, type[Remedy]]] = field(default_factory=Counter)
+    """The number of remedies so far, by the kinds of failure and remedy."""
+
+
+@dataclass(slots=True)
 class TaskJournal:
-    """History is what counts, and a rewind slices it; the trace is append-only."""
+    """The records of a task. The history holds what counts, and a rewind cuts it; the trace is append-only."""
 
     history: list[StepRecord] = field(default_factory=list)
-    """Of the steps that the agent chose."""
+    """The records of the steps that the agent chose."""
     trace: list[StepRecord] = field(default_factory=list)
-    """All that happened: preconditions, repairs, criteria, and what was done again."""
+    """The records of all that happened: preconditions, repairs, criteria, and repeated steps too."""
     under_way: int = -1
-    """Number of the step that runs; -1 before the first."""
+    """The number of the step that runs; -1 before the first."""
     begun: int = 0
-    """Steps begun, those done again included."""
+    """The number of steps begun, repeated ones included."""
     admitted: bool = False
-    """The preconditions held."""
+    """Whether the preconditions held."""
     start: Checkpoint | None = None
     checkpoints: dict[int, Checkpoint] = field(default_factory=dict)
     unsaved: dict[int, str] = field(default_factory=dict)
-    """Checkpoints that could not be taken, and why."""
+    """Checkpoint number -> why it could not be taken."""
     lost_on_the_way: list[float] = field(default_factory=list)
-    """When page or browser were lost on the way back to a checkpoint, in seconds of the task."""
+    """The times at which page or browser were lost on the way back to a checkpoint, in seconds of the task."""
     unsure: list[StepRecord] = field(default_factory=list)
     """Writes done before a rewind that did not undo them: `done_when` decides before they are done again."""
     unshown: bool = False
-    """The environment was as saved when the task went back: no channel showed what the writes had done."""
+    """Whether the environment was as saved when the task went back: no channel showed what the writes had done."""
     relaxed: Failure | None = None
-    """The unmet criterion in whose place the relaxed ones hold."""
+    """The unmet criterion that the relaxed ones replace."""
+    failing: dict[Hashable, FailingStep] = field(default_factory=dict)
+    """Steps that fail now, by the key that stays the same when a step is done again (`figures.step_key`)."""
+    given_up: set[int] = field(default_factory=set)
+    """Numbers of steps for which it was emitted that nothing more is tried."""
 
     @property
     def set_up(self) -> list[StepRecord]:
-        """Steps of repairs, as long as the preconditions do not hold: until then they may be done again."""
+        """The records of repairs, until the preconditions hold: until then they may be repeated."""
         return [] if self.admitted else [record for record in self.trace if record.index < 0]
 
     @property
     def spent(self) -> int:
-        """Retries and fallbacks of all steps together; going back to a checkpoint is a retry."""
+        """The retries and fallbacks of all steps together; going back to a checkpoint is a retry."""
         return sum(record.spent for record in self.trace)
 
     def attribute(self, sent: tuple[Sent, ...], *, opening: bool = False) -> None:
-        """What has left the pages since the last act is that act's doing: its record gets it, in both lists.
+        """Add the requests that left the pages since the last act to the record of that act, in both lists.
 
-        What left a page before it was left for another one is the doing of the act before that `open`, which is still
-        under way when `opening`.
+        A request that left a page before it was replaced belongs to the act before the `open` that replaced it. That
+        `open` is still under way if `opening`.
         """
         acts = [place for place, each in enumerate(self.trace) if not each.step.looks_only]
         self._charge(tuple(each for each in sent if not each.before), acts[-1:])
@@ -114,9 +133,10 @@ class TaskJournal:
         self.pass_on(last.step, sent, place)
 
     def pass_on(self, step: Step, sent: tuple[Sent, ...], place: int | None = None) -> None:
-        """What left by a step that is no write by it, since it hovers or types, may be late, of the act before.
+        """Attribute a step's unsafe requests to the act before it, if it is a hover or typing that writes nothing.
 
-        `place` is that of its record in the trace, when it has one already. What it says of its effect is believed.
+        Such requests are late effects of that act. `place` is the index of the step's record in the trace, if it has
+        one. A declared `effect` is believed.
         """
         late = tuple(each for each in sent if each.unsafe and not seen_writing(step, (each,)))
         if not late or step.effect is not None or not isinstance(step, _PASSING):
@@ -132,11 +152,11 @@ class TaskJournal:
             records[:] = [told if each is record else each for each in records]
 
     def done_before(self, index: int, step: Step, *, by_agent: bool) -> StepRecord | None:
-        """The record of this very write before a rewind. An agent may choose it at another place."""
+        """The record of this same write before a rewind. An agent may choose it at another position."""
         return next((r for r in self.unsure if r.step == step and (by_agent or r.index == index)), None)
 
     def crashes(self, since: float) -> int:
-        """How often the browser was lost since then, in seconds of the task, by no fault and no other task."""
+        """The number of browser losses since then (seconds of the task) that no fault and no other task caused."""
         attempts = [attempt for record in self.trace for attempt in record.attempts if attempt.t >= since]
         lost = (attempt.outcome for attempt in attempts)
         again = sum(t >= since for t in self.lost_on_the_way)
@@ -144,9 +164,9 @@ class TaskJournal:
 
 
 def counts(failure: Failure) -> bool:
-    """Whether a lost page or browser counts against the task (the third is permanent).
+    """Return whether a lost page or browser counts against the task (the third is permanent).
 
-    What a fault plan has ended, and what was ended for another task's sake, does not.
+    A loss that a fault plan caused, or that was for another task's sake, does not count.
     """
     how = failure.circumstances
     return failure.family is Family.BROWSER and not (how.injected or how.innocent)
@@ -154,17 +174,17 @@ def counts(failure: Failure) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A plan on its stage. `began` is monotonic, in seconds."""
+    """A plan on its stage. `began` is in monotonic seconds."""
 
     plan: Plan
     ports: Ports
     stage: Stage
     began: float
     journal: TaskJournal
-    inside: Callable[[Plan], Awaitable[TaskResult]]
+    run_subtask: Callable[[Plan], Awaitable[TaskResult]]
     """Runs another task in the middle of this one, in the same world."""
     stretch: float = 1.0
-    """Factor for `timeout` and `step_timeout`, after a rewind."""
+    """The factor for `timeout` and `step_timeout` after a rewind."""
 
     @property
     def t(self) -> float:
@@ -173,7 +193,7 @@ class Run:
 
     @property
     def deadline(self) -> Deadline:
-        """When the task's time is over: its `timeout`, or `budget: max_seconds` when that is less."""
+        """The end of the task's time: its `timeout`, or `budget: max_seconds` if that is less."""
         return Deadline(self.began + min(self.timeout, self.allowance))
 
     @property
@@ -196,7 +216,7 @@ class Run:
         return (self.plan.step_timeout if step.timeout is None else step.timeout) * self.stretch
 
     async def synchronize(self, until: Deadline) -> None:
-        """Memory, where the system under test keeps it, as it is now (ports.World). Raises Failed."""
+        """Synchronize memory with the system under test, if it is kept there (ports.World). Raises Failed."""
         within = max(SHORTEST_READ, until.left(self.ports.clock.now()))
         try:
             async with asyncio.timeout(within):
@@ -206,7 +226,7 @@ class Run:
             raise Failed(Failure("CHANNEL_UNREADABLE", message, cause=error)) from error
 
     def world_time(self) -> datetime:
-        """Now, as the task sees it: its `time` plus what has passed since."""
+        """The present time for the task: its `time` plus the time that has passed since."""
         if self.plan.start is None:
             return self.ports.clock.wall()
         return self.plan.start + timedelta(seconds=self.t)
@@ -214,18 +234,18 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class TaskStop:
-    """Why a task ends before its time: the failure, where it was, and how to give up."""
+    """The early end of a task: the failure, its step, and how to give up."""
 
     failure: Failure
     index: int
     give_up: GiveUp
     skipped: bool = False
-    """The task is left out (`on_precondition_fail: skip_task`)."""
+    """Whether the task is left out (`on_precondition_fail: skip_task`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class RewindRequest:
-    """A step failed, and the task is to go back to a checkpoint."""
+    """A step failed, and the task goes back to a checkpoint."""
 
     failure: Failure
     index: int
@@ -234,20 +254,20 @@ class RewindRequest:
 
 
 StepTransition = TaskStop | RewindRequest | None
-"""What follows a step; None: the next one."""
+"""What follows a step; None: the next step."""
 
 
 SHORTEST_READ = 0.1
-"""Seconds that a look at the page may take even when the attempt's time is over."""
+"""Seconds for a read of the page even when the attempt's time is over."""
 
 
 @dataclass(frozen=True, slots=True)
 class PageSources:
-    """What criteria read from: the page, the memory and the environment of a run (criteria.Sources)."""
+    """The sources of criteria: the page, the memory and the environment of a run (criteria.Sources)."""
 
     run: Run
     until: Deadline
-    """Of the attempt that asks."""
+    """The deadline of the attempt that evaluates the criterion."""
 
     async def page(self, function: str, selector: str | None, name: str | None) -> Json:
         within = max(SHORTEST_READ, self.until.clip(self.run.plan.step_timeout, self.run.ports.clock.now()))

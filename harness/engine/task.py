@@ -1,4 +1,4 @@
-"""One task from start to end: preconditions, steps, success criteria, evidence, report."""
+"""Runs one task from start to end: preconditions, steps, success criteria, evidence, report."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from harness.engine.agent import looking, proposed, stuck
+from harness.engine.agent import is_stuck, looking, next_proposal
 from harness.engine.attempt import StepRequest, StepState
 from harness.engine.checkpoints import at_the_start, checkpoint, rewind
 from harness.engine.conditions import consistent, preconditions, success
-from harness.engine.remedies import unsure
+from harness.engine.remedies import is_unsure
 from harness.engine.result import TaskRun, close_task
 from harness.engine.run import RewindRequest, Run, StepTransition, TaskStop, overspent
-from harness.engine.step import do_step, go_on, lost, skippable
+from harness.engine.step import do_step, go_on, handle_loss, skippable
 from harness.model.events import TaskStarted
 from harness.model.outcome import shortcomings
 from harness.model.plan import Plan
@@ -30,25 +30,25 @@ from harness.spec.names import slug
 from harness.spec.steps import Step
 
 MENDABLE = ("INVALID_INPUT", "MEMORY_MISSING")
-"""What an agent can do otherwise, although a file's author must mend it."""
+"""Failures that an agent can avoid with another step, although in a file only its author can."""
 NOWHERE = ".no-scratch-folder"
-Inside = Callable[[Plan], Awaitable[TaskResult]]
+RunSubtask = Callable[[Plan], Awaitable[TaskResult]]
 
 
 async def run_task(plan: Plan, ports: Ports) -> TaskResult:
-    """Run a task to its end. Cancellation ends it as `aborted`, with its report; the result says so."""
+    """Run a task to its end. Cancellation ends it as `aborted`, with its report, and the result says so."""
     folder, unready = _scratch(plan, ports)
     played = TaskRun(plan, ports, folder, ports.clock.wall(), ports.clock.now(), unready)
     ports.emit(TaskStarted(plan, played.started))
-    inside = partial(_inside, played)
-    played.run, played.ending = await _play(played, inside)
-    played.ending = _alone(plan, played.ending)
-    played.alternative = await _alternative(plan, played.ending, inside)
-    return await _undisturbed(close_task(played))
+    run_subtask = partial(_run_subtask, played)
+    played.run, played.ending = await _play(played, run_subtask)
+    played.ending = _check_alternative(plan, played.ending)
+    played.alternative = await _alternative(plan, played.ending, run_subtask)
+    return await _shield_from_interruption(close_task(played))
 
 
 def _scratch(plan: Plan, ports: Ports) -> tuple[Path, Failure | None]:
-    """A folder for what the task writes; where none can be made, a name that nothing has, and why."""
+    """Make a folder for the task's files; if that fails, return a path that does not exist, and the failure."""
     try:
         return ports.archive.scratch(plan), None
     except OSError as error:
@@ -57,8 +57,8 @@ def _scratch(plan: Plan, ports: Ports) -> tuple[Path, Failure | None]:
         return plan.folder / NOWHERE, Failure("ARTIFACTS_UNWRITABLE", message, cause=error)
 
 
-async def _undisturbed(closing: Coroutine[Any, Any, TaskResult]) -> TaskResult:
-    """Bounded work that an interruption must not cut off: half an artifact directory helps nobody."""
+async def _shield_from_interruption(closing: Coroutine[Any, Any, TaskResult]) -> TaskResult:
+    """Await bounded work that an interruption must not cut off: half an artifact directory helps nobody."""
     task = asyncio.ensure_future(closing)
     while not task.done():
         try:
@@ -69,12 +69,12 @@ async def _undisturbed(closing: Coroutine[Any, Any, TaskResult]) -> TaskResult:
     return task.result()
 
 
-async def _play(played: TaskRun, inside: Inside) -> tuple[Run | None, TaskStop | None]:
-    """The run, if its stage could be opened, and why the task ended early, if it did."""
+async def _play(played: TaskRun, run_subtask: RunSubtask) -> tuple[Run | None, TaskStop | None]:
+    """Return the run, if its stage could be opened, and the early end of the task, if any."""
     plan, ports, journal = played.plan, played.ports, played.journal
     run: Run | None = None
     try:
-        run = Run(plan, ports, await _opened(played), played.began, journal, inside)
+        run = Run(plan, ports, await _open_stage(played), played.began, journal, run_subtask)
         run.stage.injector.begin(played.began)
         await run.stage.world.begin()
         return run, await _perform(run)
@@ -94,8 +94,8 @@ async def _play(played: TaskRun, inside: Inside) -> tuple[Run | None, TaskStop |
         return run, TaskStop(failure, journal.under_way, GiveUp())
 
 
-async def _opened(played: TaskRun) -> Stage:
-    """The stage, inside the task's own limit. Raises Failed."""
+async def _open_stage(played: TaskRun) -> Stage:
+    """Open the stage within the task's own limit. Raises Failed."""
     plan = played.plan
     if played.unready is not None:
         raise Failed(played.unready)
@@ -108,7 +108,7 @@ async def _opened(played: TaskRun) -> Stage:
 
 
 async def _perform(run: Run) -> TaskStop | None:
-    """From the first precondition to the last criterion; back to a checkpoint as often as the rules allow."""
+    """Run everything from the first precondition to the last criterion, with all rewinds that the rules allow."""
     run.journal.start = at_the_start(run)
     while True:
         turn = await _onward(run)
@@ -120,7 +120,7 @@ async def _perform(run: Run) -> TaskStop | None:
 
 
 async def _onward(run: Run) -> StepTransition:
-    """What is still to be done, from where the history stands."""
+    """Run everything that is still to be done, from the present end of the history."""
     return (
         await preconditions(run)
         or await _steps(run)
@@ -133,7 +133,7 @@ async def _steps(run: Run) -> StepTransition:
     journal = run.journal
     while True:
         index = journal.under_way = len(journal.history)
-        step = await _proposed(run, index)
+        step = await _next_step(run, index)
         if isinstance(step, TaskStop | RewindRequest):
             return step
         if ending := overspent(run, another=step is not None):
@@ -141,26 +141,26 @@ async def _steps(run: Run) -> StepTransition:
         if step is None:
             return None
         await checkpoint(run, index)
-        if turn := await _one(run, index, step):
+        if turn := await _do_one(run, index, step):
             return turn
 
 
-async def _proposed(run: Run, index: int) -> Step | TaskStop | RewindRequest | None:
-    """The next step; the agent looks again when the page that it looked at was lost and could be had again."""
+async def _next_step(run: Run, index: int) -> Step | TaskStop | RewindRequest | None:
+    """The next step; the agent looks again if its page was lost and could be opened again."""
     while True:
         try:
-            return await proposed(run)
+            return await next_proposal(run)
         except Failed as failed:
             if failed.failure.family is not Family.BROWSER:
                 raise
             progress = StepState(StepRequest(index, looking()), looking())
-            record, turn = await lost(run, progress, failed.failure)
+            record, turn = await handle_loss(run, progress, failed.failure)
             run.journal.trace.append(record)
             if turn:
                 return turn
 
 
-async def _one(run: Run, index: int, step: Step) -> StepTransition:
+async def _do_one(run: Run, index: int, step: Step) -> StepTransition:
     journal = run.journal
     await run.stage.injector.before_step(index, step)
     journal.begun += 1
@@ -173,17 +173,17 @@ async def _one(run: Run, index: int, step: Step) -> StepTransition:
 
 
 async def _agent_goes_on(run: Run, ending: TaskStop) -> TaskStop | None:
-    """A step that failed is for the agent to see, and to do otherwise; not for ever the same."""
+    """Show a failed step to the agent, which may go on differently; the same failure does not repeat for ever."""
     if ending.skipped or not (skippable(ending.failure) or ending.failure.code in MENDABLE):
         return ending
-    if stuck(run.journal.history):
+    if is_stuck(run.journal.history):
         message = f"The agent proposed the same failing step three times: {ending.failure.message}"
         return TaskStop(Failure("AGENT_STUCK", message, ending.failure.selector), ending.index, GiveUp())
     return await go_on(run, ending.index, ending.failure)
 
 
 def _missing_at_the_end(run: Run) -> TaskStop | None:
-    """Under `--taskspec-strict` what is missing at the end is a failure."""
+    """Under `--taskspec-strict`, the end for what is missing at the end of the task."""
     if not run.plan.strict:
         return None
     world, session = run.stage.world, run.stage.session
@@ -193,30 +193,30 @@ def _missing_at_the_end(run: Run) -> TaskStop | None:
     return TaskStop(Failure("INCOMPLETE", "; ".join(texts)), run.journal.under_way, GiveUp())
 
 
-def _alone(plan: Plan, ending: TaskStop | None) -> TaskStop | None:
-    """The ending; with the reason, when it forbids the alternative task."""
-    if ending is None or plan.alternative is None or not unsure(ending.failure):
+def _check_alternative(plan: Plan, ending: TaskStop | None) -> TaskStop | None:
+    """The ending; if it forbids the alternative task, with the reason."""
+    if ending is None or plan.alternative is None or not is_unsure(ending.failure):
         return ending
-    why = f"the alternative task {plan.alternative.task_id} was not run, since it may do the same once more"
+    why = f"the alternative task {plan.alternative.task_id} was not run, because it might repeat the write"
     return replace(ending, failure=replace(ending.failure, message=f"{ending.failure.message}; {why}"))
 
 
-async def _alternative(plan: Plan, ending: TaskStop | None, inside: Inside) -> TaskResult | None:
-    """`fallback_plan: alternative_task_id`: for a task that failed, not for one that was to be aborted."""
+async def _alternative(plan: Plan, ending: TaskStop | None, run_subtask: RunSubtask) -> TaskResult | None:
+    """Run `fallback_plan: alternative_task_id` after a task that failed, but not after one that was aborted."""
     if ending is None or plan.alternative is None or ending.give_up.final_state == "aborted":
         return None
-    if unsure(ending.failure):  # what is done in its place may be the same once more
+    if is_unsure(ending.failure):  # the alternative task may repeat the write
         return None
     try:
-        return await inside(plan.alternative)
-    except asyncio.CancelledError:  # the task itself is over: its report is what is left to do
+        return await run_subtask(plan.alternative)
+    except asyncio.CancelledError:  # the task itself has ended: only its report remains to be made
         if task := asyncio.current_task():
             task.uncancel()
         return None
 
 
-async def _inside(played: TaskRun, other: Plan) -> TaskResult:
-    """Run another task in the world of this one, whose clock runs on; it tells the sinks nothing."""
+async def _run_subtask(played: TaskRun, other: Plan) -> TaskResult:
+    """Run another task in the world of this one, whose clock runs on; it emits no events."""
     plan, ports = played.plan, played.ports
     start = plan.start and plan.start + timedelta(seconds=ports.clock.now() - played.began)
     key = slug(f"{other.key}-for-{plan.key}")

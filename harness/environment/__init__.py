@@ -1,4 +1,4 @@
-"""The sites under test: find or start them, wait for their health, stop what was started."""
+"""The systems under test: their services, channels, memory and isolation."""
 
 from harness.environment.channels import Channels
 from harness.environment.memory import MemoryEntry, MemoryStore

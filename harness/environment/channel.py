@@ -1,4 +1,4 @@
-"""What every kind of environment channel can do, and how it says that it cannot."""
+"""The port of every kind of environment channel, and its failures."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from harness.criteria.paths import PathError
 from harness.recovery.failure import Failed, Failure
 
 MAX_DOCUMENT = 10_000_000
-"""Bytes of a document; more is refused."""
+"""The largest document in bytes; a larger one is refused."""
 
 
 class Refused(Failed):
-    """The channel was reached, and did not do what it was asked; any other Failed: it was not reached."""
+    """The channel was reached and refused the request; any other Failed means that it was not reached."""
 
 
 class Channel(Protocol):
-    """A JSON document of the system under test, one for each world. All raise Failed."""
+    """A JSON document of the system under test, one for each world. All methods raise Failed."""
 
     async def read(self, world: str) -> Any: ...
 
     async def writable(self) -> bool:
-        """Whether there is a way to replace the document; that the other side then agrees is not known."""
+        """Return whether the document can be replaced. Whether the other side accepts it is not known."""
         ...
 
     async def write(self, world: str, path: str, value: Any) -> None:
-        """Put one value into the document."""
+        """Write one value into the document."""
         ...
 
     async def restore(self, world: str, document: Any) -> None:
@@ -37,22 +37,22 @@ class Channel(Protocol):
         ...
 
     async def merge(self, world: str, patch: Any) -> bool:
-        """Apply a merge patch (RFC 7386), where the channel can; False: it cannot, and nothing was written."""
+        """Apply a merge patch (RFC 7386). Returns False, with nothing written, if the channel cannot do that."""
         ...
 
     async def resettable(self) -> bool:
-        """Whether there is a way to reset it."""
+        """Return whether it can be reset."""
         ...
 
     async def reset(self, world: str) -> None:
-        """Back to the state that the system under test starts from."""
+        """Reset the document to the initial state of the system under test."""
         ...
 
     async def close(self) -> None: ...
 
 
 class WorldLocks:
-    """A lock for each world, as long as somebody holds it or waits for it."""
+    """A lock for each world; it exists while it is held or waited for."""
 
     def __init__(self) -> None:
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -72,12 +72,12 @@ def rejected(name: str, what: str, cause: BaseException | None = None) -> Refuse
 
 
 def corrupt(name: str, what: str, cause: BaseException | None = None) -> Refused:
-    """The failure of a document that is damaged: it does not parse, or breaks the project's schema for it."""
+    """The failure of a damaged document: it does not parse, or violates the project's schema for it."""
     return Refused(_failure("DATA_CORRUPTION", name, what, cause))
 
 
-def refused(name: str, what: str) -> Refused:
-    """The failure of a demand that this channel can never fulfil."""
+def refusal(name: str, what: str) -> Refused:
+    """The failure of a request that this channel can never fulfil."""
     return Refused(_failure("INVALID_INPUT", name, what))
 
 
@@ -86,17 +86,17 @@ def _failure(code: str, name: str, what: str, cause: BaseException | None = None
 
 
 def encoded(document: Any, indent: int | None = None) -> bytes:
-    """As JSON, compact unless `indent`ed. Raises TypeError for what is not JSON, RecursionError for a very deep one."""
+    """Encode as JSON, compact unless `indent`ed. Raises TypeError for other values, RecursionError if too deep."""
     separators = (",", ":") if indent is None else None
     try:
         return json.dumps(document, ensure_ascii=False, indent=indent, separators=separators).encode()
-    except UnicodeEncodeError:  # half of a surrogate pair, which JSON can only say as an escape
+    except UnicodeEncodeError:  # half of a surrogate pair, which JSON can express only as an escape
         return json.dumps(document, indent=indent, separators=separators).encode()
 
 
 def assigned(name: str, document: Any, path: str, value: Any) -> Any:
-    """The document with the value at the path. Raises Failed when the path does not fit."""
+    """The document with the value at the path. Raises Failed if the path does not fit."""
     try:
         return assign(document, path, value)
     except PathError as error:
-        raise refused(name, f"cannot write to {path!r}: {error}") from error
+        raise refusal(name, f"cannot write to {path!r}: {error}") from error

@@ -10,8 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from harness.criteria.paths import PathError, quoted
-from harness.environment.channel import MAX_DOCUMENT, Channel, assigned, corrupt, encoded, refused, rejected, unreadable
+from harness.criteria.paths import PathError, path_of_key
+from harness.environment.channel import MAX_DOCUMENT, Channel, assigned, corrupt, encoded, refusal, rejected, unreadable
 from harness.environment.http_channel import HttpChannel, Recover
 from harness.environment.python_channel import PythonChannel
 from harness.environment.sqlite_channel import SqliteChannel
@@ -22,19 +22,19 @@ from harness.resilience.threads import on_own_thread
 # A channel in a JSON file, the same for every world.
 
 READABLE = 200_000
-"""Bytes; a larger document is written without line breaks: they would cost seconds, and triple its size."""
+"""Bytes from which a document is written without line breaks: they would cost seconds, and triple its size."""
 HALF_WRITTEN = 0.2
 """Seconds after which a file that does not parse is read once more."""
 
 
 class FileChannel:
-    """Reads and replaces the file as a whole. `timeout` is seconds for one of the two.
+    """Reads and replaces the file as a whole. `timeout` is in seconds for one read or write.
 
-    Each has a thread of its own: a pipe, or a file on a server that is gone, may hold one for ever.
+    Each read or write has a thread of its own: a pipe, or a file on a dead server, may block it for ever.
     """
 
     def __init__(self, name: str, path: Path, *, timeout: float, start: Path | None = None) -> None:
-        """`start` is where the first reset of a run keeps the file as it was; all processes of the run share it."""
+        """`start` is the path to which a run's first reset copies the original file; all its processes share it."""
         self._start = start
         self._name = name
         self._path = path
@@ -44,16 +44,16 @@ class FileChannel:
     async def read(self, world: str) -> Any:  # noqa: ARG002 - one file for every world
         try:
             async with asyncio.timeout(self._timeout):
-                return await self._loaded()
+                return await self._load_file()
         except TimeoutError as error:
             raise unreadable(self._name, f"{self._path} cannot be read: it took too long", error) from error
         except (json.JSONDecodeError, UnicodeDecodeError) as error:
-            raise corrupt(self._name, f"{self._path} is no JSON: {error}", error) from error
+            raise corrupt(self._name, f"{self._path} is not JSON: {error}", error) from error
         except (OSError, ValueError, RecursionError) as error:
-            raise rejected(self._name, f"{self._path} cannot be read: {_words(error)}", error) from error
+            raise rejected(self._name, f"{self._path} cannot be read: {_error_text(error)}", error) from error
 
-    async def _loaded(self) -> Any:
-        """Looked at twice before it is called damaged: the site may be writing it."""
+    async def _load_file(self) -> Any:
+        """Load the file; a damaged one is read again, since the site may be writing it."""
         try:
             return await on_own_thread(self._load)
         except (json.JSONDecodeError, UnicodeDecodeError):
@@ -78,14 +78,14 @@ class FileChannel:
         return self._start is not None
 
     async def reset(self, world: str) -> None:  # noqa: ARG002
-        """To what it was before the first reset of the run: nothing had been done by then."""
+        """Restore the file as it was before the first reset of the run, when nothing had been changed yet."""
         if self._start is None:
-            raise refused(self._name, 'a file is reset only under `isolation = "reset"`')
+            raise refusal(self._name, 'a file is reset only under `isolation = "reset"`')
         async with self._writing:
             await self._timed("reset", self._back_to_start, self._start)
 
     async def close(self) -> None:
-        """Nothing is held open."""
+        """There is nothing to close."""
 
     async def _replace(self, document: Any) -> None:
         await self._timed("written", self._store, document)
@@ -97,10 +97,10 @@ class FileChannel:
         except TimeoutError as error:
             raise unreadable(self._name, f"{self._path} cannot be {what}: it took too long", error) from error
         except (OSError, ValueError, RecursionError) as error:
-            raise rejected(self._name, f"{self._path} cannot be {what}: {_words(error)}", error) from error
+            raise rejected(self._name, f"{self._path} cannot be {what}: {_error_text(error)}", error) from error
 
     def _back_to_start(self, start: Path) -> None:
-        """A file that was not there is not there again. Its copy is empty then, which no JSON document is."""
+        """Restore the original. An empty copy, which is no JSON document, means that there was no file: delete it."""
         start.parent.mkdir(parents=True, exist_ok=True)
         if not start.exists():
             _write(start, self._path.read_bytes() if self._path.exists() else b"")
@@ -112,15 +112,15 @@ class FileChannel:
     def _load(self) -> Any:
         with self._path.open("rb") as file:
             content = file.read(MAX_DOCUMENT + 1)
-        _bounded(content)
+        _check_size(content)
         return json.loads(content)
 
     def _store(self, document: Any) -> None:
-        """A reader sees the old file or the new one, never half of one."""
-        content = _bounded(encoded(document))
+        """Replace the file. A reader sees the old file or the new one, never half of one."""
+        content = _check_size(encoded(document))
         if len(content) <= READABLE:
             content = encoded(document, indent=2) + b"\n"
-        _write(self._path.resolve(), content)  # a link stays one
+        _write(self._path.resolve(), content)  # a symbolic link stays a link
 
 
 def _write(target: Path, content: bytes) -> None:
@@ -130,21 +130,21 @@ def _write(target: Path, content: bytes) -> None:
         scratch.replace(target)
 
 
-def _words(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
-def _bounded(content: bytes) -> bytes:
+def _check_size(content: bytes) -> bytes:
     if len(content) > MAX_DOCUMENT:
         raise ValueError(f"it is larger than {MAX_DOCUMENT} bytes")
     return content
 
 
 class Channels:
-    """Shared by all tasks of a run: each call says which world it speaks of. Every call raises Failed.
+    """The channels of a run, shared by all its tasks: each call names the world. Every call raises Failed.
 
-    `hosts` maps host names to the real ports on 127.0.0.1. `recover` starts the service behind a URL
-    again. Raises ValueError for settings that fit no kind.
+    `hosts` maps host names to the real ports on 127.0.0.1. `recover` restarts the service behind a URL. Raises
+    ValueError for settings that fit no kind of channel.
     """
 
     def __init__(
@@ -157,13 +157,15 @@ class Channels:
         mark: WorldMark = WorldMark(),  # noqa: B008 - frozen
         starts: Path | None = None,
     ) -> None:
-        """`mark` is how the site is told the world. `starts` is a folder in which files are kept as the run met them:
-        what they are reset to, for all processes of the run; None: they cannot be reset.
+        """The channels of a project.
+
+        `mark` tells the site which world it is. `starts` is a folder for the original files: they are reset to these,
+        for all processes of the run; None: files cannot be reset.
         """
         made = partial(_channel, hosts=hosts, recover=recover, root=root, mark=mark, starts=starts)
         self._channels = {name: made(name, each) for name, each in settings.items()}
         self.clocks: Mapping[str, str] = {name: each.clock for name, each in settings.items() if each.clock}
-        """Channel -> path that the task's `time` is written to."""
+        """Channel -> path at which the task's `time` is written."""
         self._schemas = {
             name: _Schema(name, root / each.schema_file) for name, each in settings.items() if each.schema_file
         }
@@ -174,26 +176,26 @@ class Channels:
         return tuple(self._channels)
 
     async def read(self, name: str, world: str) -> Any:
-        """The document, now; one that breaks the schema of its channel is DATA_CORRUPTION."""
-        document = await self._named(name).read(world)
+        """Read the document; one that violates the schema of its channel is DATA_CORRUPTION."""
+        document = await self._channel_named(name).read(world)
         if schema := self._schemas.get(name):
             schema.check(document)
         return document
 
     async def writable(self, name: str) -> bool:
-        """Whether there is a way to replace the document; that the other side then agrees is not known."""
-        return name not in self._readonly and await self._named(name).writable()
+        """Return whether the document can be replaced. Whether the other side accepts it is not known."""
+        return name not in self._readonly and await self._channel_named(name).writable()
 
     async def write(self, name: str, world: str, path: str, value: Any) -> None:
-        """Put one value into the document."""
+        """Write one value into the document."""
         await self._open(name).write(world, path, value)
 
     async def put(self, name: str, world: str, key: str, value: Any) -> None:
-        """Put one value at a key of the document, which may hold dots and brackets."""
+        """Write one value at a key of the document; the key may contain dots and brackets."""
         try:
-            path = quoted(key)
+            path = path_of_key(key)
         except PathError as error:
-            raise refused(name, str(error)) from error
+            raise refusal(name, str(error)) from error
         await self._open(name).write(world, path, value)
 
     async def restore(self, name: str, world: str, document: Any) -> None:
@@ -201,30 +203,30 @@ class Channels:
         await self._open(name).restore(world, document)
 
     async def merge(self, name: str, world: str, patch: Any) -> bool:
-        """Apply a merge patch (RFC 7386), where the channel can; False: it cannot, and nothing was written."""
+        """Apply a merge patch (RFC 7386). Returns False, with nothing written, if the channel cannot do that."""
         return await self._open(name).merge(world, patch)
 
     async def resettable(self) -> tuple[str, ...]:
-        """The names of those that have a way to be reset; a channel that is only read has none."""
+        """The names of the channels that can be reset; a readonly channel cannot."""
         names = [name for name in self.names if name not in self._readonly]
-        able = await asyncio.gather(*(self._named(name).resettable() for name in names))
+        able = await asyncio.gather(*(self._channel_named(name).resettable() for name in names))
         return tuple(name for name, can in zip(names, able, strict=True) if can)
 
     async def reset(self, name: str, world: str) -> None:
-        """Back to the state that the system under test starts from."""
+        """Reset the document to the initial state of the system under test."""
         await self._open(name).reset(world)
 
     async def close(self) -> None:
-        """Close connections. Never raises."""
+        """Close all connections. It never raises."""
         await asyncio.gather(*(channel.close() for channel in self._channels.values()), return_exceptions=True)
 
     def _open(self, name: str) -> Channel:
-        """To be written."""
+        """Return a channel for writing; raises Failed for a readonly one."""
         if name in self._readonly:
-            raise refused(name, f"it is only read: `readonly = true` in [tool.harness.channels.{name}]")
-        return self._named(name)
+            raise refusal(name, f"it is read-only: `readonly = true` in [tool.harness.channels.{name}]")
+        return self._channel_named(name)
 
-    def _named(self, name: str) -> Channel:
+    def _channel_named(self, name: str) -> Channel:
         channel = self._channels.get(name)
         if channel is None:
             known = ", ".join(sorted(self._channels)) or "none"
@@ -234,10 +236,10 @@ class Channels:
 
 
 class _Schema:
-    """What the project says of a channel's document. Raises ValueError for a file that is no JSON Schema."""
+    """The project's JSON Schema for a channel's document. Raises ValueError for a file that is none."""
 
     def __init__(self, name: str, path: Path) -> None:
-        from jsonschema import Draft202012Validator, SchemaError  # only for a project that declares one
+        from jsonschema import Draft202012Validator, SchemaError  # only for a project that declares a schema
         from jsonschema.exceptions import best_match
 
         try:
@@ -252,11 +254,11 @@ class _Schema:
         self._validator, self._best = Draft202012Validator(schema), best_match
 
     def check(self, document: Any) -> None:
-        """Raises Failed for a document that breaks it."""
+        """Check a document; raises Failed if it violates the schema."""
         error = self._best(self._validator.iter_errors(document))
         if error is not None:
             place = error.json_path.removeprefix("$").removeprefix(".") or "the document"
-            raise corrupt(self._name, f"{place} breaks {self._file}: {error.message[:300]}")
+            raise corrupt(self._name, f"{place} does not conform to {self._file}: {error.message[:300]}")
 
 
 def _channel(

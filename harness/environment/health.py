@@ -1,4 +1,4 @@
-"""Asking a service who it is and whether it is ready."""
+"""Asks a service for its identity and its health."""
 
 from __future__ import annotations
 
@@ -15,43 +15,43 @@ import httpx2
 from harness.model.service_settings import ServiceSettings
 
 PROBE_TIMEOUT = 0.5
-"""Seconds for one question."""
+"""Seconds for one request."""
 ADDRESS = "127.0.0.1"
 MAX_ANSWER = 1_000_000
-"""Bytes of an answer that are read; a health answer is much smaller."""
+"""The number of bytes of an answer that are read; a health answer is much smaller."""
 
 
 class Health(Enum):
-    """What a port answers."""
+    """The kinds of answers at a port."""
 
     HEALTHY = "healthy"
     ABSENT = "absent"
-    """Nothing listens."""
+    """Nothing listens there."""
     SILENT = "silent"
     """Something listens and has not answered yet."""
     STARTING = "starting"
     """It answers 503: it is starting, or shutting down."""
     OTHER = "other"
-    """Something answers, and not what was expected."""
+    """Something answers, but not as expected."""
 
 
 WAITS = (Health.SILENT, Health.STARTING)
-"""The answers of what may yet become ready."""
+"""The answers of a service that may still become ready."""
 
 
 @dataclass(frozen=True, slots=True)
 class HealthAnswer:
-    """`problem` says in words what is wrong with the answer."""
+    """The answer to one request; `problem` says in words what is wrong with it."""
 
     health: Health
     problem: str = ""
     ending: bool = False
-    """It may be a process that is just ending: it took the connection, and no answer came of it."""
+    """The process may be ending: it accepted the connection and did not answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class HealthEndpoint:
-    """Where a service is asked, and what it must say. Raises ValueError for a URL that is not on its hosts."""
+    """The health URL of a service, and the expected answer. Raises ValueError for a URL that is not on its hosts."""
 
     url: httpx2.URL
     host_header: str
@@ -60,7 +60,7 @@ class HealthEndpoint:
 
     @classmethod
     def of(cls, name: str, settings: ServiceSettings, ports: Mapping[str, int]) -> HealthEndpoint:
-        """`ports`: host name, in lower case -> port."""
+        """Build it; `ports`: host name, in lower case -> port."""
         parts = urlsplit(settings.health)
         host = parts.hostname or ""
         if parts.scheme != "http" or host not in ports:
@@ -72,13 +72,13 @@ class HealthEndpoint:
 
 
 def client() -> httpx2.AsyncClient:
-    """A client that keeps no connections, knows no proxies and needs no certificates: the services are local."""
+    """A client without kept connections, proxies and certificates, since the services are local."""
     limits = httpx2.Limits(max_keepalive_connections=0)
     return httpx2.AsyncClient(verify=False, trust_env=False, limits=limits, timeout=None)
 
 
 async def probe(http: httpx2.AsyncClient, endpoint: HealthEndpoint, within: float = PROBE_TIMEOUT) -> HealthAnswer:
-    """Ask once, for at most `within` seconds. Never raises."""
+    """Ask once, for at most `within` seconds. It never raises."""
     try:
         async with asyncio.timeout(within):
             return await _ask(http, endpoint)
@@ -87,7 +87,7 @@ async def probe(http: httpx2.AsyncClient, endpoint: HealthEndpoint, within: floa
     except (TimeoutError, httpx2.TimeoutException):
         return HealthAnswer(Health.SILENT, f"no answer within {within * 1000:.0f} ms")
     except httpx2.HTTPError as error:
-        why = str(error) or "it breaks the connection off"
+        why = str(error) or "it closes the connection"
         return HealthAnswer(Health.OTHER, f"it does not answer in HTTP: {why}", ending=True)
 
 
@@ -110,7 +110,7 @@ def _identify(body: bytes, identity: Mapping[str, str]) -> HealthAnswer:
         return HealthAnswer(Health.HEALTHY)
     try:
         document: Any = json.loads(body)
-    except (ValueError, RecursionError):  # the second of one that is nested without end
+    except (ValueError, RecursionError):  # RecursionError: endlessly nested JSON
         return HealthAnswer(Health.OTHER, "its health answer is not JSON")
     said = document if isinstance(document, dict) else {}
     wrong = [

@@ -17,7 +17,7 @@ from harness.environment.channel import (
     assigned,
     corrupt,
     encoded,
-    refused,
+    refusal,
     rejected,
     unreadable,
 )
@@ -31,7 +31,7 @@ Recover = Callable[[str], Awaitable[None]]
 
 
 class HttpChannel:
-    """Speaks for one world. Raises ValueError for a URL that is not http(s)."""
+    """A channel over HTTP. Raises ValueError for a URL that is not http(s)."""
 
     def __init__(
         self,
@@ -43,21 +43,21 @@ class HttpChannel:
         recover: Recover | None = None,
         mark: WorldMark = WorldMark(),  # noqa: B008 - frozen
     ) -> None:
-        """`timeout` is seconds for one request; `hosts` maps names to ports: asked for each request.
+        """`timeout` is in seconds for one request; `hosts` maps names to ports and is read for each request.
 
-        `recover` has the service behind a URL started again, if it is lost: what was surely not sent is then sent.
-        The world is told by the User-Agent, and by the `mark` that the project names.
+        `recover` restarts the service behind a URL if it is lost; then a request is sent again that surely was not
+        sent. The User-Agent names the world, and so does the `mark` that the project declares.
         """
         self._mark = mark
         self._name = name
         self._url = httpx2.URL(url)
         if self._url.scheme not in ("http", "https") or not self._url.host:
-            raise ValueError(f"channel `{name}`: {url!r} is no http:// URL")
+            raise ValueError(f"channel `{name}`: {url!r} is not an http:// URL")
         self._timeout = timeout
         self._hosts, self._recover = hosts, recover
         self._writing = WorldLocks()
         self._parsed = False
-        """Whether an answer was JSON before: then one that is not is damage, and no wrong address."""
+        """Whether an earlier answer was JSON: then an answer that is not is damaged, and the address is right."""
         self._client = httpx2.AsyncClient(trust_env=False, timeout=timeout)
 
     async def read(self, world: str) -> Any:
@@ -74,7 +74,7 @@ class HttpChannel:
         return True
 
     async def write(self, world: str, path: str, value: Any) -> None:
-        """One PATCH where a merge patch can say it; else the document is read, changed and put back."""
+        """Write with one PATCH if a merge patch can express it; else read the document, change it and put it back."""
         patch = self._patch(path, value)
         if patch is not None:
             await self._request("PATCH", self._url, world, patch)
@@ -105,11 +105,11 @@ class HttpChannel:
         await self._client.aclose()
 
     def _patch(self, path: str, value: Any) -> dict[str, Any] | None:
-        """The merge patch for a value: null would remove it, and an object would be merged instead of written."""
+        """The merge patch for a value, or None: null would remove it, and an object would be merged, not written."""
         try:
             way = segments(path)
         except PathError as error:
-            raise refused(self._name, f"cannot write to {path!r}: {error}") from error
+            raise refusal(self._name, f"cannot write to {path!r}: {error}") from error
         if not way or value is None or isinstance(value, dict) or not all(map(_plain, way)):
             return None
         patch = value
@@ -123,18 +123,18 @@ class HttpChannel:
 
     async def _request(self, method: str, url: httpx2.URL, world: str, body: Any = None) -> bytes:
         if self._recover is None or self._port is None:
-            return await self._once(method, url, world, body)
+            return await self._request_once(method, url, world, body)
         try:
-            return await self._once(method, url, world, body)
+            return await self._request_once(method, url, world, body)
         except Failed as failed:
             broken = failed.failure.cause
             refused_or_only_read = isinstance(broken, httpx2.ConnectError) or method == "GET"
             if not refused_or_only_read or not isinstance(broken, httpx2.NetworkError | httpx2.RemoteProtocolError):
                 raise
         await self._recover(str(url))
-        return await self._once(method, url, world, body)
+        return await self._request_once(method, url, world, body)
 
-    async def _once(self, method: str, url: httpx2.URL, world: str, body: Any) -> bytes:
+    async def _request_once(self, method: str, url: httpx2.URL, world: str, body: Any) -> bytes:
         try:
             async with asyncio.timeout(self._timeout):
                 return await self._exchange(method, url, world, body)
@@ -170,5 +170,5 @@ class HttpChannel:
 
 
 def _plain(segment: Segment) -> bool:
-    """Whether a merge patch can follow it: a key that is no index."""
+    """Return whether a merge patch can follow this segment: a key that is no index."""
     return isinstance(segment, str) and list_index(segment) is None

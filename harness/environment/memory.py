@@ -23,7 +23,7 @@ ON CONFLICT (world, key) DO UPDATE SET
     value = excluded.value, ts = excluded.ts, source = excluded.source, confidence = excluded.confidence
 """
 _BUSY: Final = 30.0
-"""Seconds that one process waits until another one has written."""
+"""Seconds that one process waits for another one to finish writing."""
 _GET: Final = "SELECT key, value, ts, source, confidence FROM memory WHERE world = ? ORDER BY rowid"
 
 
@@ -46,12 +46,12 @@ class MemoryEntry:
 
 
 def timestamp(moment: datetime) -> str:
-    """`2025-11-16T09:00:23Z`."""
+    """The time as text: `2025-11-16T09:00:23Z`."""
     return moment.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def _encode(value: Any) -> str:
-    """As JSON; a number that JSON does not know becomes null, as in the browser's own JSON.stringify."""
+    """Encode as JSON; a number that JSON lacks becomes null, as in the browser's own JSON.stringify."""
     return json.dumps(json.loads(json.dumps(value), parse_constant=lambda _: None))
 
 
@@ -60,27 +60,27 @@ def _row(world: str, entry: MemoryEntry) -> tuple[str, str, str, str, str, float
 
 
 class MemoryStore:
-    """The entries of every world. May be used from several threads; several processes may share the file."""
+    """The entries of every world. It may be used from several threads, and several processes may share the file."""
 
     def __init__(self, path: Path | str = ":memory:") -> None:
-        """Open or make the file; raises sqlite3.DatabaseError when it is no database."""
+        """Open or make the file; raises sqlite3.DatabaseError if it is no database."""
         if path != ":memory:":
             Path(path).parent.mkdir(parents=True, exist_ok=True)
         self._lock = threading.Lock()
         self._db = sqlite3.connect(path, timeout=_BUSY, isolation_level=None, check_same_thread=False)
         self._db.execute("PRAGMA journal_mode = WAL")
-        # What a task remembers is test data: speed counts, and a power cut may lose the last entries.
+        # Memory is test data: speed counts, and a power cut may lose the last entries.
         self._db.execute("PRAGMA synchronous = OFF")
         self._db.execute(_SCHEMA)
 
     def put(self, world: str, entry: MemoryEntry) -> None:
-        """Write an entry, in place of the one with its key. Raises TypeError for what is not JSON."""
+        """Write an entry, replacing one with the same key. Raises TypeError for a value that is not JSON."""
         row = _row(world, entry)
         with self._lock:
             self._db.execute(_PUT, row)
 
     def replace(self, world: str, entries: Iterable[MemoryEntry]) -> None:
-        """The world has these entries and no others; all or nothing. Raises TypeError for what is not JSON."""
+        """Replace all entries of the world at once. Raises TypeError for a value that is not JSON."""
         rows = [_row(world, entry) for entry in entries]
         with self._lock, self._db:
             self._db.execute("BEGIN IMMEDIATE")
@@ -88,7 +88,7 @@ class MemoryStore:
             self._db.executemany(_PUT, rows)
 
     def entries(self, world: str) -> dict[str, MemoryEntry]:
-        """Key -> entry, in the order of their first writing."""
+        """Key -> entry, in the order in which they were first written."""
         with self._lock:
             rows = self._db.execute(_GET, (world,)).fetchall()
         return {key: MemoryEntry(key, json.loads(value), *rest) for key, value, *rest in rows}
@@ -99,7 +99,7 @@ class MemoryStore:
             self._db.execute("DELETE FROM memory WHERE world = ? AND key = ?", (world, key))
 
     def clear(self, world: str) -> None:
-        """Forget a world."""
+        """Remove all entries of a world."""
         with self._lock:
             self._db.execute("DELETE FROM memory WHERE world = ?", (world,))
 

@@ -1,4 +1,4 @@
-"""Who keeps a service running: told in a file, for the processes that rely on the owner, and for `harness services`."""
+"""The owner of a running service, recorded in a file for the processes that use it and `harness services`."""
 
 from __future__ import annotations
 
@@ -19,48 +19,48 @@ from harness.recovery.failure import Failure
 from harness.resilience import Clock
 from harness.resilience.events import Emit, InvariantBroken, ServiceChanged
 
-# Where the services of a project leave their files: what is kept between runs, and a folder for each process's own.
+# The folders for services' files: one that stays between runs, and one for each process.
 
 _OWNER = ".owner.json"
 
 LOGS = Path(".harness/logs")
-"""Below the project's folder."""
+"""The folder of the logs, below the project's folder."""
 _RUNS = "services"
 _KEPT = "kept"
 
 
 def label(name: str, number: int) -> str:
-    """What an instance is called: `shop`, `shop[2]`; `number` counts from 0."""
+    """The name of an instance: `shop`, `shop[2]`; `number` counts from 0."""
     return f"{name}[{number + 1}]" if number else name
 
 
 def log_file(logs: Path, name: str) -> Path:
-    """What the service writes, and what its owner notes of it."""
+    """The file for the service's output and its owner's notes."""
     return logs / f"{name}.log"
 
 
 def lock_file(logs: Path, name: str) -> Path:
-    """Held while it is found out that nobody keeps it, and it is started."""
+    """The lock that is held while it is checked that the service has no owner, and it is started."""
     return logs / f"{name}.lock"
 
 
 def owner_file(logs: Path, name: str) -> Path:
-    """Who keeps it running (`Ownership`)."""
+    """The file that names its owner (`Ownership`)."""
     return logs / f"{name}{_OWNER}"
 
 
-def owned(logs: Path) -> Iterator[str]:
-    """The names of the services that have such a file."""
+def owned_services(logs: Path) -> Iterator[str]:
+    """The names of the services that have an owner file."""
     return (file.name.removesuffix(_OWNER) for file in sorted(logs.glob(f"*{_OWNER}")))
 
 
 def owner_files_of_runs(logs: Path, name: str) -> list[Path]:
-    """The owner files of a service that runs have started, and that may have ended since."""
+    """The owner files of a service that runs have started; those runs may have ended since."""
     return [file for folder in _folders(logs) if (file := owner_file(folder, name)).is_file()]
 
 
 def kept_folder(logs: Path, name: str) -> Path:
-    """The `{folder}` of what is kept between runs."""
+    """The `{folder}` of a service that is kept between runs."""
     return logs.parent / _RUNS / _KEPT / name
 
 
@@ -73,7 +73,7 @@ class RunFolder:
 
     @property
     def path(self) -> Path:
-        """Raises OSError."""
+        """The path of the folder. Raises OSError."""
         if self._path is None:
             parent = self._logs.parent / _RUNS
             parent.mkdir(parents=True, exist_ok=True)
@@ -82,7 +82,7 @@ class RunFolder:
         return self._path
 
     def remove(self) -> None:
-        """Never raises."""
+        """Remove the folder. It never raises."""
         if self._path is not None:
             shutil.rmtree(self._path, ignore_errors=True)
             self._path = None
@@ -94,7 +94,7 @@ def _folders(logs: Path) -> list[Path]:
 
 
 def _sweep(logs: Path) -> None:
-    """Remove what processes have left that were killed."""
+    """Remove the folders of killed processes."""
     for folder in _folders(logs):
         pid = folder.name.partition("-")[0]
         if not pid.isdigit() or not folder.name.startswith(_prefix(int(pid))):
@@ -102,34 +102,34 @@ def _sweep(logs: Path) -> None:
 
 
 def _prefix(pid: int) -> str:
-    """Of the process that has this pid now: its pid alone comes again."""
+    """The prefix for the process that has this pid now: the pid alone may be reused."""
     identity = Identity.of(pid)
     return f"{pid}-{identity.birth:.0f}-" if identity else f"{pid}-gone-"
 
 
-# What a service is to those who rely on it (docs/design/events-and-resilience.md), as a table.
+# The states of a service for its users (docs/design/events-and-resilience.md), as a table.
 
 
 class ServiceState(StrEnum):
     """The state of one service, as this process sees it."""
 
     DOWN = "down"
-    """It does not run, and nobody is starting it."""
+    """It does not run, and is not being started."""
     BOOTING = "booting"
-    """It was started, and is not ready."""
+    """It was started, and is not ready yet."""
     UP = "up"
-    """Its health answers 200, and as itself."""
+    """Its health answers 200, with its own identity."""
     UNHEALTHY = "unhealthy"
-    """It runs, and its health has not been well for some polls."""
+    """It runs, and its health has been bad for some polls."""
     RESTARTING = "restarting"
-    """It died or hung, and is being started again."""
+    """It died or hung, and is being restarted."""
     PERMANENTLY_FAILED = "permanently_failed"
-    """It died too often: only an order starts it again."""
+    """It died too often: only an order restarts it."""
     STOPPED = "stopped"
-    """It was ended by order."""
+    """It was stopped by order."""
 
 
-WAYS: Mapping[ServiceState, frozenset[ServiceState]] = {
+TRANSITIONS: Mapping[ServiceState, frozenset[ServiceState]] = {
     ServiceState.DOWN: frozenset({ServiceState.BOOTING, ServiceState.UP, ServiceState.PERMANENTLY_FAILED}),
     ServiceState.BOOTING: frozenset({ServiceState.UP, ServiceState.DOWN, ServiceState.STOPPED}),
     ServiceState.UP: frozenset(
@@ -154,17 +154,17 @@ WAYS: Mapping[ServiceState, frozenset[ServiceState]] = {
     ServiceState.PERMANENTLY_FAILED: frozenset({ServiceState.BOOTING, ServiceState.UP}),
     ServiceState.STOPPED: frozenset({ServiceState.BOOTING, ServiceState.UP}),
 }
-"""State -> what it can become. What became something else all the same is told as an InvariantBroken."""
+"""State -> the states that may follow. Any other transition is reported as an InvariantBroken."""
 
 
 def is_back(event: ServiceChanged) -> bool:
-    """Whether it was gone, and answers now."""
+    """Return whether the service was gone and answers now."""
     return event.after == ServiceState.UP and event.before != ServiceState.UNHEALTHY
 
 
 @dataclass(slots=True)
 class ServicePhase:
-    """Where a service is in the table; every change is emitted, with its reason in a word (`crash_1`, `health_ok`)."""
+    """The state of a service; each change is emitted, with a short reason (`crash_1`, `health_ok`)."""
 
     service: str
     clock: Clock
@@ -172,18 +172,18 @@ class ServicePhase:
     state: ServiceState = ServiceState.DOWN
     reason: str = ""
     restarts: int = 0
-    """How often it was started again after it had been up."""
+    """The number of restarts after it had been up."""
     since: datetime = field(init=False)
 
     def __post_init__(self) -> None:
         self.since = self.clock.wall()
 
-    def become(self, state: ServiceState, reason: str) -> None:
-        """Change, unless it is that already. What the table does not know happens all the same, and is told."""
+    def change_state(self, state: ServiceState, reason: str) -> None:
+        """Change the state, unless it is the same. A transition that the table lacks is made too, and reported."""
         before = self.state
         if state is before:
             return
-        if state not in WAYS[before]:
+        if state not in TRANSITIONS[before]:
             snapshot = {"service": self.service, "before": before, "after": state, "reason": reason}
             self.emit(InvariantBroken("service: no way from one state to the other", snapshot))
         self.restarts += before is ServiceState.RESTARTING and state is ServiceState.UP
@@ -194,25 +194,25 @@ class ServicePhase:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What the owner says. It may be dead: then what it says of the service holds no more, or it has given up."""
+    """The content of an owner file. If the owner is dead, its state is out of date, or the owner has given up."""
 
     owner: Identity
     program: Identity | None
-    """The watchdog of what runs."""
+    """The watchdog of the running program."""
     state: ServiceState
     since: str
-    """ISO 8601, since when it is in this state."""
+    """The time since which it is in this state, in ISO 8601."""
     restarts: int
     persisted: bool
-    """It is kept until `harness services stop`."""
+    """Whether it is kept until `harness services stop`."""
     ports: Mapping[str, int]
     """Host name, in lower case -> port."""
     failure: Failure | None = None
-    """Why the owner does not start it any more."""
+    """The failure after which the owner does not restart it any more."""
 
     @property
-    def above(self) -> bool:
-        """Whether the owner has started this process (xdist's workers), or is this process: its word is final."""
+    def is_own_or_parents(self) -> bool:
+        """Whether the owner is this process or its parent (for xdist's workers): then its state is final."""
         return self.owner.pid in (os.getpid(), os.getppid()) and self.owner.alive
 
 
@@ -221,7 +221,7 @@ def no_others() -> tuple[Path, ...]:
 
 
 class Ownership:
-    """One service's file. Written whole, and replaced."""
+    """The owner file of one service. It is written as a whole and replaced."""
 
     def __init__(
         self,
@@ -231,26 +231,26 @@ class Ownership:
         runs: Callable[[], Iterable[Path]] = no_others,
         persisted: bool = False,
     ) -> None:
-        """`kept` is the file of what the project keeps between runs, `runs` answers those of the runs that there are.
+        """`kept` is the file of services that the project keeps between runs; `runs` returns the files of all runs.
 
-        Of runs only this process's own, and that of the process that has started it, are heeded.
+        Of the runs only that of this process and that of its parent process count.
         """
         self._file = file
         self._kept = kept
         self._runs = runs
         self.persisted = persisted
         self.mine = False
-        """Whether the file speaks of what was started through this very object."""
+        """Whether this object started what the file describes."""
 
     @property
     def file(self) -> Path:
-        """Raises OSError where it can have no place."""
+        """The path of the file. Raises OSError if it cannot be placed anywhere."""
         return self._file if isinstance(self._file, Path) else self._file()
 
-    def tell(
+    def record(
         self, facts: Mapping[str, Any], program: int | None, ports: Mapping[str, int], failure: Failure | None
     ) -> None:
-        """This process keeps it running, or has given up. A file that cannot be written tells nobody: no more."""
+        """Record that this process runs the service, or has given up. If it cannot be written, nobody learns of it."""
         self.mine = True
         told = {
             **facts,
@@ -266,44 +266,44 @@ class Ownership:
             scratch.replace(self.file)
 
     def withdraw(self) -> None:
-        """This process has ended it, and keeps it no more."""
-        held = self.held() if self.mine else None
+        """Remove the file after this process has stopped the service."""
+        held = self.read_file() if self.mine else None
         if held and held.owner == Identity.of(os.getpid()):
             self.file.unlink(missing_ok=True)
         self.mine = False
 
-    def above(self) -> Held | None:
-        """What this process, or its parent, says elsewhere; None when neither is the owner."""
-        return next((held for held in self._elsewhere() if held.above), None)
+    def own_or_parent_record(self) -> Held | None:
+        """The record of this process or its parent in another file; None if neither is the owner."""
+        return next((held for held in self._other_records() if held.is_own_or_parents), None)
 
-    def elsewhere(self) -> Held | None:
-        """What another living owner says: who keeps it for the project, or runs it for this very run; else None."""
-        return None if self.mine else next(iter(self._elsewhere()), None)
+    def other_owner(self) -> Held | None:
+        """The record of another living owner that keeps the service for the project or this same run; else None."""
+        return None if self.mine else next(iter(self._other_records()), None)
 
-    def kept(self) -> Held | None:
-        """What the living owner says that keeps it for the project, between runs; None when there is none."""
+    def persistent_record(self) -> Held | None:
+        """The record of the living owner that keeps it for the project between runs; None if there is none."""
         file = self._kept or (self._file if isinstance(self._file, Path) else None)
         held = read_held(file) if file else None
         return held if held and held.owner.alive else None
 
-    def _elsewhere(self) -> Iterator[Held]:
-        if held := self.kept():
+    def _other_records(self) -> Iterator[Held]:
+        if held := self.persistent_record():
             yield held
         for file in self._runs():
-            if (held := read_held(file)) and held.above:
+            if (held := read_held(file)) and held.is_own_or_parents:
                 yield held
 
-    def held(self) -> Held | None:
-        """What the file says, whoever has written it; None when there is none that can be read."""
+    def read_file(self) -> Held | None:
+        """The content of the file, whoever has written it; None if it cannot be read."""
         return read_held(self.file)
 
     def forget(self) -> None:
-        """Remove what a dead owner has left."""
+        """Remove the file of a dead owner."""
         self.file.unlink(missing_ok=True)
 
 
 def read_held(file: Path) -> Held | None:
-    """What is written there; None for a file that is not there, or that says nothing."""
+    """Read an owner file; None if it does not exist or is damaged."""
     try:
         return _read(json.loads(file.read_text("utf-8")))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):

@@ -1,4 +1,4 @@
-"""What a service is started with: its ports, its folder, its placeholders; and commands that are run for it."""
+"""Prepares the start of a service: its ports, its folder, its placeholders; and runs commands for it."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ from harness.environment.health import ADDRESS
 from harness.environment.process import Program
 from harness.model.service_settings import AUTO, ServiceSettings
 
-# Ports for services that take any: free now, and not from the range that outgoing connections get theirs from.
+# Ports for services that accept any: free now, and outside the range of outgoing connections.
 
 RANGE = range(20_000, 30_000)
-"""Below what Linux (32768) and macOS (49152) give to outgoing connections: while a service is started again, none of
-those takes its port."""
+"""Ports below those that Linux (from 32768) and macOS (from 49152) use for outgoing connections, so that none of these
+takes the port of a service that is being restarted.
+"""
 TRIES = 1000
 
 
 def free_port(taken: Container[int]) -> int:
-    """One that nobody listens on now, and that is not `taken`. Raises OSError when none is found."""
+    """A port that has no listener now and is not `taken`. Raises OSError if none is found."""
     for _ in range(TRIES):
         port = random.choice(RANGE)
         if port not in taken and is_free(port):
@@ -35,7 +36,7 @@ def free_port(taken: Container[int]) -> int:
 
 
 def is_free(port: int) -> bool:
-    """Whether a server could listen there now."""
+    """Return whether a server could listen on the port now."""
     with socket.socket() as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -46,11 +47,11 @@ def is_free(port: int) -> bool:
 
 
 SHOWN = 2000
-"""Characters of what a command has written that a message shows."""
+"""The number of characters of a command's output that a message shows."""
 
 
 def chosen_ports(settings: ServiceSettings, taken: Container[int]) -> dict[str, int]:
-    """Host name, in lower case -> the port that it is given, or a free one. Raises ValueError when none is free."""
+    """Host name, in lower case -> its declared port, or a free one. Raises ValueError if none is free."""
     try:
         if settings.port == AUTO:
             return dict.fromkeys(settings.declared, free_port(taken))
@@ -70,14 +71,14 @@ class _Both:
         return any(port in each for each in self._each)
 
 
-def fits(settings: ServiceSettings, ports: Mapping[str, int]) -> bool:
-    """Whether these are ports that the settings allow."""
+def are_ports_allowed(settings: ServiceSettings, ports: Mapping[str, int]) -> bool:
+    """Return whether the settings allow these ports."""
     declared = settings.declared
     return declared.keys() == ports.keys() and all(port in (AUTO, ports[host]) for host, port in declared.items())
 
 
 def placeholder_values(hosts: Mapping[str, int], port: int, folder: Path) -> dict[str, str]:
-    """Placeholder -> what stands in its place."""
+    """Placeholder -> its value."""
     return {
         "python": sys.executable,
         "folder": str(folder),
@@ -88,9 +89,9 @@ def placeholder_values(hosts: Mapping[str, int], port: int, folder: Path) -> dic
 
 
 def fill(folder: Path, template: Path) -> None:
-    """Empty the folder, and copy the template into it: what a folder holds, or the one file. Raises OSError."""
+    """Empty the folder, and copy the template into it: the contents of a folder, or a single file. Raises OSError."""
     if not template.exists():
-        raise FileNotFoundError(f"its template {template} is not there")
+        raise FileNotFoundError(f"its template {template} does not exist")
     shutil.rmtree(folder, ignore_errors=True)
     if template.is_dir():
         shutil.copytree(template, folder, symlinks=True)
@@ -100,7 +101,7 @@ def fill(folder: Path, template: Path) -> None:
 
 
 async def run_to_end(program: Program, seconds: float) -> str:
-    """Run a command; what went wrong, in words, or nothing. Raises OSError when it cannot be started."""
+    """Run a command; return the error in words, or "". Raises OSError if it cannot be started."""
     process = await asyncio.create_subprocess_exec(
         *program.command,
         stdin=asyncio.subprocess.DEVNULL,
@@ -114,7 +115,7 @@ async def run_to_end(program: Program, seconds: float) -> str:
         async with asyncio.timeout(seconds):
             said, _ = await process.communicate()
     except TimeoutError:
-        return f"was not over within {seconds:g} s, and was ended"
+        return f"took longer than {seconds:g} s and was ended"
     finally:
         if process.returncode is None:
             with contextlib.suppress(ProcessLookupError):

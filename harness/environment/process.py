@@ -1,4 +1,4 @@
-"""A program the harness has started: its process group, its log, its end."""
+"""A program that the harness has started: its process group, its log, its end."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from harness.resilience import Clock, poll_until
 GRACE = 3.0
 """Seconds between SIGTERM and SIGKILL."""
 KILLED_WITHIN = 2.0
-"""Seconds a SIGKILLed process may take to be gone."""
+"""Seconds that a process may take to end after SIGKILL."""
 POLL = 0.05
-"""Seconds between two looks."""
+"""Seconds between two checks."""
 TAIL_BYTES = 32_768
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What is started, with all placeholders filled in."""
+    """The command to start, with all placeholders filled in."""
 
     command: Sequence[str]
     environment: Mapping[str, str]
@@ -39,7 +39,7 @@ class Child:
     """A command under its watchdog, in a process group of its own. `pid` is the watchdog's, and the group's id."""
 
     def __init__(self, program: Program, log: Path, told: Path, clock: Clock) -> None:
-        """Start it; raises OSError when its log or its folder cannot be used. `told`: see the watchdog."""
+        """Start it; raises OSError if its log or its folder cannot be used. `told`: see the watchdog."""
         log.parent.mkdir(parents=True, exist_ok=True)
         self.log = log
         self._clock = clock
@@ -59,8 +59,8 @@ class Child:
     def pid(self) -> int:
         return self._process.pid
 
-    def ended(self) -> bool:
-        """Whether it is over. Looks without reaping: until `_sweep` the pid, and so the group's id, stays ours."""
+    def has_ended(self) -> bool:
+        """Return whether it has ended, without reaping it: until `_sweep`, the pid and the group's id stay ours."""
         if self._process.returncode is not None:
             return True
         try:
@@ -69,34 +69,34 @@ class Child:
             return True
 
     async def stop(self) -> int | None:
-        """SIGTERM to the group, 3 seconds, SIGKILL. Returns the command's exit code as a shell would say it."""
-        if not self.ended():
+        """Send SIGTERM to the group, SIGKILL after 3 seconds. Returns the command's exit code as a shell reports it."""
+        if not self.has_ended():
             self._signal(signal.SIGTERM)
             await self.wait(GRACE)
         self._signal(signal.SIGKILL)
-        # Nobody joins a group that was killed; and its id is ours until the watchdog is reaped.
+        # Nothing joins a group that was killed; and its id is ours until the watchdog is reaped.
         left = members(self.pid) if self._process.returncode is None else ()
         await self._until(lambda: self._process.poll() is not None, KILLED_WITHIN)
-        await gone(left, self._clock, KILLED_WITHIN)  # the watchdog may be over before its command is
+        await await_ends(left, self._clock, KILLED_WITHIN)  # the watchdog may end before its command does
         return self._sweep()
 
     def kill(self) -> None:
-        """SIGKILL to the group, without waiting for more than its end."""
+        """Send SIGKILL to the group, and wait only for its end."""
         self._signal(signal.SIGKILL)
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(KILLED_WITHIN)
         self._sweep()
 
     async def wait(self, seconds: float) -> bool:
-        """Wait for its end; False when it goes on."""
-        return await self._until(self.ended, seconds)
+        """Wait for its end; returns False if it still runs."""
+        return await self._until(self.has_ended, seconds)
 
     async def _until(self, over: Callable[[], bool], seconds: float) -> bool:
-        """A process whose first thread alone has ended is a zombie already, and has no exit code yet."""
+        """Poll until `over`. A process whose first thread has ended is a zombie already, and has no exit code yet."""
         return await poll_until(self._clock, over, POLL, seconds)
 
     def tail(self, lines: int = 20) -> Sequence[str]:
-        """The last lines it has written."""
+        """The last lines of its log."""
         try:
             with self.log.open("rb") as log:
                 size = log.seek(0, os.SEEK_END)
@@ -106,33 +106,33 @@ class Child:
             return ()
 
     def _signal(self, number: signal.Signals) -> None:
-        # EPERM is what macOS says of a group in which only a zombie is left.
+        # macOS answers EPERM for a group of which only a zombie is left.
         if self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, number)
 
     def _sweep(self) -> int | None:
-        """Reap it. The pipe is closed last: its end is what the watchdog takes for the harness's death."""
+        """Reap it. The pipe is closed last, since the watchdog takes its end for the death of the harness."""
         code = self._process.poll()
         if self._process.stdin is not None:
             self._process.stdin.close()
         return code
 
 
-# The processes of a group, and waiting for their end.
+# Lists the processes of a group, and waits for their end.
 
 LOOK = 0.01
-"""Seconds between two looks."""
+"""Seconds between two checks."""
 
 
 def members(group: int) -> Sequence[psutil.Process]:
-    """The processes of the group that exist now, its leader too.
+    """The processes of the group that exist now, its leader included.
 
-    Asked of all processes: one whose parent has ended is no child of the leader, and is of its group all the same.
+    All processes are searched: one whose parent has ended is no child of the leader, but still belongs to the group.
     """
     found = []
     for pid in psutil.pids():
-        with contextlib.suppress(OSError, psutil.Error):  # it may end while it is looked at
+        with contextlib.suppress(OSError, psutil.Error):  # it may end while it is examined
             if os.getpgid(pid) == group:
                 found.append(psutil.Process(pid))
     return found
@@ -144,8 +144,8 @@ def signal_all(processes: Iterable[psutil.Process], number: int) -> None:
             process.send_signal(number)
 
 
-async def gone(processes: Sequence[psutil.Process], clock: Clock, seconds: float) -> bool:
-    """Wait for the end of all; False when one goes on after `seconds`. A zombie has ended."""
+async def await_ends(processes: Sequence[psutil.Process], clock: Clock, seconds: float) -> bool:
+    """Wait for the end of all; returns False if one still runs after `seconds`. A zombie has ended."""
     return await poll_until(clock, lambda: not any(map(runs, processes)), LOOK, seconds)
 
 
@@ -156,22 +156,22 @@ def runs(process: psutil.Process) -> bool:
         return False
 
 
-# Which process: its pid and when it was born, because a pid alone comes again.
+# Identifies a process: its pid and its start time, because pids are reused.
 
 _BIRTH = 19
-"""Where `/proc/<pid>/stat` says it, counted after the name: in ticks since the machine's start."""
+"""The index of the start time in `/proc/<pid>/stat`, counted after the name: in ticks since the machine's start."""
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """`birth` means something only on the machine, and since the start of it, that it was read on."""
+    """A process, by pid and start time. `birth` is comparable only on the same machine and until its next start."""
 
     pid: int
     birth: float
 
     @classmethod
     def of(cls, pid: int) -> Identity | None:
-        """Who has this pid now; None when nobody has, or it is dead and not yet reaped."""
+        """The process that has this pid now; None if there is none, or it is dead and not yet reaped."""
         with contextlib.suppress(psutil.Error):
             process = psutil.Process(pid)
             if process.status() != psutil.STATUS_ZOMBIE:
@@ -184,7 +184,7 @@ class Identity:
 
 
 def _birth(process: psutil.Process) -> float:
-    """From the machine's start where that can be had: the time of day may be set while the process lives."""
+    """The start time, relative to the machine's start if possible, since the time of day may be set meanwhile."""
     try:
         stat = Path(f"/proc/{process.pid}/stat").read_text("utf-8")
     except OSError:
@@ -192,20 +192,20 @@ def _birth(process: psutil.Process) -> float:
     return float(stat.rpartition(")")[2].split()[_BIRTH])
 
 
-# Who listens on a port.
+# Finds the process that listens on a port.
 
 SHOWN = 300
-"""Characters of a command line that a message shows."""
+"""The number of characters of a command line that a message shows."""
 
 
 def listening_pid(port: int) -> int | None:
-    """The process that listens on the port of any address; None when there is none, or it cannot be seen."""
+    """The process that listens on the port at any address; None if there is none, or it is not visible."""
     try:
         connections = psutil.net_connections("tcp")
-    except psutil.AccessDenied:  # macOS lets only root look at all connections at once
+    except psutil.AccessDenied:  # only root may list all connections on macOS
         return next((pid for pid in psutil.pids() if _listens(pid, port)), None)
     listening = (c for c in connections if c.status == psutil.CONN_LISTEN and c.laddr and c.laddr.port == port)
-    # psutil leaves the pid out for the processes of other users.
+    # psutil omits the pid of other users' processes.
     return next((connection.pid for connection in listening if connection.pid), None)
 
 
@@ -219,7 +219,7 @@ def describe_listener(port: int) -> str:
 
 
 def command_of(pid: int | None) -> str:
-    """The command line of a process, at most 300 characters; empty when it cannot be seen."""
+    """The command line of a process, at most 300 characters; empty if it is not visible."""
     try:
         return shlex.join(psutil.Process(pid).cmdline())[:SHOWN] if pid is not None else ""
     except psutil.Error:
@@ -227,7 +227,7 @@ def command_of(pid: int | None) -> str:
 
 
 def owns_port(pid: int, port: int) -> bool:
-    """Whether the process, or one below it, listens on the port."""
+    """Return whether the process, or a child of it, listens on the port."""
     try:
         children = psutil.Process(pid).children(recursive=True)
     except psutil.Error:

@@ -12,12 +12,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from harness.environment.channel import WorldLocks, assigned, refused, rejected, unreadable
+from harness.environment.channel import WorldLocks, assigned, refusal, rejected, unreadable
 from harness.resilience.threads import on_own_thread
 
 
 def imported(root: Path, target: str) -> Any:
-    """What `package.module:name` names; modules of the project at `root` are found too. Raises what an import does."""
+    """Import `package.module:name`; modules of the project at `root` are found too. Raises the errors of the import."""
     if str(root) not in sys.path:
         sys.path.append(str(root))
     module, _, attribute = target.partition(":")
@@ -30,17 +30,16 @@ def imported(root: Path, target: str) -> Any:
 class PythonChannel:
     """`package.module:name`. Called with the world id, it returns the document, or an awaitable of it.
 
-    An object (or a class, which is made once) has `read(world)` instead, and may have `write(world, document)` and
-    `reset(world)`. `restore`, when given, is the callable that writes. What is not async runs in a thread
-    of its own; after `timeout` seconds nobody waits for it any more, nor does the end of the process.
+    An object (or a class, which is instantiated once) has `read(world)` instead, and may have `write(world, document)`
+    and `reset(world)`. `restore`, if given, is the callable that writes. Synchronous code runs in a thread of its own;
+    after `timeout` seconds it is no longer waited for, not even at the end of the process.
 
-    Called once at a time, also by tasks that run at once: foreign code need not be safe for that. A thread whose
-    caller has given up holds the others up, too, for as long as `timeout` allows. Waiting for others does not count
-    against `timeout`.
+    It is called once at a time, also by parallel tasks, since foreign code may not be safe for that. A thread whose
+    caller has given up holds up the others for at most `timeout`. Waiting for others does not count against `timeout`.
     """
 
     def __init__(self, name: str, target: str, *, restore: str | None = None, root: Path, timeout: float) -> None:
-        """Raises ValueError when a target is not of this form; it is imported at its first use."""
+        """Raises ValueError if a target is not of this form; it is imported at its first use."""
         for each in (target, restore):
             if each is not None and not all(each.partition(":")):
                 raise ValueError(f"channel `{name}`: {each!r} must be written `package.module:callable`")
@@ -54,11 +53,11 @@ class PythonChannel:
         self._importing = asyncio.Lock()
         self._calling = asyncio.Lock()
         self._call: asyncio.Task[Any] | None = None
-        """The one that holds the lock, where a thread runs."""
+        """The call that holds the lock while a thread runs."""
 
     async def read(self, world: str) -> Any:
         source = await self._object(self._target)
-        document = await self._guarded(self._target, "read", getattr(source, "read", source), world)
+        document = await self._call_guarded(self._target, "read", getattr(source, "read", source), world)
         try:
             return json.loads(json.dumps(document, allow_nan=False))
         except (TypeError, ValueError, RecursionError) as error:
@@ -78,46 +77,46 @@ class PythonChannel:
             await self._replace(world, assigned(self._name, await self.read(world), path, value))
 
     async def restore(self, world: str, document: Any) -> None:
-        # Foreign code may keep the object and change it later; what was saved must stay as it is.
+        # Foreign code may keep the object and change it later; the saved state must not change.
         copy = json.loads(json.dumps(document))
         async with self._writing.of(world):
             await self._replace(world, copy)
 
     async def reset(self, world: str) -> None:
-        await self._guarded(self._target, "reset", await self._method("reset"), world)
+        await self._call_guarded(self._target, "reset", await self._method("reset"), world)
 
     async def close(self) -> None:
-        """Nothing is held open; a thread that nobody waits for is left to itself."""
+        """There is nothing to close; a thread that is no longer waited for is left alone."""
         if self._call is not None and not self._call.done():
             self._call.cancel()
             await asyncio.wait([self._call], timeout=self._timeout)
 
     async def _replace(self, world: str, document: Any) -> None:
         if self._restore is None:
-            await self._guarded(self._target, "write", await self._method("write"), world, document)
+            await self._call_guarded(self._target, "write", await self._method("write"), world, document)
         else:
-            await self._guarded(self._restore, "restore", await self._object(self._restore), world, document)
+            await self._call_guarded(self._restore, "restore", await self._object(self._restore), world, document)
 
     async def _method(self, name: str) -> Callable[..., Any]:
         method = getattr(await self._object(self._target), name, None)
         if not callable(method):
-            way = "; name a callable that does in the channel's `restore`" if name == "write" else ""
-            raise refused(self._name, f"{self._target} has no method `{name}`{way}")
+            way = "; name a callable for that in the channel's `restore`" if name == "write" else ""
+            raise refusal(self._name, f"{self._target} has no method `{name}`{way}")
         return method  # type: ignore[no-any-return]
 
     async def _object(self, target: str) -> Any:
-        async with self._importing:  # a class is made once, whoever comes first
+        async with self._importing:  # a class is created once, whichever task needs it first
             if target not in self._objects:
-                self._objects[target] = await self._guarded(target, "import", self._imported, target)
+                self._objects[target] = await self._call_guarded(target, "import", self._imported, target)
         return self._objects[target]
 
     def _imported(self, target: str) -> Any:
         found = imported(self._root, target)
         return found() if inspect.isclass(found) else found
 
-    async def _guarded(self, target: str, what: str, function: Callable[..., Any], *arguments: Any) -> Any:
-        """The edge to foreign code: whatever it raises is the channel's failure."""
-        call = partial(self._called, target, what, function, *arguments)
+    async def _call_guarded(self, target: str, what: str, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Call foreign code: whatever it raises becomes the channel's failure."""
+        call = partial(self._call_bounded, target, what, function, *arguments)
         if inspect.iscoroutinefunction(function):
             async with self._calling:
                 return await call()
@@ -126,7 +125,7 @@ class PythonChannel:
         self._call.add_done_callback(lambda _: self._calling.release())
         return await asyncio.shield(self._call)
 
-    async def _called(self, target: str, what: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    async def _call_bounded(self, target: str, what: str, function: Callable[..., Any], *arguments: Any) -> Any:
         limit = asyncio.timeout(self._timeout)
         try:
             async with limit:

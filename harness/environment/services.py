@@ -19,33 +19,34 @@ import psutil
 from harness.environment import watchdog
 from harness.environment.health import ADDRESS, client
 from harness.environment.ownership import RunFolder, ServiceState, label
-from harness.environment.process import describe_listener, gone, listening_pid, signal_all
+from harness.environment.process import await_ends, describe_listener, listening_pid, signal_all
 from harness.environment.service import Home, Service
 from harness.environment.supervision import LOOK, STANDARD, Polling, Supervision
 from harness.model.service_settings import AUTO, ServiceSettings
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Clock, poll_until
-from harness.resilience.events import Emit, nobody
+from harness.resilience.events import Emit, discard
+from harness.resilience.threads import on_own_thread
 from harness.spec.problems import nearest
 
-# Ending a service on purpose (a fault plan): its owner sees that this was no crash, and starts it again.
+# Ends a service on purpose (a fault plan): its owner sees that this was no crash, and restarts it.
 
 GRACE = 3.0
 """Seconds between SIGTERM and SIGKILL."""
 KILLED_WITHIN = 2.0
-"""Seconds a SIGKILLed process may take to be gone."""
+"""Seconds that a process may take to end after SIGKILL."""
 
 
 def watchdog_behind(port: int) -> int | None:
-    """The watchdog of what listens on the port, held by this process or by the one that has started it; else None.
+    """The watchdog of the listener at the port, if this process or its parent owns it; else None.
 
-    Under xdist the second is the controller, which owns the services.
+    Under xdist the parent is the controller, which owns the services.
     """
     listener = listening_pid(port)
     try:
         process = psutil.Process(listener) if listener is not None else None
         held = [each.pid for each in process.parents() if _of_this_run(each)] if process else []
-    except psutil.Error:  # gone meanwhile
+    except psutil.Error:  # it ended meanwhile
         return None
     return next(iter(held), None)
 
@@ -55,25 +56,26 @@ def _of_this_run(process: psutil.Process) -> bool:
 
 
 async def end(pid: int, clock: Clock, *, orderly: bool) -> None:
-    """End all below the watchdog `pid`, and wait for that; `orderly`: SIGTERM, and SIGKILL only to what stays."""
+    """End all processes below the watchdog `pid`, and wait; `orderly`: by SIGTERM first, then by SIGKILL."""
     with contextlib.suppress(psutil.NoSuchProcess, ProcessLookupError):
         watched = psutil.Process(pid)
         processes = watched.children(recursive=True)
         os.kill(pid, signal.SIGUSR1)
-        # The watchdog ends when its command is reaped, threads and all: until then the ports may be held.
+        # The watchdog ends when all of its command is reaped, with threads: until then the ports may be in use.
         all_of_it = (watched, *processes)
         if orderly:
             signal_all(processes, signal.SIGTERM)
-            await gone(all_of_it, clock, GRACE)
+            await await_ends(all_of_it, clock, GRACE)
         signal_all(processes, signal.SIGKILL)
-        await gone(all_of_it, clock, KILLED_WITHIN)
+        await await_ends(all_of_it, clock, KILLED_WITHIN)
 
 
 class Services:
-    """Finds or starts them, starts again what dies, and stops what it started.
+    """Finds or starts the services, restarts those that die, and stops those that it started.
 
-    A service with `instances = N` is there N times: `shop`, `shop[2]`, ... Tasks run in slots, counted from 0: those in
+    A service with `instances = N` exists N times: `shop`, `shop[2]`, ... Tasks run in slots, counted from 0: those in
     slot 0 see `shop`, those in slot 1 `shop[2]`; a service without instances is shared by all slots.
+
     Raises ValueError for a host or a port that is given twice, and for numbers of instances that do not agree. What it
     starts ends with this process, however that ends: by `stop`, by `kill`, or because the watchdog sees it die.
     """
@@ -85,19 +87,19 @@ class Services:
         root: Path,
         logs: Path,
         clock: Clock,
-        emit: Emit = nobody,
+        emit: Emit = discard,
         polling: Polling = STANDARD,
         kept: bool = False,
         persisted: bool = False,
     ) -> None:
-        """`emit` is told of every change of a state. `kept`: other processes of the project use them, too; `persisted`:
-        until `harness services stop`.
+        """`emit` receives every change of a state. `kept`: other processes of the project use the services too;
+        `persisted`: until `harness services stop`.
         """
         self._run = RunFolder(logs)
         home = Home(root, logs, self._run, kept=kept or persisted, persisted=persisted)
         self.instances = _instances(settings)
-        """How many whole sets of the services there are: one for each slot in which a task can run."""
-        self._sets = self._made(settings, partial(Service, home=home, clock=clock, emit=emit))
+        """The number of complete sets of services: one for each slot in which a task can run."""
+        self._sets = self._make_services(settings, partial(Service, home=home, clock=clock, emit=emit))
         self._services = [service for each in self._sets.values() for service in each]
         first = [each[0] for each in self._sets.values()]
         _refuse_doubles("host", (host for service in first for host in service.hosts))
@@ -112,7 +114,9 @@ class Services:
         self._starting_of = {name: asyncio.Lock() for name in self._kept}
 
     @staticmethod
-    def _made(settings: Mapping[str, ServiceSettings], make: Callable[..., Service]) -> dict[str, list[Service]]:
+    def _make_services(
+        settings: Mapping[str, ServiceSettings], make: Callable[..., Service]
+    ) -> dict[str, list[Service]]:
         sets: dict[str, list[Service]] = {}
         taken = {int(port) for each in settings.values() for port in each.declared.values() if port != AUTO}
         for name, each in settings.items():
@@ -124,20 +128,20 @@ class Services:
 
     @property
     def hosts(self) -> Mapping[str, int]:
-        """Host name, in lower case -> port on 127.0.0.1, as tasks in slot 0 see it; always as it is now."""
+        """Host name, in lower case -> port on 127.0.0.1, as tasks in slot 0 see it; always up to date."""
         return Hosts(self._sets.values(), 0)
 
     def hosts_of(self, slot: int) -> Mapping[str, int]:
-        """Host name, in lower case -> port, as the tasks in that slot see it; always as it is now. Raises IndexError.
+        """Host name, in lower case -> port, as the tasks in that slot see it; always up to date. Raises IndexError.
 
-        Chosen ports are final when `ready` of the slot has returned.
+        Chosen ports are final when `await_ready` of the slot has returned.
         """
         self._check(slot)
         return Hosts(self._sets.values(), slot)
 
     async def reset(self, slot: int = 0) -> None:
-        """Put the services of that slot that say how back into their first state. Raises Failed, or IndexError."""
-        await self.ready(slot)
+        """Reset the services of that slot that declare a reset. Raises Failed, or IndexError."""
+        await self.await_ready(slot)
         await asyncio.gather(*map(self._reset, self._of(slot)))
 
     async def _reset(self, service: Service) -> None:
@@ -160,7 +164,7 @@ class Services:
         return tuple(service.line for service in self._services)
 
     def kept_lines(self) -> tuple[str, ...]:
-        """A line for each that was not started here, but is kept for the project."""
+        """A line for each service that was not started here but is kept for the project."""
         return tuple(
             f"{service.name} reused, kept by `harness services start` since {_minute(since)}"
             for service in self._services
@@ -169,18 +173,18 @@ class Services:
 
     @property
     def states(self) -> dict[str, ServiceState]:
-        """Name -> what it is now, as this process sees it."""
+        """Name -> its state, as this process sees it."""
         return {service.name: service.status.state for service in self._services}
 
     @property
     def started(self) -> tuple[str, ...]:
-        """The names of those that were started here; the others were reused."""
+        """The names of the services that were started here; the others were reused."""
         return tuple(service.name for service in self._services if service.ours)
 
     async def start(self, slots: int = 1) -> None:
-        """Make the services of the first slots answer, all at once, and start again what dies from now on.
+        """Bring the services of the first slots up in parallel, and restart those that die from now on.
 
-        Instances for further slots are started by `ready`. Called again, it starts those that have ended. Raises
+        Instances for further slots are started by `await_ready`. A second call starts those that have ended. Raises
         Failed(SERVICE_DOWN), after stopping what was started.
         """
         if not self._services:
@@ -204,95 +208,99 @@ class Services:
                 self.kill()
                 raise
 
-    async def ready(self, slot: int = 0) -> None:
-        """Wait until every service of the slot listens and none is being started; what does not is recovered, once.
+    async def await_ready(self, slot: int = 0) -> None:
+        """Wait until every service of the slot listens and none is being started; one that does not is recovered, once.
 
-        Raises Failed(SERVICE_DOWN): at once for one that is not started any more.
+        Raises Failed(SERVICE_DOWN), at once for a service that is not restarted any more.
         """
-        await asyncio.gather(*map(self._there, self._of(slot)))
+        await asyncio.gather(*map(self._ensure_running, self._of(slot)))
 
     async def recover(self, name: str) -> None:
-        """Start it again, if it is dead; who calls while that goes on waits for the same.
+        """Restart it if it is dead; callers during a restart wait for the same one.
 
-        One that listens and is silent is left to the questions after its health (`Polling`): it may be busy. Raises
-        Failed(SERVICE_DOWN) when it does not come back, at once when it has failed for good.
+        A service that listens and is silent may be busy: the health checks decide (`Polling`). Raises
+        Failed(SERVICE_DOWN) if it does not come back, at once if it has failed permanently.
         """
-        service = self._named(name)
+        service = self._service_named(name)
         self._refuse_failed(service)
         await self._kept[service.name].recover()
 
     def name_of(self, host: str, slot: int = 0) -> str | None:
-        """The service that serves a host for the tasks in that slot; None for a host of others."""
+        """The service of a host for the tasks in that slot; None for a foreign host."""
         return next((service.name for service in self._of(slot) if host.lower() in service.hosts), None)
 
     def hosts_by(self, name: str) -> tuple[str, ...]:
-        """The hosts of one service, or of one instance. Raises Failed(INVALID_INPUT) for a name that is not known."""
-        return tuple(self._named(name).hosts)
+        """The hosts of one service, or of one instance. Raises Failed(INVALID_INPUT) for an unknown name."""
+        return tuple(self._service_named(name).hosts)
 
     def folder_of(self, name: str, slot: int = 0) -> Path:
-        """The `{folder}` of a service. Raises Failed(INVALID_INPUT) for a name that is not known, or OSError."""
-        return self._named(name, slot).folder
+        """The `{folder}` of a service. Raises Failed(INVALID_INPUT) for an unknown name, or OSError."""
+        return self._service_named(name, slot).folder
 
-    async def lost(self) -> Failure:
-        """Wait until one of them has failed for good; why. After `start`."""
+    async def await_permanent_failure(self) -> Failure:
+        """Wait until a service has failed permanently; returns its failure. Call it after `start`."""
         await asyncio.wait(self._watches, return_when=asyncio.FIRST_COMPLETED)
         return next(kept.failure for kept in self._kept.values() if kept.failure)
 
     def explain(self, failure: Failure, slot: int = 0) -> Failure:
-        """A site that is down for good, in the place of the network error that this causes; which host was meant."""
+        """The failure of a permanently down service, in place of the network error that it causes.
+
+        For a host that cannot be resolved, the failure names the host that was probably meant.
+        """
         if failure.code == "NET_DNS":
-            return self._misspelt(failure)
+            return self._suggest_host(failure)
         if failure.code not in ("NET_CONNECTION_REFUSED", "CHANNEL_UNREADABLE", "CIRCUIT_OPEN"):
             return failure
         host = urlsplit(str(failure.details.get("url", ""))).hostname
         for service in self._of(slot):
-            down = self._kept[service.name].failure or service.told()
+            down = self._kept[service.name].failure or service.given_up_failure()
             if down and (host is None or host in service.hosts):
                 circuit = {key: failure.details[key] for key in ("circuit",) if key in failure.details}
                 return replace(down, effect=failure.effect, details={**down.details, **circuit})
         return failure
 
-    def _misspelt(self, failure: Failure) -> Failure:
+    def _suggest_host(self, failure: Failure) -> Failure:
         host = urlsplit(str(failure.details.get("url", ""))).hostname or ""
         meant = nearest(host, self.hosts)
         return replace(failure, advice=f"Did you mean `{meant}`? Check the host's spelling.") if meant else failure
 
     async def end(self, name: str, *, orderly: bool, slot: int = 0) -> None:
-        """End a service on purpose; its owner starts it again. `orderly`: by SIGTERM, else by SIGKILL.
+        """End a service on purpose; its owner restarts it. `orderly`: by SIGTERM, else by SIGKILL.
 
-        Raises Failed: SERVICE_DOWN when it does not run, INVALID_INPUT when this run has not started it.
+        Raises Failed: SERVICE_DOWN if it does not run, INVALID_INPUT if this run has not started it.
         """
-        await self._end(self._named(name, slot), orderly=orderly)
+        await self._end(self._service_named(name, slot), orderly=orderly)
 
     async def _end(self, service: Service, *, orderly: bool, whoever: bool = False) -> None:
-        """`whoever`: also one that is kept for the project between runs."""
+        """End a service; `whoever`: also one that is kept for the project between runs."""
         pid = await self._watchdog(service) or (service.kept_watchdog if whoever else None)
         if pid is None:
             owner = await asyncio.to_thread(describe_listener, service.port)
             message = (
-                f"service `{service.name}` is not ended: this run has not started it, it is {owner}. "
+                f"service `{service.name}` was not ended, because this run did not start it: it is {owner}. "
                 "End that process, and the next run starts the service itself"
             )
             raise Failed(Failure("INVALID_INPUT", message, details={"service": service.name}))
         await end(pid, self._clock, orderly=orderly)
 
     def ports(self, name: str, slot: int = 0) -> tuple[int, ...]:
-        """The ports of one service. Raises Failed(INVALID_INPUT) for a name that is not known."""
-        return tuple(dict.fromkeys(self._named(name, slot).hosts.values()))
+        """The ports of one service. Raises Failed(INVALID_INPUT) for an unknown name."""
+        return tuple(dict.fromkeys(self._service_named(name, slot).hosts.values()))
 
     def seen_from(self, slot: int) -> Seen:
-        """What a fault that strikes a task in that slot may do to them. Raises IndexError."""
+        """The view of the services for a fault in that slot. Raises IndexError."""
         self._check(slot)
         return Seen(self, slot)
 
     async def stop(self) -> None:
-        """End what was started here: at most five seconds. What was reused stays."""
+        """Stop what was started here within five seconds. Reused services go on."""
         await self._look_away()
         await asyncio.gather(*(service.stop() for service in self._services))
-        await asyncio.to_thread(self._run.remove)
+        # `execute_task` stops them as the process ends, when `asyncio.to_thread` takes no more work.
+        await on_own_thread(self._run.remove)
 
     def kill(self) -> None:
-        """End it at once, without a loop: for `atexit` and signal handlers."""
+        """Kill what was started here at once, without a loop: for `atexit` and signal handlers."""
         for kept in self._kept.values():
             kept.let_go()
         for service in self._services:
@@ -303,7 +311,7 @@ class Services:
         tasks = [task for kept in self._kept.values() for task in kept.cancel()]
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _there(self, service: Service) -> None:
+    async def _ensure_running(self, service: Service) -> None:
         self._refuse_failed(service)
         kept = self._kept[service.name]
         if not kept.begun:
@@ -312,7 +320,7 @@ class Services:
             await kept.recover()
 
     async def _begin(self, service: Service) -> None:
-        """The first task of a slot needs it."""
+        """Start an instance when the first task of its slot needs it."""
         async with self._starting_of[service.name]:
             if self._kept[service.name].begun:
                 return
@@ -322,11 +330,11 @@ class Services:
             self._watches.append(self._kept[service.name].begin())
 
     def _refuse_failed(self, service: Service) -> None:
-        if failure := self._kept[service.name].failure or service.told():
+        if failure := self._kept[service.name].failure or service.given_up_failure():
             raise Failed(failure)
 
     async def _watchdog(self, service: Service) -> int | None:
-        """The watchdog of what listens now; None when that is somebody else's. It may just be dying of another kill."""
+        """The watchdog of the present listener; None if that is foreign. It may just be dying of another kill."""
         pid: int | None = None
 
         async def stands() -> bool:
@@ -347,8 +355,8 @@ class Services:
 
         await poll_until(self._clock, listens, LOOK, service.patience)
 
-    def _named(self, name: str, slot: int = 0) -> Service:
-        """By its name, for the tasks in that slot, or by the name of the instance."""
+    def _service_named(self, name: str, slot: int = 0) -> Service:
+        """A service by its name, for the tasks in that slot, or by the name of the instance."""
         if name in self._sets:
             return self._sets[name][slot % len(self._sets[name])]
         for service in self._services:
@@ -361,7 +369,7 @@ class Services:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The services as one slot has them."""
+    """The services as one slot sees them."""
 
     services: Services
     slot: int
@@ -374,7 +382,7 @@ class Seen:
 
 
 class Hosts(Mapping[str, int]):
-    """Host name -> port for the tasks of one slot, asked each time: a port may be chosen again before a first start."""
+    """Host name -> port for the tasks of one slot, read each time: a port may be chosen again before a first start."""
 
     def __init__(self, sets: Collection[Sequence[Service]], slot: int) -> None:
         self._sets, self._slot = sets, slot
@@ -400,7 +408,9 @@ def _instances(settings: Mapping[str, ServiceSettings]) -> int:
     several = {name: each.instances for name, each in settings.items() if each.instances > 1}
     if len(set(several.values())) > 1:
         told = ", ".join(f"`{name}` has {count}" for name, count in several.items())
-        raise ValueError(f"[tool.harness.services]: `instances` must agree, as one of each serves a slot: {told}")
+        raise ValueError(
+            f"[tool.harness.services]: all `instances` must be equal, because a slot uses one instance of each: {told}"
+        )
     shared = [name for name, each in settings.items() if each.instances == 1 and each.reset is not None]
     if several and shared:
         name, (other, count) = shared[0], next(iter(several.items()))
@@ -431,5 +441,5 @@ async def _listens(port: int) -> bool:
 
 
 def _minute(moment: str) -> str:
-    """An ISO 8601 time as the clock on the wall has it: `2026-11-23 07:03`."""
+    """An ISO 8601 time in local time: `2026-11-23 07:03`."""
     return datetime.fromisoformat(moment).astimezone().strftime("%Y-%m-%d %H:%M")

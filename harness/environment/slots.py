@@ -1,4 +1,4 @@
-"""Where one state is shared, a task runs in a slot that it has to itself: one set of services, one state."""
+"""Slots for tasks that share one state: a task has its slot, with one set of services and one state, to itself."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import IO
 
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Clock
-from harness.resilience.events import Emit, SlotAwaited, nobody
+from harness.resilience.events import Emit, SlotAwaited, discard
 
 POLL = 0.05
-"""Seconds between two looks for a free slot: another process may hold it, and nothing tells when it lets go."""
+"""Seconds between two tries for a free slot: another process may hold it, and its release is not announced."""
 PATIENCE = 5.0
-"""Seconds that a task waits for its slot before that is told."""
+"""Seconds that a task waits for its slot before an event reports it."""
 HOLD = 30.0
-"""Seconds that an episode keeps its slot between two of its tasks. Afterwards others may have it."""
+"""Seconds that an episode keeps its slot between two of its tasks. Afterwards other tasks may have it."""
 
 
 @dataclass(slots=True, eq=False)
@@ -26,13 +26,13 @@ class Slot:
     """A slot that is held. Its lock is the kernel's, which releases it when this process ends, however it ends."""
 
     number: int
-    """Counted from 0, as `Services.hosts_of` does."""
+    """Its number, counted from 0 as in `Services.hosts_of`."""
     goes_on: bool
-    """Whether the state is the one that an earlier task of the same episode has left: it is not reset."""
+    """Whether its state is from an earlier task of the same episode: then it is not reset."""
     lock: IO[str]
 
     def occupy(self, world: str) -> None:
-        """From now on the state is that of this world; empty: nobody's."""
+        """Record that the state belongs to this world; empty: to none."""
         self.lock.seek(0)
         self.lock.truncate()
         self.lock.write(world)
@@ -40,26 +40,27 @@ class Slot:
 
 
 class Slots:
-    """The slots of a project, shared by all of its processes that run tasks at this moment.
+    """The slots of a project, shared by all processes that run its tasks at this moment.
 
-    `count` is asked each time: it is known when the services are. `folder` is the same for all of these processes.
+    `count` is called each time, since the number is known only with the services. `folder` is the same for all of these
+    processes.
     """
 
-    def __init__(self, count: Callable[[], int], folder: Path, clock: Clock, emit: Emit = nobody) -> None:
-        """`emit` hears a SlotAwaited, once for each task that waits for long."""
+    def __init__(self, count: Callable[[], int], folder: Path, clock: Clock, emit: Emit = discard) -> None:
+        """`emit` receives a SlotAwaited, once for each task that waits long."""
         self._count = count
         self._folder = folder
         self._clock = clock
         self._emit = emit
         self._places: dict[str, int] = {}
-        """Episode's world -> the number of the slot that it has begun in."""
+        """Episode's world -> the number of the slot that it began in."""
         self._kept: dict[str, tuple[Slot, asyncio.TimerHandle]] = {}
         """Slots of episodes between two of their tasks."""
 
     async def take(self, world: str, *, episode: bool, task: str = "") -> Slot:
-        """Wait until a slot is free, and hold it. `task`: whose id is told when that takes long.
+        """Wait until a slot is free, and hold it. `task`: the id for the event about a long wait.
 
-        Raises Failed(EPISODE_STATE_LOST) when another task was in the slot of this episode, after its last task.
+        Raises Failed(EPISODE_STATE_LOST) if another task has used the episode's slot after its last task.
         """
         if world in self._kept:
             slot, timer = self._kept.pop(world)
@@ -67,7 +68,7 @@ class Slots:
             slot.goes_on = True
             return slot
         begun, told = self._clock.now(), False
-        while (slot := self._free(world)) is None:  # type: ignore[assignment]
+        while (slot := self._take_free(world)) is None:  # type: ignore[assignment]
             waited = self._clock.now() - begun
             if waited >= PATIENCE and not told:
                 told = True
@@ -75,13 +76,13 @@ class Slots:
             await self._clock.sleep(POLL)
         if episode and not slot.goes_on and world in self._places:
             self._let_go(slot)
-            raise Failed(_lost(world))
+            raise Failed(_episode_state_lost(world))
         if episode:
             self._places[world] = slot.number
         return slot
 
     def give_back(self, slot: Slot, world: str, *, more: bool) -> None:
-        """The task is over. `more`: its episode has further tasks, for which the slot is kept a while."""
+        """Release the slot after a task. `more`: its episode has further tasks, for which the slot is kept a while."""
         if more:
             timer = asyncio.get_running_loop().call_later(HOLD, self._expired, world)
             self._kept[world] = slot, timer
@@ -89,14 +90,14 @@ class Slots:
             self._let_go(slot)
 
     def close(self) -> None:
-        """Nobody waits any more: let go of what is kept for episodes."""
+        """Release the slots that are kept for episodes; no task waits any more."""
         for slot, timer in self._kept.values():
             timer.cancel()
             self._let_go(slot)
         self._kept.clear()
 
-    def _free(self, world: str) -> Slot | None:
-        """A slot that nobody holds: that of this world, when it has one."""
+    def _take_free(self, world: str) -> Slot | None:
+        """Lock a free slot: that of this world, if it has one."""
         place = self._places.get(world)
         for number in range(self._count()) if place is None else (place,):
             if lock := self._locked(number):
@@ -123,9 +124,9 @@ class Slots:
         slot.lock.close()
 
 
-def _lost(world: str) -> Failure:
+def _episode_state_lost(world: str) -> Failure:
     message = (
-        "another task has run between two tasks of this episode, and the one state of the system under test was reset "
-        "for it: what the earlier tasks of the episode have done is gone"
+        "another task ran between two tasks of this episode, and the state of the system under test was "
+        "reset for it: what the earlier tasks of the episode did is lost"
     )
     return Failure("EPISODE_STATE_LOST", message, details={"world": world})

@@ -1,4 +1,4 @@
-"""How the services of a project are, seen from outside, and what they have written."""
+"""The state of a project's services as seen from outside, and their logs."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from harness.model.service_settings import ServiceSettings
 from harness.resilience import Clock
 
 LOOK = 0.2
-"""Seconds between two looks at the files."""
+"""Seconds between two reads of the files."""
 BLOCK = 65_536
 
 
 def last_lines(file: Path, count: int) -> list[str]:
-    """The last lines; none of a file that is not there."""
+    """The last lines of a file; none if it does not exist."""
     if count <= 0 or not file.is_file():
         return []
     with file.open("rb") as log:
@@ -46,11 +46,11 @@ def last_lines(file: Path, count: int) -> list[str]:
 
 
 async def follow(files: Mapping[str, Path], clock: Clock) -> AsyncIterator[tuple[str, str]]:
-    """Name and line of each whole line that is written from now on, without end. A file may still have to come."""
+    """Name and text of each line that is written from now on, without end. A file may appear later."""
     tails = {name: _Tail(file) for name, file in files.items()}
     while True:
         for name, tail in tails.items():
-            for line in tail.fresh():
+            for line in tail.new_lines():
                 yield name, line
         await clock.sleep(LOOK)
 
@@ -61,8 +61,8 @@ class _Tail:
         self._place = file.stat().st_size if file.is_file() else 0
         self._rest = b""
 
-    def fresh(self) -> Iterator[str]:
-        """What came since the last look; from its start for a file that was cut."""
+    def new_lines(self) -> Iterator[str]:
+        """The lines since the last read; from the start if the file was truncated."""
         if not self._file.is_file():
             return
         with self._file.open("rb") as log:
@@ -74,7 +74,7 @@ class _Tail:
         yield from (line.decode(errors="replace") for line in whole)
 
 
-# How the services of a project are, seen from outside: what their ports answer, and what their owners say.
+# The state of a project's services from outside: the answers of their ports, and their owners' records.
 
 _STATES = {
     Health.HEALTHY: ServiceState.UP,
@@ -86,33 +86,33 @@ _STATES = {
 
 @dataclass(frozen=True, slots=True)
 class ServiceStatus:
-    """One service, now."""
+    """The present state of one service."""
 
     name: str
     state: ServiceState
     hosts: Mapping[str, int | str]
     """Host name -> port, or `auto` while none is chosen."""
     port: int | None
-    """Where it is asked for its health; None when that is not known: it does not run, or is in no settings any more."""
+    """The port of its health URL; None if unknown: it does not run, or is no longer in the settings."""
     pid: int | None
-    """What listens there; where that is not known, what its keeper has started."""
+    """The pid of the listener; if unknown, that of the program that its daemon has started."""
     command: str
-    """Its command line."""
+    """The command line of that process."""
     uptime: float | None
-    """Seconds."""
+    """Seconds since its start."""
     restarts: int
-    """As its owner has counted."""
+    """The number of restarts that its owner has counted."""
     owner: int | None
     """The process that keeps it running, if one of this project does."""
     owner_command: str
     persisted: bool
     log: Path
     problem: str
-    """What is wrong, in words; empty for one that is up, and for one that nobody has started."""
+    """The problem in words; empty for one that is up, or was never started."""
 
 
 async def statuses(services: Mapping[str, ServiceSettings], logs: Path, clock: Clock) -> tuple[ServiceStatus, ...]:
-    """Ask them all at once: half a second. One for each process that keeps a service, and for each of its instances.
+    """Ask all services in parallel, for half a second: one result for each instance and each process that keeps one.
 
     Raises ValueError for settings that contradict themselves.
     """
@@ -168,7 +168,7 @@ async def _look(
 
 
 def kept_only(name: str, held: Held, logs: Path, clock: Clock) -> ServiceStatus:
-    """One that the settings do not know any more: as its keeper says."""
+    """The state of a service that is no longer in the settings, as its daemon has recorded it."""
     pid = held.program.pid if held.program else None
     return ServiceStatus(
         name=name,
@@ -188,7 +188,7 @@ def kept_only(name: str, held: Held, logs: Path, clock: Clock) -> ServiceStatus:
 
 
 def _state(answer: HealthAnswer, held: Held | None, told: Held | None) -> ServiceState:
-    """What the port answers counts; where nothing listens, what the owner says, or has said last."""
+    """The state by the answer at the port; if nothing listens, by the last record of the owner."""
     if answer.health in _STATES:
         return _STATES[answer.health]
     if held:
@@ -202,7 +202,7 @@ def _problem(answer: HealthAnswer, told: Held | None) -> str:
         return ""
     if answer.health is Health.ABSENT and told and told.failure:
         return told.failure.message.splitlines()[0]
-    taken = "its port is a stranger's: " if answer.health is Health.OTHER else ""
+    taken = "another program has its port: " if answer.health is Health.OTHER else ""
     return f"{taken}{answer.problem}"
 
 

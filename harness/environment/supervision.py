@@ -1,4 +1,4 @@
-"""Keeps one service running: what dies or hangs is started again at once, until it is permanent."""
+"""Keeps one service running: if it dies or hangs it is restarted at once, until it has failed permanently."""
 
 from __future__ import annotations
 
@@ -17,37 +17,37 @@ from harness.environment.service import Occupied, Service
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Clock, Condition, Deadline, Supervisor, poll_until
 
-# When a service that still runs is taken to be unwell: the decision alone.
+# Decides, and only decides, when a running service counts as unhealthy.
 
 
 @dataclass(frozen=True, slots=True)
 class Polling:
-    """How its health is looked at while the run goes on. All durations are seconds.
+    """The health checks during the run. All durations are seconds.
 
-    One question takes at most 500 ms; `misses` questions in a row that were not answered well make it suspect. It is
-    then asked once more, and given `patience` to answer: a machine under load makes a service slow, and a slow one is
-    not ended. Only one that is silent all that time hangs. Nobody else decides that: a task that finds it silent leaves
-    it alone.
+    One request takes at most 500 ms; after `misses` bad answers in a row the service is suspect. It is then asked once
+    more, with `patience` to answer: a machine under load makes a service slow, and a slow one is not ended. Only one
+    that is silent all that time counts as hanging. Only these checks decide that: a task that finds the service silent
+    leaves it alone.
     """
 
     interval: float = 10.0
-    """Between two questions, the setting `health_interval`; 0 asks none."""
+    """Seconds between two requests, the setting `health_interval`; 0: no requests."""
     misses: int = 3
     patience: float = 10.0
-    """For the last answer, the setting `health_patience`."""
+    """Seconds for the last answer, the setting `health_patience`."""
 
 
 STANDARD = Polling()
-"""Three questions, ten seconds apart, and ten seconds: what hangs is started again 30 to 45 seconds later."""
+"""Three requests, ten seconds apart, and ten seconds: a hanging service is restarted after 30 to 45 seconds."""
 
 
 @dataclass(slots=True)
 class Pulse:
-    """The questions of one service, as they were answered."""
+    """The health checks of one service and their answers."""
 
     polling: Polling
     due: float
-    """When the next question is asked; monotonic."""
+    """The time of the next request, in monotonic seconds."""
     missed: int = 0
 
     @classmethod
@@ -57,25 +57,25 @@ class Pulse:
     def is_due(self, now: float) -> bool:
         return self.polling.interval > 0 and now >= self.due
 
-    def heard(self, *, well: bool, now: float) -> bool:
-        """Take an answer. Whether it is suspect now."""
+    def record_answer(self, *, well: bool, now: float) -> bool:
+        """Record an answer; return whether the service is suspect now."""
         self.missed = 0 if well else self.missed + 1
         self.due = now + self.polling.interval
         return self.missed >= self.polling.misses
 
 
 LOOK = 0.1
-"""Seconds between two looks at a process."""
+"""Seconds between two checks of a process."""
 AGAIN = 0.25
-"""Seconds until a port that a stranger has taken is tried again."""
+"""Seconds until a port that another program has taken is tried again."""
 STOPPING = "is being stopped"
-RUNS_ON = "did not answer, and was ended"
+RUNS_ON = "did not answer and was ended"
 UNANSWERED = (Health.SILENT, Health.ABSENT)
-"""What a process that hangs answers. One that answers with an error does not hang: it is told of, and left alone."""
+"""The answers of a process that hangs. One that answers with an error does not hang: it is reported and left alone."""
 
 
 class Supervision:
-    """Of one service. What another process keeps running is its owner's care; when nobody's, it is started here."""
+    """Supervises one service. A service of another process is restarted by its owner, one without owner here."""
 
     def __init__(self, service: Service, clock: Clock, polling: Polling) -> None:
         self._service = service
@@ -85,30 +85,30 @@ class Supervision:
         self._watch: asyncio.Task[None] | None = None
         self._recovery: asyncio.Task[Failure | None] | None = None
         self._over = False
-        """Nobody looks after it any more: what is started from now on, nobody would end."""
+        """Whether supervision has ended: what is started from now on would not be stopped."""
         self.failure: Failure | None = None
-        """Why it is not started any more."""
+        """The failure after which it is not restarted any more."""
 
     @property
     def begun(self) -> bool:
-        """Whether it is looked after, or has failed for good."""
+        """Whether it is supervised, or has failed permanently."""
         return self._watch is not None
 
     def begin(self) -> asyncio.Task[None]:
-        """It was started by order: its earlier deaths are forgotten. It is looked after from now on."""
+        """Supervise it from now on. It was started by order, so its earlier deaths are forgotten."""
         self._supervisor.reset()
         self.failure, self._over = None, False
         self._watch = asyncio.create_task(self._look_after())
         return self._watch
 
     async def recover(self) -> None:
-        """Start it, if it is dead. One that listens and is silent may be busy: the questions tell whether it hangs.
+        """Restart it if it is dead. A silent one may be busy: the health checks find out whether it hangs.
 
-        Whoever asks while that goes on waits for the same. Raises Failed(SERVICE_DOWN) when it does not come back.
+        Callers during a restart wait for the same one. Raises Failed(SERVICE_DOWN) if it does not come back.
         """
-        await self._once(self._recover)
+        await self._recover_once(self._recover)
 
-    async def _once(self, work: Callable[[], Coroutine[Any, Any, Failure | None]]) -> None:
+    async def _recover_once(self, work: Callable[[], Coroutine[Any, Any, Failure | None]]) -> None:
         if self._over:
             raise Failed(self._service.diagnosis.down(STOPPING))
         if self.failure is None and not self.recovering:
@@ -119,7 +119,7 @@ class Supervision:
             raise Failed(failure)
 
     def cancel(self) -> tuple[asyncio.Task[object], ...]:
-        """Look no more, and start it no more; the tasks that end now. To be called in their loop."""
+        """Stop supervising and restarting it; return the tasks that end now. Call it in their loop."""
         self._over = True
         tasks = [task for task in (self._watch, self._recovery) if task is not None and not task.done()]
         self._watch = None
@@ -128,19 +128,19 @@ class Supervision:
         return tuple(tasks)
 
     def let_go(self) -> None:
-        """The same from any thread."""
+        """Like `cancel`, from any thread."""
         if self._watch is not None:
-            with contextlib.suppress(RuntimeError):  # its loop is closed: it looks no more
+            with contextlib.suppress(RuntimeError):  # its loop is closed: the watch has ended
                 self._watch.get_loop().call_soon_threadsafe(self.cancel)
 
     @property
     def recovering(self) -> bool:
-        """Whether somebody has noticed that it does not answer, and it is looked after now."""
+        """Whether it was found not to answer and is being recovered now."""
         return self._recovery is not None and not self._recovery.done()
 
     @property
     def _limit(self) -> float:
-        """Seconds after which a caller waits no more: one that does not listen, its end, and a start by its owner."""
+        """Seconds that a caller waits: for a service that does not listen, its end, and a start by its owner."""
         return GRACE + KILLED_WITHIN + 3 * self._service.patience
 
     def _outcome(self) -> Failure | None:
@@ -151,7 +151,7 @@ class Supervision:
         return self._service.diagnosis.down(STOPPING) if recovery.cancelled() else recovery.result()
 
     async def _look_after(self) -> None:
-        """Until it has failed for good, or this is cancelled."""
+        """Supervise it until it has failed permanently, or this is cancelled."""
         pulse = Pulse.begin(self._polling, self._clock.now())
         async with client() as http:
             while self.failure is None:
@@ -163,39 +163,39 @@ class Supervision:
 
     async def _poll(self, http: httpx2.AsyncClient, pulse: Pulse) -> None:
         answer = await self._service.ask(http)
-        suspect = pulse.heard(well=answer.health is Health.HEALTHY, now=self._clock.now())
+        suspect = pulse.record_answer(well=answer.health is Health.HEALTHY, now=self._clock.now())
         if pulse.missed == 0 and self._service.status.state in (ServiceState.UNHEALTHY, ServiceState.DOWN):
-            self._service.become(ServiceState.UP, "health_ok")
+            self._service.change_state(ServiceState.UP, "health_ok")
         if suspect and not self._service.ended:
             await self._suspect(http, answer, pulse)
 
     async def _suspect(self, http: httpx2.AsyncClient, answer: HealthAnswer, pulse: Pulse) -> None:
         missed, failed = pulse.missed, answer.health not in UNANSWERED
         if not failed:
-            failed, pulse.missed = await self._unwell(http, answer), 0
+            failed, pulse.missed = await self._is_unhealthy(http, answer), 0
         if failed and self._service.status.state is ServiceState.UP:
-            self._service.become(ServiceState.UNHEALTHY, f"health_missed_{missed}")
+            self._service.change_state(ServiceState.UNHEALTHY, f"health_missed_{missed}")
 
-    async def _unwell(self, http: httpx2.AsyncClient, answer: HealthAnswer) -> bool:
-        """Whether it does not answer in the end. One of ours that hangs is ended, and started again."""
+    async def _is_unhealthy(self, http: httpx2.AsyncClient, answer: HealthAnswer) -> bool:
+        """Return whether it finally does not answer. A hanging service of this process is ended and restarted."""
         if answer.health is Health.ABSENT:
             return await self._recovered_not(self._recover)
         asked = self._service.watchdog
         if await self._answers(http):
             return False
-        if asked is None or asked != self._service.watchdog:  # not ours to end, or not what was asked
+        if asked is None or asked != self._service.watchdog:  # not ours to end, or another process
             return not self._service.ours
         return await self._recovered_not(self._replace)
 
     async def _recovered_not(self, work: Callable[[], Coroutine[Any, Any, Failure | None]]) -> bool:
         try:
-            await self._once(work)
-        except Failed:  # told in its state, and to whoever needs it
+            await self._recover_once(work)
+        except Failed:  # its state says so, and so does every use of it
             return True
         return False
 
     async def _answers(self, http: httpx2.AsyncClient) -> bool:
-        """Whether anything answers, given all its patience; False at once when the process is over."""
+        """Return whether anything answers within its patience; False at once when the process has ended."""
         deadline = Deadline.after(self._polling.patience, self._clock.now())
         while not self._service.ended:
             answer = await self._service.ask(http, max(POLL, deadline.left(self._clock.now())))
@@ -207,7 +207,7 @@ class Supervision:
         return False
 
     async def _listens(self, http: httpx2.AsyncClient) -> bool:
-        """Whether ours is there, silent or not; while its process runs it is given the time to listen."""
+        """Return whether our process listens, silent or not; while it runs it gets time to start listening."""
 
         async def listens() -> bool:
             return self._service.ended or (await self._service.ask(http)).health is not Health.ABSENT
@@ -215,7 +215,7 @@ class Supervision:
         return await poll_until(self._clock, listens, POLL, self._service.patience) and not self._service.ended
 
     async def _recover(self) -> Failure | None:
-        """Start what is dead. Why it does not run, if it does not in the end."""
+        """Restart a dead service; return the failure if it does not run in the end."""
         async with client() as http:
             if not self._service.ours:
                 silent = (await self._service.ask(http)).health is Health.SILENT
@@ -225,53 +225,55 @@ class Supervision:
         return await self._replace()
 
     async def _replace(self) -> Failure | None:
-        """End it, should it still run, and start it again."""
+        """End the service if it still runs, and start it again."""
         if not self._service.ended and self._service.status.state is ServiceState.UP:
-            self._service.become(ServiceState.UNHEALTHY, "no_answer")
+            self._service.change_state(ServiceState.UNHEALTHY, "no_answer")
         async with client() as http:
             await self._revive(http)
         return self.failure
 
     async def _fast_start(self, http: httpx2.AsyncClient) -> Failure | None:
-        """What was reused is gone: its owner brings it back, else it is started here. Failing thrice is permanent."""
+        """Replace a reused service that is gone: by its owner, else here. The third failure is permanent."""
         try:
             await self._service.start(http)
         except Occupied as occupied:
             return occupied.failure
         except Failed as failed:
-            if self._service.started_elsewhere:  # whoever starts it may do so at any time
+            if self._service.started_elsewhere:  # the other process may start it at any time
                 return failed.failure
-            if self._supervisor.died() is Condition.PERMANENTLY_FAILED:
+            if self._supervisor.record_death() is Condition.PERMANENTLY_FAILED:
                 self.failure = self._permanent(failed.failure)
-                self._service.become(ServiceState.PERMANENTLY_FAILED, f"crash_{self._supervisor.crashes}", self.failure)
+                self._service.change_state(
+                    ServiceState.PERMANENTLY_FAILED, f"crash_{self._supervisor.crashes}", self.failure
+                )
             return self.failure or failed.failure
-        self._supervisor.ready()
+        self._supervisor.record_ready()
         return None
 
     async def _revive(self, http: httpx2.AsyncClient) -> None:
         hangs = not self._service.ended
         death = await self._service.reap(RUNS_ON if hangs else "ended")
-        self._died(death, "hung, " if hangs else "")
+        self._note_death(death, "hung, " if hangs else "")
         while self._supervisor.condition is Condition.RESTARTING:
             try:
                 await self._service.start(http)
-            except Occupied:  # its port is a stranger's: it has not crashed, and comes back when the stranger is gone
+            except Occupied:  # another program has its port: it has not crashed, and restarts when the port is free
                 await self._clock.sleep(AGAIN)
             except Failed as failed:
-                self._died(failed.failure)
+                self._note_death(failed.failure)
             else:
-                self._supervisor.ready()
+                self._supervisor.record_ready()
 
-    def _died(self, death: Failure, how: str = "") -> None:
+    def _note_death(self, death: Failure, how: str = "") -> None:
         supervisor = self._supervisor
         intended = death.circumstances.intended
-        permanent = supervisor.died(intended=intended) is Condition.PERMANENTLY_FAILED
+        permanent = supervisor.record_death(intended=intended) is Condition.PERMANENTLY_FAILED
         self.failure = self._permanent(death) if permanent else None
         state = ServiceState.PERMANENTLY_FAILED if permanent else ServiceState.RESTARTING
         reason = "ended_on_purpose" if intended else f"crash_{supervisor.crashes}"
         count = "ended on purpose" if intended else f"{how}crash {supervisor.crashes} of {supervisor.limit}"
         self._service.note(f"{count}: {'permanently_failed' if permanent else 'started again'}")
-        self._service.become(state, reason, self.failure)
+        self._service.change_state(state, reason, self.failure)
 
     def _permanent(self, last: Failure) -> Failure:
         minutes = self._supervisor.within / 60

@@ -1,8 +1,8 @@
 """Runs a command that must not outlive the harness: `python -I -S watchdog.py <harness pid> <file> <command> ...`.
 
 Standard input is a pipe whose other end only the harness holds. When the pipe ends, or the parent is no longer the
-harness, the whole process group is ended, and the file in which the harness told of itself is removed. Started as a
-file and without `site`, so that it costs milliseconds.
+harness, the watchdog ends the whole process group, and removes the file in which the harness named itself as owner. It
+is started as a file and without `site`, so that it costs milliseconds.
 
 Whoever ends the command on purpose sends SIGUSR1 to the watchdog first. The watchdog then ends by that signal itself,
 which no command can imitate, and so tells the harness that this was no crash.
@@ -21,12 +21,12 @@ import threading
 GRACE = 3.0
 """Seconds between SIGTERM and SIGKILL."""
 PARENT_CHECK = 1.0
-"""Seconds between two looks at the parent's pid: a fork of the harness may hold the pipe open after its death."""
+"""Seconds between two checks of the parent's pid: a fork of the harness may hold the pipe open after its death."""
 CANNOT_START = 127
 
 
 def main(arguments: list[str]) -> int:
-    """Run the command to its end; return its exit code, as a shell would."""
+    """Run the command to its end; return its exit code as a shell would."""
     # Unlike SIG_IGN, a handler is not inherited by the command: it gets the group's SIGTERM, the watchdog waits for it.
     signal.signal(signal.SIGTERM, lambda _number, _frame: None)
     intended = threading.Event()
@@ -50,7 +50,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _watch(harness: int, told: str, process: subprocess.Popen[bytes], orphaned: threading.Event) -> None:
-    """Wait for the harness's death; then end the group, this process included."""
+    """Wait for the death of the harness; then end the group, this process included."""
     while os.getppid() == harness:
         readable, _, _ = select.select([sys.stdin], [], [], PARENT_CHECK)
         if readable and not os.read(sys.stdin.fileno(), 1):
@@ -64,7 +64,7 @@ def _watch(harness: int, told: str, process: subprocess.Popen[bytes], orphaned: 
 
 
 def _withdraw(harness: int, told: str) -> None:
-    """Before the command ends: until then nobody else has reason to write there."""
+    """Remove the owner file before the command ends: until then no other process has a reason to write it."""
     import json
 
     with contextlib.suppress(OSError, ValueError, LookupError, TypeError):

@@ -1,4 +1,4 @@
-"""Memory and environment of one task or episode, and the world's side of a checkpoint: saved and put back."""
+"""Memory and environment of one task or episode, and the world's side of a checkpoint: saved and restored."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ from harness.model.ports import WorldCheckpoint
 from harness.recovery.failure import Failed
 from harness.resilience import Clock
 from harness.spec.documents import is_entry
-from harness.spec.names import blanked
+from harness.spec.names import blank_unprintable
 
 T = TypeVar("T")
 
 
 async def save(channels: Channels, world: str) -> tuple[dict[str, Any], bool]:
-    """The documents that can be put back, and whether those are all there are, and at least one. Raises Failed."""
+    """The documents that can be restored, and whether these are all channels, and at least one. Raises Failed."""
     writable = await _all(channels.writable(name) for name in channels.names)
     names = [name for name, able in zip(channels.names, writable, strict=True) if able]
     documents = await _all(channels.read(name, world) for name in names)
     return dict(zip(names, documents, strict=True)), bool(names) and all(writable)
 
 
-async def changed(channels: Channels, world: str, saved: Mapping[str, Any]) -> bool:
-    """Whether one of the documents is another one now; one that cannot be read may be. Raises Failed."""
-    return any(await _all(_changed(channels, name, world, document) for name, document in saved.items()))
+async def has_changed(channels: Channels, world: str, saved: Mapping[str, Any]) -> bool:
+    """Return whether one of the documents has changed; one that cannot be read may have. Raises Failed."""
+    return any(await _all(_has_changed(channels, name, world, document) for name, document in saved.items()))
 
 
-async def _changed(channels: Channels, name: str, world: str, saved: Any) -> bool:
+async def _has_changed(channels: Channels, name: str, world: str, saved: Any) -> bool:
     try:
         return bool(await _changes(channels, name, saved, await channels.read(name, world)))
     except Refused:
@@ -48,41 +48,41 @@ async def _changed(channels: Channels, name: str, world: str, saved: Any) -> boo
 
 
 async def restore(channels: Channels, world: str, saved: Mapping[str, Any]) -> tuple[str, ...]:
-    """Put back what has changed since it was saved; then read again. Returns what differs.
+    """Restore what has changed since it was saved, and read it again. Returns the differences that remain.
 
-    What has not changed is not written, so that nothing is overwritten that this task did not touch. Raises Failed when
-    a channel cannot be reached.
+    Unchanged documents are not written, so that nothing is overwritten that this task did not touch. Raises Failed if a
+    channel cannot be reached.
     """
-    found = await _all(_restored(channels, name, world, document) for name, document in saved.items())
-    # A large document takes its time: other tasks go on meanwhile.
-    return await asyncio.to_thread(bounded, chain.from_iterable(found))
+    found = await _all(_restore_document(channels, name, world, document) for name, document in saved.items())
+    # A large document takes time: other tasks continue meanwhile.
+    return await asyncio.to_thread(bounded_lines, chain.from_iterable(found))
 
 
-async def _restored(channels: Channels, name: str, world: str, saved: Any) -> Iterable[Difference | str]:
-    """What differs from what was saved, or why it was not put back."""
+async def _restore_document(channels: Channels, name: str, world: str, saved: Any) -> Iterable[Difference | str]:
+    """The differences from what was saved, or the reason why it was not restored."""
     try:
         now = await channels.read(name, world)
     except Refused as error:
-        return (_line(name, "was not put back, since it cannot be read", error),)
+        return (_line(name, "was not restored, because it cannot be read", error),)
     changes = await _changes(channels, name, saved, now)
     if not changes:
         return ()
     target = put_back(now, changes)
     try:
-        after = await _merged(channels, name, world, merge_patch(target, changes))
+        after = await _merge_document(channels, name, world, merge_patch(target, changes))
         if after is None or await _changes(channels, name, target, after[0]):
             await channels.restore(name, world, target)
             after = None
     except Refused as error:
-        return (_line(name, "was not put back", error),)
+        return (_line(name, "was not restored", error),)
     try:
         return await _changes(channels, name, saved, after[0] if after else await channels.read(name, world))
     except Refused as error:
-        return (_line(name, "was put back, and cannot be read", error),)
+        return (_line(name, "was restored, but cannot be read", error),)
 
 
-async def _merged(channels: Channels, name: str, world: str, patch: Any) -> tuple[Any] | None:
-    """The document after a merge patch; None when there is none, or the channel does not take it."""
+async def _merge_document(channels: Channels, name: str, world: str, patch: Any) -> tuple[Any] | None:
+    """The document after a merge patch; None if there is none, or the channel does not accept it."""
     if patch is None or not await channels.merge(name, world, patch):
         return None
     return (await channels.read(name, world),)
@@ -97,7 +97,7 @@ def _line(name: str, what: str, error: Refused) -> str:
 
 
 async def _all(jobs: Iterable[Awaitable[T]]) -> list[T]:
-    """The results in order. Every job ends, so that none works on unseen; then the first error is raised."""
+    """The results in order. Every job ends, so that none goes on unobserved; then the first error is raised."""
     found = await asyncio.gather(*jobs, return_exceptions=True)
     results: list[T] = []
     for each in found:
@@ -107,39 +107,39 @@ async def _all(jobs: Iterable[Awaitable[T]]) -> list[T]:
     return results
 
 
-# What is not as it was saved, a line each.
+# The differences from the saved state, one line each.
 
 MOST = 20
-"""Lines."""
+"""The largest number of lines."""
 WIDTH = 80
-"""Characters of one value."""
+"""The largest number of characters of one value."""
 PLACE = 120
-"""Characters of one path."""
+"""The largest number of characters of one path."""
 _PLAIN = re.compile(r"[^.\[\]'\"*]+\Z")
 _ENCODER = json.JSONEncoder(ensure_ascii=False)
 
-Way: TypeAlias = tuple[str | int, ...]
+JsonPath: TypeAlias = tuple[str | int, ...]
 
 
 class Absent(Enum):
-    """The other document has something here, this one has not."""
+    """Marks a place that exists only in the other document."""
 
     ABSENT = "absent"
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One place in the document of a channel, before and after."""
+    """A place in the document of a channel, with its value before and after."""
 
     channel: str
-    way: Way
+    way: JsonPath
     before: Any
     after: Any
 
     def __str__(self) -> str:
         place = f"{self.channel}: {_place(self.way)}"
         if self.before is Absent.ABSENT:
-            return f"{place}: was not there when saved, is {_short(self.after)}"
+            return f"{place}: was missing when saved, is {_short(self.after)}"
         if self.after is Absent.ABSENT:
             return f"{place}: was saved as {_short(self.before)}, is missing"
         before, after = _from_where_they_differ(self.before, self.after)
@@ -147,22 +147,22 @@ class Difference:
 
 
 def differences(channel: str, saved: Any, now: Any, clock: str | None = None) -> Iterator[Difference]:
-    """In the order of the document; `clock` is a path that does not count. Not recursive: documents may be deep."""
+    """The differences in document order; `clock` is a path that does not count. No recursion: documents may be deep."""
     ignored = segments(clock) if clock else ()
-    pending: list[tuple[Way, Any, Any]] = [((), saved, now)]
+    pending: list[tuple[JsonPath, Any, Any]] = [((), saved, now)]
     while pending:
         way, before, after = pending.pop()
         if ignored and _leads_to(ignored, way):
             continue
         if isinstance(before, dict | list) and type(before) is type(after):
-            pending += [((*way, key), left, right) for key, left, right in _inside(before, after)][::-1]
-        elif not _same(before, after):
+            pending += [((*way, key), left, right) for key, left, right in _pairs_of_items(before, after)][::-1]
+        elif not _is_same_json(before, after):
             yield Difference(channel, way, before, after)
 
 
 def put_back(now: Any, changes: Sequence[Difference]) -> Any:
-    """The document as it is, with only the changed places as they were before. `now` itself stays as it is."""
-    holder = {"": copied(now)}
+    """The present document with the changed places as they were before. `now` itself is not changed."""
+    holder = {"": copy_document(now)}
     gone: list[tuple[Any, str | int]] = []
     for change in changes:
         parent, key = _at(holder, change.way)
@@ -172,15 +172,15 @@ def put_back(now: Any, changes: Sequence[Difference]) -> Any:
             parent.append(change.before)
         else:
             parent[key] = change.before
-    for parent, key in reversed(gone):  # from the end, so that the places of a list stay
+    for parent, key in reversed(gone):  # from the end, so that the indices of a list stay valid
         del parent[key]
     return holder[""]
 
 
 def merge_patch(target: Any, changes: Sequence[Difference]) -> dict[str, Any] | None:
-    """What makes the changed document the `target` as an RFC 7386 patch; None where such a patch cannot say it.
+    """The RFC 7386 patch that turns the changed document into `target`; None if no patch can express it.
 
-    A list is written whole. Null means "remove" there, so that no null can be written.
+    A list is written as a whole. Null means "remove" in a patch, so that no null can be written.
     """
     patch: dict[str, Any] = {}
     for change in changes:
@@ -199,8 +199,8 @@ def merge_patch(target: Any, changes: Sequence[Difference]) -> dict[str, Any] | 
     return patch
 
 
-def copied(document: Any) -> Any:
-    """A copy that shares no list or object. Not recursive: documents may be deep."""
+def copy_document(document: Any) -> Any:
+    """A copy that shares no list or object. No recursion: documents may be deep."""
     holder: dict[str, Any] = {"": document}
     pending: list[tuple[Any, Any]] = [(holder, "")]
     while pending:
@@ -215,8 +215,8 @@ def copied(document: Any) -> Any:
     return holder[""]
 
 
-def _at(holder: dict[str, Any], way: Way) -> tuple[Any, str | int]:
-    """What holds the value at the end of the way, and its key there."""
+def _at(holder: dict[str, Any], way: JsonPath) -> tuple[Any, str | int]:
+    """The container of the value at a path, and the value's key in it."""
     place: Any = holder
     keys: tuple[str | int, ...] = ("", *way)
     for key in keys[:-1]:
@@ -225,7 +225,7 @@ def _at(holder: dict[str, Any], way: Way) -> tuple[Any, str | int]:
 
 
 def _has_null(value: Any) -> bool:
-    """Whether a merge would take something inside of it for a removal; inside of a list nothing is."""
+    """Return whether a merge would take a part of the value for a removal; inside a list nothing is."""
     pending = [value]
     while pending:
         each = pending.pop()
@@ -236,8 +236,8 @@ def _has_null(value: Any) -> bool:
     return False
 
 
-def bounded(found: Iterable[Difference | str]) -> tuple[str, ...]:
-    """As lines, at most 20; the last one counts those that are left out."""
+def bounded_lines(found: Iterable[Difference | str]) -> tuple[str, ...]:
+    """The differences as lines, at most 20; the last line counts those left out."""
     rest = iter(found)
     lines = [str(each) for each in islice(rest, MOST)]
     more = sum(1 for _ in rest)
@@ -246,7 +246,7 @@ def bounded(found: Iterable[Difference | str]) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _inside(before: Any, after: Any) -> Iterator[tuple[str | int, Any, Any]]:
+def _pairs_of_items(before: Any, after: Any) -> Iterator[tuple[str | int, Any, Any]]:
     if isinstance(before, dict):
         for key in {**before, **after}:
             yield key, before.get(key, Absent.ABSENT), after.get(key, Absent.ABSENT)
@@ -255,8 +255,8 @@ def _inside(before: Any, after: Any) -> Iterator[tuple[str | int, Any, Any]]:
             yield index, left, right
 
 
-def _same(before: Any, after: Any) -> bool:
-    """As JSON sees it: 1 is 1.0 and is not true; what is not a number equals itself."""
+def _is_same_json(before: Any, after: Any) -> bool:
+    """Return whether two values are equal as JSON: 1 equals 1.0 and not true; NaN equals itself."""
     if isinstance(before, bool) or isinstance(after, bool):
         return before is after
     if isinstance(before, float) and isinstance(after, float):
@@ -264,18 +264,18 @@ def _same(before: Any, after: Any) -> bool:
     return bool(before == after)
 
 
-def _leads_to(path: tuple[Segment, ...], way: Way) -> bool:
-    return len(path) == len(way) and all(map(_fits, path, way))
+def _leads_to(path: tuple[Segment, ...], way: JsonPath) -> bool:
+    return len(path) == len(way) and all(map(_matches_key, path, way))
 
 
-def _fits(segment: Segment, key: str | int) -> bool:
+def _matches_key(segment: Segment, key: str | int) -> bool:
     if isinstance(segment, Wildcard) or segment == key:
         return True
     return isinstance(key, int) and list_index(segment) == key
 
 
-def _place(way: Way) -> str:
-    """As a path of the assertion language; cut in its middle when it is long."""
+def _place(way: JsonPath) -> str:
+    """A path in the assertion language; a long one is cut in its middle."""
     text = "".join(map(_step, way)).removeprefix(".") or "the document"
     half = PLACE // 2
     return text if len(text) <= PLACE else f"{text[: half - 1]}…{text[-half:]}"
@@ -285,12 +285,12 @@ def _step(key: str | int) -> str:
     if isinstance(key, int):
         return f"[{key}]"
     quote = '"' if "'" in key else "'"
-    shown = blanked(key)
+    shown = blank_unprintable(key)
     return f".{shown}" if _PLAIN.match(key) else f"[{quote}{shown}{quote}]"
 
 
 def _short(value: Any) -> str:
-    """As JSON, no more of it made than is shown."""
+    """The value as JSON, encoded only as far as it is shown."""
     text = ""
     for piece in _ENCODER.iterencode(value):
         text += piece
@@ -300,7 +300,7 @@ def _short(value: Any) -> str:
 
 
 def _from_where_they_differ(before: Any, after: Any) -> tuple[Any, Any]:
-    """Two long texts without most of what they have in common at their start."""
+    """Two long texts without most of their common beginning."""
     if not (isinstance(before, str) and isinstance(after, str)):
         return before, after
     start = len(os.path.commonprefix((before, after))) - WIDTH // 4  # noqa: RUF071 - letters are what counts
@@ -309,10 +309,10 @@ def _from_where_they_differ(before: Any, after: Any) -> tuple[Any, Any]:
 
 # Memory and environment of one task or episode, as the engine sees them.
 
-NOT_PUT_BACK = 'the environment was not put back: `isolation = "none"` in [tool.harness] says that nothing is'
-"""Told after a restore."""
+NOT_PUT_BACK = 'the environment was not restored, because of `isolation = "none"` in [tool.harness]'
+"""The message after a restore that wrote nothing."""
 INITIAL = "initial"
-"""The source of entries that stand in the task's file."""
+"""The source of entries from the task's file."""
 
 
 class TaskWorld:
@@ -328,9 +328,9 @@ class TaskWorld:
         *,
         put_back: bool = True,
     ) -> None:
-        """`memory_channel` is where the system under test keeps its memory (`[tool.harness.memory]`).
+        """`memory_channel` is the channel where the system under test keeps its memory (`[tool.harness.memory]`).
 
-        `put_back`: whether a restore may write to channels; not under `isolation = "none"`.
+        `put_back`: whether a restore may write to channels; it is False under `isolation = "none"`.
         """
         self._put_back = put_back
         self._plan = plan
@@ -340,12 +340,12 @@ class TaskWorld:
         self._begun = clock.now()
         self._memory_channel = memory_channel
         self._theirs: dict[str, Any] = {}
-        """What the memory of the system under test held when it was last read, as MemoryKV entries."""
+        """The memory of the system under test when it was last read, as MemoryKV entries."""
         self._unwritten: dict[str, Any] = {}
         """Key -> value of what was remembered and is not yet written there."""
 
     def memory(self) -> Mapping[str, Any]:
-        """Key -> value; what the task itself remembered goes over what was read where the system keeps its memory."""
+        """Key -> value; what the task itself remembered overrides what was read from the system."""
         return {key: entry["value"] for key, entry in self.entries().items()}
 
     def remember(self, key: str, value: Any, source: str) -> None:
@@ -355,9 +355,9 @@ class TaskWorld:
             self._unwritten[key] = value
 
     async def synchronize(self) -> None:
-        """Write what was remembered since, and read what stands there now; nothing without a memory channel.
+        """Write what was remembered since, and read the present memory; without a memory channel this does nothing.
 
-        In a channel that is only read, what the task remembers stays its own. Raises Failed.
+        In a readonly channel, what the task remembers stays its own. Raises Failed.
         """
         name, world = self._memory_channel, self._plan.world
         if name is None:
@@ -368,7 +368,7 @@ class TaskWorld:
                 self._store.forget(world, key)
         document = await self._channels.read(name, world)
         if not isinstance(document, dict):
-            raise rejected(name, "is to hold the memory, and is no object of key -> value")
+            raise rejected(name, "is the memory channel, but its document is not an object of key -> value")
         self._theirs = {key: _entry(key, value, name) for key, value in document.items()}
 
     def entries(self) -> dict[str, Any]:
@@ -377,7 +377,7 @@ class TaskWorld:
         return {**self._theirs, **own}
 
     async def channel(self, name: str) -> Any:
-        """The document of a channel, now. Raises Failed."""
+        """Read the document of a channel. Raises Failed."""
         return await self._channels.read(name, self._plan.world)
 
     async def merge(self, name: str, path: str, value: Any) -> None:
@@ -385,7 +385,7 @@ class TaskWorld:
         await self._channels.write(name, self._plan.world, path, value)
 
     async def save(self) -> WorldCheckpoint:
-        """Memory, and the environment where its channels can be written. Raises Failed when one does not answer."""
+        """Save memory, and the environment if its channels can be written. Raises Failed if one does not answer."""
         if not self._put_back and self._channels.names:
             return WorldCheckpoint(self._own(), {}, whole=False, refused=NOT_PUT_BACK)
         environment, whole = await save(self._channels, self._plan.world)
@@ -394,15 +394,15 @@ class TaskWorld:
     def _own(self) -> dict[str, Any]:
         return {key: entry.as_json() for key, entry in self._store.entries(self._plan.world).items()}
 
-    async def changed(self, kept: WorldCheckpoint) -> bool:
-        """Whether a document of the environment is another one than was saved. Raises Failed."""
-        return await changed(self._channels, self._plan.world, kept.environment)
+    async def has_changed(self, kept: WorldCheckpoint) -> bool:
+        """Return whether a document of the environment differs from the saved one. Raises Failed."""
+        return await has_changed(self._channels, self._plan.world, kept.environment)
 
     async def restore(self, kept: WorldCheckpoint) -> tuple[str, ...]:
-        """Back to what was saved; then compared. Returns what differs, at most 20 lines.
+        """Restore what was saved, and compare. Returns the differences that remain, at most 20 lines.
 
-        A channel that refuses to be written is one of them; one that cannot be reached raises Failed, when memory and
-        the other channels are back already. The world's time goes on.
+        A channel that refuses to be written is one of them; one that cannot be reached raises Failed, after memory and
+        the other channels were restored. The world's time goes on.
         """
         own = (entry for key, entry in kept.entries.items() if entry != self._theirs.get(key))
         self._store.replace(self._plan.world, (MemoryEntry(**entry) for entry in own))
@@ -412,15 +412,15 @@ class TaskWorld:
         return (kept.refused, *differs) if kept.refused else differs
 
     async def snapshot(self) -> dict[str, Any]:
-        """Every channel's document; a channel that cannot be read is `{"error": ...}`."""
+        """The documents of all channels; a channel that cannot be read is `{"error": ...}`."""
         names = tuple(self._channels.names)
         return dict(zip(names, await asyncio.gather(*(self._document(name) for name in names)), strict=True))
 
     async def begin(self) -> None:
-        """Initial memory, the world's clock. Raises Failed when a channel's clock cannot be set.
+        """Set the initial memory and the world's clock. Raises Failed if a channel's clock cannot be set.
 
-        The world of an episode, or of the task that this one runs in the middle of, keeps what was written before,
-        over the initial entries; any other world is emptied first, so that a rerun starts from the same state.
+        The world of an episode, or of the task that this one runs inside, keeps what was written before, over the
+        initial entries; any other world is emptied first, so that a rerun starts from the same state.
         """
         self._begun = self._clock.now()
         if self._plan.fresh and self._plan.spec.episode_id is None:
@@ -446,14 +446,14 @@ class TaskWorld:
             return {"error": error.failure.message}
 
     def _now(self) -> datetime:
-        """The time in the world: the task's `time` and what has passed since, else the time of day."""
+        """The time in the world: the task's `time` plus the time that has passed since, else the time of day."""
         if self._plan.start is None:
             return self._clock.wall()
         return self._plan.start + timedelta(seconds=self._clock.now() - self._begun)
 
 
 def _entry(key: str, value: Any, channel: str) -> dict[str, Any]:
-    """A MemoryKV entry, of one or of a plain value."""
+    """A MemoryKV entry, made from one or from a plain value."""
     if is_entry(value):
         return dict(value)
     return {"key": key, "value": value, "ts": None, "source": f"channel:{channel}", "confidence": 1.0}

@@ -1,8 +1,8 @@
-"""What goes wrong on purpose (`faults:`): schedules, strikes, healing."""
+"""Injects the declared faults (`faults:`): when they strike, how, and how they are undone."""
 
 from harness.faults.injector import FaultInjector, Where
 from harness.faults.network import Network, prepare
-from harness.faults.services import SiteHands
-from harness.faults.state import StateHands
+from harness.faults.services import SiteTarget
+from harness.faults.state import StateTarget
 
-__all__ = ["FaultInjector", "Network", "SiteHands", "StateHands", "Where", "prepare"]
+__all__ = ["FaultInjector", "Network", "SiteTarget", "StateTarget", "Where", "prepare"]

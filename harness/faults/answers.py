@@ -1,4 +1,4 @@
-"""What a request gets that a fault strikes: instead of the site's answer, or of it."""
+"""The answer to a request that a fault strikes: in place of the site's answer, or a changed form of it."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ from harness.resilience import Clock
 from harness.spec.faults import Empty, Garbage, Hang, Reset, Slow, SocketFault, Status, Truncate
 from harness.spec.faults.network import BODILESS
 
-# How a site's answer comes to the client, well or damaged (stream.Download).
+# Forwards a site's answer to the client, intact or damaged (stream.Download).
 
 UPGRADED = 101
 PIECES = 10
-"""In how many pieces the bytes of a second are sent."""
+"""The number of pieces in which the bytes of one second are sent."""
 
 
 class BrokenOffError(ConnectionError):
-    """The answer ends here, on purpose."""
+    """The answer ends here on purpose."""
 
 
-async def bring(site: Stream, client: Stream) -> None:
-    """The whole answer. Its head says that the connection ends with it, also when the site would go on."""
-    start, body, _ = await _begun(site, client)
+async def forward_answer(site: Stream, client: Stream) -> None:
+    """Pass on the whole answer. Its head closes the connection, even if the site would keep it open."""
+    start, body, _ = await _read_answer_head(site, client)
     await client.send(start + body)
     await pump(site, client)
 
 
-async def lose(breaks: Callable[[], None], site: Stream, _: Stream) -> None:
-    """Take the whole answer from the site, or what it says in LINGER seconds; the client gets a RST instead."""
+async def drop_answer(breaks: Callable[[], None], site: Stream, _: Stream) -> None:
+    """Take the whole answer from the site, or what arrives in LINGER seconds; the client gets a RST instead."""
     raw, _end, body = (await site.read_head()).partition(END)
     head = AnswerHead.parse(raw)
     left = None if head is None or head.length is None else head.length - len(body)
-    with contextlib.suppress(OSError):  # TimeoutError is one
+    with contextlib.suppress(OSError):  # includes TimeoutError
         async with asyncio.timeout(LINGER):
             while (left is None or left > 0) and (chunk := await site.reader.read(CHUNK)):
                 left = None if left is None else left - len(chunk)
@@ -49,8 +49,8 @@ async def lose(breaks: Callable[[], None], site: Stream, _: Stream) -> None:
 
 
 async def drip(fault: Slow, clock: Clock, site: Stream, client: Stream) -> None:
-    """The answer begins later, or comes slowly; what the site has not sent yet waits with it."""
-    head, body, _ = await _begun(site, client)
+    """Delay the answer, or send it slowly; what the site has not sent yet is delayed with it."""
+    head, body, _ = await _read_answer_head(site, client)
     chunk = head + body
     await clock.sleep(fault.seconds)
     rate = fault.bytes_per_second
@@ -68,11 +68,11 @@ async def drip(fault: Slow, clock: Clock, site: Stream, client: Stream) -> None:
 
 
 async def break_off(most: int, method: bytes, site: Stream, client: Stream) -> None:
-    """The head, and at most so much of the body, never the whole.
+    """Send the head, and at most so much of the body, never all of it.
 
-    A body that says where it ends just ends too early; any other, and an answer without a body, with a RST.
+    A body with a declared end just ends too early; any other, and an answer without a body, ends with a RST.
     """
-    start, body, head = await _begun(site, client)
+    start, body, head = await _read_answer_head(site, client)
     if head is None or not head.has_body(method):
         raise BrokenOffError
     await client.send(start)
@@ -82,10 +82,10 @@ async def break_off(most: int, method: bytes, site: Stream, client: Stream) -> N
     client.writer.write_eof()
 
 
-async def _begun(site: Stream, client: Stream) -> tuple[bytes, bytes, AnswerHead | None]:
-    """Head of the answer, as it goes to the client, and what came with it; interim answers have gone before.
+async def _read_answer_head(site: Stream, client: Stream) -> tuple[bytes, bytes, AnswerHead | None]:
+    """The head of the answer, as it goes to the client, and the bytes after it; interim answers are passed on first.
 
-    What is no HTTP is all body.
+    An answer that is no HTTP is all body.
     """
     raw = await site.read_head()
     while True:
@@ -100,7 +100,7 @@ async def _begun(site: Stream, client: Stream) -> tuple[bytes, bytes, AnswerHead
 
 
 async def _part(chunk: bytes, most: int, site: Stream, client: Stream) -> None:
-    """So many bytes, or all but the last when there are no more; they have left when this returns."""
+    """Send so many bytes, or all but the last if there are no more; they have left when this returns."""
     client.writer.transport.set_write_buffer_limits(0)
     while len(chunk) <= most:
         if len(chunk) > 1:
@@ -115,25 +115,25 @@ async def _part(chunk: bytes, most: int, site: Stream, client: Stream) -> None:
 
 ADDRESS = "127.0.0.1"
 NOISE = b"HTTP/1.1 \x00\x01\x02\xfe\xff\x00 200\x00\r\n\x00\r\n\r\n"
-"""A NUL makes a head no HTTP for every client; mere noise would be read as HTTP/0.9, a page without a head."""
+"""The NUL makes it invalid HTTP for every client; mere noise would be read as HTTP/0.9, a page without a head."""
 
 
 @dataclass(frozen=True, slots=True)
 class FaultedExchange:
-    """One request on its way."""
+    """A request that a gate has received."""
 
     client: Stream
     port: int
-    """Where its site is."""
+    """The port of its site."""
     first: bytes
-    """What goes to the site before all that the client still sends."""
+    """The bytes that go to the site before all that the client still sends."""
     head: RequestHead | None = None
-    """None for what is not HTTP."""
+    """The head; None if the request is not HTTP."""
     breaks: Callable[[], None] = lambda: None
-    """To be called just before it ends without a byte of an answer."""
+    """Call it just before the request ends without a byte of an answer."""
 
     async def site(self) -> Stream | None:
-        """A connection on which the request was begun; None when the site is down: the client was told."""
+        """Connect to the site and begin the request; returns None if the site is down, and the client knows it then."""
         try:
             site = await Stream.to(ADDRESS, self.port)
         except OSError:
@@ -144,23 +144,25 @@ class FaultedExchange:
 
 
 async def answer(fault: SocketFault | None, exchange: FaultedExchange, clock: Clock) -> None:
-    """See to it that the request gets what the fault says; without one, the site's answer."""
+    """Answer the request as the fault says; without a fault, with the site's answer."""
     match fault:
         case None:
-            await _of_the_site(exchange, bring if exchange.head else pump)
+            await _of_the_site(exchange, forward_answer if exchange.head else pump)
         case Slow():
             await _of_the_site(exchange, partial(drip, fault, clock))
         case Truncate():
             method = exchange.head.method if exchange.head else b"GET"
             await _of_the_site(exchange, partial(break_off, fault.bytes, method))
         case Reset(commit=True):
-            await _of_the_site(exchange, partial(lose, exchange.breaks))
+            await _of_the_site(exchange, partial(drop_answer, exchange.breaks))
         case _:
-            await _instead(fault, exchange, clock)
+            await _answer_for_site(fault, exchange, clock)
 
 
-async def _instead(fault: Hang | Empty | Garbage | Status | Reset, exchange: FaultedExchange, clock: Clock) -> None:
-    """The site learns of nothing."""
+async def _answer_for_site(
+    fault: Hang | Empty | Garbage | Status | Reset, exchange: FaultedExchange, clock: Clock
+) -> None:
+    """Answer in place of the site, which does not see the request."""
     client = exchange.client
     match fault:
         case Hang(seconds=seconds):
@@ -191,7 +193,7 @@ async def _of_the_site(exchange: FaultedExchange, download: Download) -> None:
 
 
 async def _silence(exchange: FaultedExchange, seconds: float, clock: Clock) -> None:
-    """Until the time is over, or the client has given up; then an end without a byte."""
+    """Wait until the time is over or the client has given up; then end without a byte."""
     client = exchange.client
     sleep = asyncio.ensure_future(clock.sleep(seconds))
     gone = asyncio.ensure_future(client.drain_input())
@@ -202,12 +204,12 @@ async def _silence(exchange: FaultedExchange, seconds: float, clock: Clock) -> N
     finally:
         sleep.cancel()
         gone.cancel()
-    await asyncio.wait([gone])  # two cannot read at once
+    await asyncio.wait([gone])  # two coroutines cannot read at once
     await client.finish()
 
 
 def status_answer(fault: Status, head: RequestHead | None) -> bytes:
-    """The answer that a server of this status would give."""
+    """The answer that a server with this status would give."""
     body = _body(fault).encode()
     lines = [f"HTTP/1.1 {fault.status} {_phrase(fault.status)}", "Connection: close"]
     if fault.retry_after is not None:
@@ -219,7 +221,7 @@ def status_answer(fault: Status, head: RequestHead | None) -> bytes:
 
 
 def _body(fault: Status) -> str:
-    """What it declares, even if that is nothing; else a page that says who did it."""
+    """The declared body, even if empty; else a page that names the fault."""
     if "body" in fault.model_fields_set:
         return fault.body
     text = f"{fault.status}, injected by fault {escape(fault.title)}"
@@ -229,5 +231,5 @@ def _body(fault: Status) -> str:
 def _phrase(status: int) -> str:
     try:
         return HTTPStatus(status).phrase
-    except ValueError:  # no standard names it
+    except ValueError:  # a status that no standard names
         return "Status"

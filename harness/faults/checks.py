@@ -1,4 +1,4 @@
-"""Whether faults fit the project: their hosts, services and files, against its settings."""
+"""Checks faults against the project's settings: their hosts, services and files."""
 
 from __future__ import annotations
 
@@ -12,38 +12,36 @@ from harness.spec.fault_plan import LoadedFaultPlan
 from harness.spec.faults import BrowserStop, DatabaseLocked, Fault, HostFault, ServiceFault, SocketFault
 from harness.spec.faults.kinds import of_service
 from harness.spec.loaded import Loaded
-from harness.spec.problems import Problem, Severity, Way, did_you_mean, listed, shown
+from harness.spec.problems import JsonPath, Problem, Severity, describe_value, did_you_mean, join_or
 from harness.spec.references import ReferenceScope, as_text, interpolate
 from harness.spec.source import Origin
 
-ELSEWHERE = (
-    "the fault cannot strike: a browser at --task-browser-endpoint is no process that could be stopped from here"
-)
+ELSEWHERE = "the fault cannot strike: the process of a browser at --task-browser-endpoint cannot be stopped from here"
 OPEN = ReferenceScope()
-"""Of a plan: what its references stand for is known with each task."""
+"""The scope for a plan: the values of its references are known only with each task."""
 
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """What the faults are to happen in. `known`: these are the settings of the run, and not merely the defaults."""
+    """The project that the faults are for. `known`: the settings are those of the run, not just the defaults."""
 
     settings: Settings
     known: bool = True
 
     @property
     def severity(self) -> Severity:
-        """Where the settings are not known, what is missing may be there all the same."""
+        """If the settings are not known, what seems missing may exist: then it is a warning."""
         return "error" if self.known else "warning"
 
 
-def misplaced(task: Loaded, project: Project) -> Iterator[Problem]:
-    """What is wrong with a task's own faults. One that is there to show this very failure is left alone."""
+def misplaced_faults(task: Loaded, project: Project) -> Iterator[Problem]:
+    """Yield the problems of a task's own faults, unless the task is there to show this very failure."""
     if task.spec.expect is None or task.spec.expect.code != "INVALID_INPUT":
         yield from _of(task.spec.faults, scopes(task.spec), project, task.origin)
 
 
 def misplaced_in_plan(loaded: LoadedFaultPlan, project: Project) -> Iterator[Problem]:
-    """What is wrong with the faults of a plan; those that refer to values of the task are left alone."""
+    """Yield the problems of a plan's faults; those that refer to values of the task are not checked."""
     yield from _of([planned.fault for planned in loaded.plan.faults], [OPEN], project, loaded.origin)
 
 
@@ -51,20 +49,20 @@ def _of(
     faults: Iterable[Fault], every: Sequence[ReferenceScope], project: Project, origin: Origin
 ) -> Iterator[Problem]:
     for number, fault in enumerate(faults):
-        path: Way = ("faults", number)
+        path: JsonPath = ("faults", number)
         if isinstance(fault, HostFault | SocketFault):
-            if all(_strange(fault, scope, project.settings) for scope in every):
+            if all(_strikes_unknown_host(fault, scope, project.settings) for scope in every):
                 yield _no_host(fault, path, project, origin)
         elif isinstance(fault, ServiceFault):
             if "${" not in fault.service and fault.service not in project.settings.services:
                 yield _no_service(fault.service, (*path, "service"), project, origin)
         elif isinstance(fault, BrowserStop) and project.settings.browser_endpoint:
-            yield origin.problem(path, ELSEWHERE, hint="leave the task out, or run it with a browser of this machine")
+            yield origin.problem(path, ELSEWHERE, hint="leave the task out, or run it with a browser on this machine")
         elif isinstance(fault, DatabaseLocked) and "${" not in fault.path and project.known:
             yield from _of_database(fault.path, (*path, "path"), project, origin)
 
 
-def _of_database(name: str, path: Way, project: Project, origin: Origin) -> Iterator[Problem]:
+def _of_database(name: str, path: JsonPath, project: Project, origin: Origin) -> Iterator[Problem]:
     service, _ = of_service(name)
     if not service:
         yield from _of_file(project.settings, name, path, origin)
@@ -72,29 +70,29 @@ def _of_database(name: str, path: Way, project: Project, origin: Origin) -> Iter
         yield _no_service(service, path, project, origin)
 
 
-def _no_service(name: str, path: Way, project: Project, origin: Origin) -> Problem:
-    message = f"the fault cannot strike: `{name}` is no service of [tool.harness.services]"
+def _no_service(name: str, path: JsonPath, project: Project, origin: Origin) -> Problem:
+    message = f"the fault cannot strike: [tool.harness.services] has no service `{name}`"
     return _unknown(path, message, name, sorted(project.settings.services), project, origin)
 
 
-def _no_host(fault: HostFault | SocketFault, path: Way, project: Project, origin: Origin) -> Problem:
+def _no_host(fault: HostFault | SocketFault, path: JsonPath, project: Project, origin: Origin) -> Problem:
     text = fault.target
     key, name = ("host", text) if isinstance(fault, HostFault) else ("url", UrlPattern.parse(text).authority)
-    message = "the task cannot start: this is no host of [tool.harness.services]"
+    message = "the task cannot start: no service of [tool.harness.services] has this host"
     return _unknown((*path, key), message, name, sorted(_hosts(project.settings)), project, origin, found=text)
 
 
 def _unknown(
-    path: Way, message: str, name: str, known: list[str], project: Project, origin: Origin, found: str = ""
+    path: JsonPath, message: str, name: str, known: list[str], project: Project, origin: Origin, found: str = ""
 ) -> Problem:
-    expected, hint = listed(known) if known else "none is declared", did_you_mean(name, known)
+    expected, hint = join_or(known) if known else "none is declared", did_you_mean(name, known)
     if not project.known:
-        hint = "no pyproject.toml above it has [tool.harness]: write it inside of its project"
+        hint = "no pyproject.toml above the file has [tool.harness]: put the file into its project"
     return origin.problem(path, message, expected=expected, found=found or name, hint=hint, severity=project.severity)
 
 
-def _of_file(settings: Settings, name: str, path: Way, origin: Origin) -> Iterator[Problem]:
-    """One that a service's command names may be made by it."""
+def _of_file(settings: Settings, name: str, path: JsonPath, origin: Origin) -> Iterator[Problem]:
+    """Yield the problems of a file; a file that a service's command names may be made by it."""
     folder, made = settings.root.resolve(), any(name in (each.command or ()) for each in settings.services.values())
     try:
         file = (folder / name).resolve()
@@ -103,18 +101,18 @@ def _of_file(settings: Settings, name: str, path: Way, origin: Origin) -> Iterat
         inside, found = True, False
     if not inside:
         expected = "a file inside the project's folder"
-        yield origin.problem(path, "the path leads out of the project", expected=expected, found=shown(name))
+        yield origin.problem(path, "the path leads out of the project", expected=expected, found=describe_value(name))
     elif not found and not made:
-        hint = "it has to be there when the fault strikes; paths are relative to the project's folder"
-        yield origin.problem(path, "there is no such file", found=shown(name), hint=hint, severity="warning")
+        hint = "the file must exist when the fault strikes; paths are relative to the project's folder"
+        yield origin.problem(path, "there is no such file", found=describe_value(name), hint=hint, severity="warning")
 
 
 def _hosts(settings: Settings) -> set[str]:
     return {host.lower() for service in settings.services.values() for host in service.hosts}
 
 
-def _strange(fault: HostFault | SocketFault, scope: ReferenceScope, settings: Settings) -> bool:
-    """Whether a fault is to happen at a host that there is not: the task would not be started."""
+def _strikes_unknown_host(fault: HostFault | SocketFault, scope: ReferenceScope, settings: Settings) -> bool:
+    """Return whether a fault strikes an unknown host: then the task would not be started."""
     declared = fault.host if isinstance(fault, HostFault) else fault.url
     text = as_text(interpolate(declared, scope, last=False))
     if "${" in text:

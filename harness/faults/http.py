@@ -1,4 +1,4 @@
-"""HTTP/1 as a gate must understand it: heads, bodies, URL patterns, bytes between two connections."""
+"""HTTP/1 as far as a gate must understand it: heads, bodies, URL patterns, bytes between two connections."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _HOP = (b"connection", b"keep-alive", b"proxy-connection")
 
 
 def closing(lines: Sequence[bytes]) -> bytes:
-    """The head with `Connection: close`: the next request must come on a connection of its own, to be seen."""
+    """The head with `Connection: close`, so that the next request comes on a new connection and is seen."""
     first, *headers = lines
     kept = [line for line in headers if line.partition(b":")[0].strip().lower() not in _HOP]
     return b"\r\n".join([first, *kept, b"Connection: close"]) + END
 
 
-# URL patterns of request faults: `*` matches anything, everything else itself.
+# URL patterns of request faults: `*` matches anything, every other character itself.
 
 _START = re.compile(r"(?P<scheme>[a-z*]+)://(?:[^/?*]*@)?(?P<authority>[^/?]*)", re.IGNORECASE)
 _PLAIN = {"https": "http", "wss": "ws"}
@@ -31,19 +31,19 @@ _PLAIN = {"https": "http", "wss": "ws"}
 
 @dataclass(frozen=True, slots=True)
 class UrlPattern:
-    """A pattern that a whole URL must match, query included. `authority` is "*" when the pattern does not say it."""
+    """A pattern that a whole URL must match, query included. `authority` is "*" if the pattern does not name it."""
 
     text: str
     authority: str
 
     @classmethod
     def parse(cls, text: str) -> UrlPattern:
-        """An `https:` pattern holds as `http:`: the gate stands behind the end of TLS."""
+        """Parse a pattern. One with `https:` is read as `http:`, because TLS ends before the gate."""
         start = _START.match(text)
         return cls(plain(text), (start["authority"].lower() or "*") if start else "*")
 
     def may_match(self, host: str) -> bool:
-        """Whether some URL of the host can match: `*` may stand for the rest of the host, and for more."""
+        """Return whether a URL of the host can match: `*` may stand for the rest of the host, and for more."""
         before, star, _ = self.authority.partition("*")
         return host.startswith(before) if star else host == self.authority.partition(":")[0]
 
@@ -52,7 +52,7 @@ class UrlPattern:
 
 
 def plain(url: str) -> str:
-    """The URL, or a pattern of one, as a gate sees it: `http` for `https`, scheme and host in small letters."""
+    """The URL, or a pattern of one, as a gate sees it: `http` for `https`, scheme and host in lower case."""
     start = _START.match(url)
     if start is None:
         return url
@@ -61,7 +61,7 @@ def plain(url: str) -> str:
 
 
 def glob(pattern: str, text: str) -> bool:
-    """Whether the whole text matches; time grows with the lengths only, whatever the pattern."""
+    """Return whether the whole text matches; the time depends only on the lengths, whatever the pattern."""
     first, *rest = pattern.split("*")
     if not rest:
         return pattern == text
@@ -77,7 +77,7 @@ def glob(pattern: str, text: str) -> bool:
     return True
 
 
-# The head of an HTTP/1 request, as far as a gate must understand it.
+# The head of an HTTP/1 request, as far as a gate needs it.
 
 _REQUEST_LINE = re.compile(rb"([A-Z]+) (\S+) HTTP/1\.[01]\Z")
 
@@ -90,7 +90,7 @@ class RequestHead:
 
     @classmethod
     def parse(cls, head: bytes) -> RequestHead | None:
-        """None for what is not HTTP/1."""
+        """Parse a head; None if it is not HTTP/1."""
         lines = tuple(head.removesuffix(END).split(b"\r\n"))
         return cls(lines) if _REQUEST_LINE.match(lines[0]) else None
 
@@ -104,7 +104,7 @@ class RequestHead:
 
     @property
     def upgrade(self) -> bool:
-        """Whether the connection is to become something else, a WebSocket."""
+        """Whether the connection is to become another protocol, such as a WebSocket."""
         return self.header(b"upgrade") is not None
 
     def header(self, name: bytes) -> bytes | None:
@@ -112,7 +112,7 @@ class RequestHead:
         return next((value.strip() for key, _, value in values if key.strip().lower() == name), None)
 
     def urls(self, host: str) -> tuple[str, ...]:
-        """The URLs that the request goes by: with the site's host, and with the port that the client named."""
+        """The URLs of the request: with the site's host, and with the port that the client named."""
         if not self.target.startswith("/") and "://" in self.target:
             return (self.target,)
         scheme = "ws" if self.upgrade else "http"
@@ -121,27 +121,27 @@ class RequestHead:
         return tuple(f"{scheme}://{authority}{self.target}" for authority in authorities)
 
     def closing(self) -> bytes:
-        """The head that asks the site to close the connection after its answer."""
+        """The head with a request to close the connection after the answer."""
         return closing(self.lines)
 
 
-# The head of an HTTP/1 answer: what its body is, and where that ends.
+# The head of an HTTP/1 answer: the kind of its body, and where that ends.
 
 _STATUS_LINE = re.compile(rb"HTTP/1\.[01] (\d{3})(?: |\Z)")
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerHead:
-    """How an answer goes on after its head."""
+    """The facts of an answer's head about its body."""
 
     status: int
     length: int | None = None
-    """Bytes of the body, when the head says so."""
+    """The length of the body in bytes, if the head declares it."""
     chunked: bool = False
 
     @classmethod
     def parse(cls, head: bytes) -> AnswerHead | None:
-        """None for what is not HTTP/1."""
+        """Parse a head; None if it is not HTTP/1."""
         first, *lines = head.removesuffix(END).split(b"\r\n")
         line = _STATUS_LINE.match(first)
         if line is None:
@@ -153,24 +153,24 @@ class AnswerHead:
 
     @property
     def interim(self) -> bool:
-        """Whether the answer proper is still to come (100, 102, 103)."""
+        """Whether the final answer is still to come (100, 102, 103)."""
         return 100 <= self.status < 200 and self.status != 101
 
     @property
     def ends_itself(self) -> bool:
-        """Whether the body tells where it ends; else it ends with the connection."""
+        """Whether the body declares its end; otherwise it ends with the connection."""
         return self.length is not None or self.chunked
 
     def has_body(self, method: bytes) -> bool:
-        """Whether there is something after the head, in answer to a request of this method."""
+        """Return whether a body follows the head, in answer to a request with this method."""
         return method != b"HEAD" and self.status not in BODILESS and self.length != 0
 
 
-# Bytes between two connections, both ways.
+# Copies bytes between two connections, both ways.
 
 CHUNK = 65_536
 MAX_HEAD = 65_536
-"""Bytes; a longer head is passed on unread."""
+"""Bytes; a longer head is passed on without being parsed."""
 LINGER = 2.0
 """Seconds that the client may take to close after its answer has ended."""
 _RESET = struct.pack("ii", 1, 0)
@@ -190,16 +190,16 @@ class Stream:
 
     @classmethod
     async def to(cls, host: str, port: int) -> Stream:
-        """Raises OSError when nothing listens there."""
+        """Connect. Raises OSError if nothing listens there."""
         return cls(*await asyncio.open_connection(host, port))
 
     async def send(self, data: bytes) -> None:
-        """Write; a slow other end makes this wait. Raises OSError."""
+        """Write; if the other end is slow, this waits. Raises OSError."""
         self.writer.write(data)
         await self.writer.drain()
 
     async def read_head(self, raw: bytes = b"") -> bytes:
-        """Up to and with the first empty line, and what came with it; less when it is not HTTP, or does not end.
+        """Read up to the first empty line; returns also what came with it, and less if it is not HTTP, or does not end.
 
         `raw` is what was read of it before.
         """
@@ -212,11 +212,11 @@ class Stream:
         return raw
 
     async def finish(self, last: bytes = b"") -> None:
-        """Say the last, and wait for a while until the other end has closed.
+        """Send the last bytes, and wait a while until the other end has closed.
 
         What it still sends is read: unread bytes would turn the end into a RST, and the last bytes would be lost.
         """
-        with contextlib.suppress(OSError):  # TimeoutError is one
+        with contextlib.suppress(OSError):  # includes TimeoutError
             self.writer.write(last)
             self.writer.write_eof()
             async with asyncio.timeout(LINGER):
@@ -224,23 +224,23 @@ class Stream:
         self.drop()
 
     async def close(self) -> None:
-        """End it in order: what was written still arrives."""
+        """Close regularly: what was written still arrives."""
         self.writer.close()
         with contextlib.suppress(OSError):
             await self.writer.wait_closed()
 
     def drop(self) -> None:
-        """End it at once."""
+        """Close at once."""
         self.writer.transport.abort()
 
     def reset(self) -> None:
-        """End it at once, with a RST: the other end learns that something broke."""
+        """Close at once with a RST, so that the other end learns that something broke."""
         with contextlib.suppress(OSError):  # it has ended already
             self.writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
         self.drop()
 
     async def drain_input(self) -> None:
-        """Read and forget until the other end closes."""
+        """Read and drop everything until the other end closes."""
         with contextlib.suppress(OSError):
             while await self.reader.read(CHUNK):
                 pass
@@ -255,22 +255,22 @@ async def pump(source: Stream, target: Stream) -> None:
 
 
 Download = Callable[[Stream, Stream], Awaitable[None]]
-"""Brings the site's answer to the client, and ends what is written there. OSError: the client gets a RST."""
+"""Passes the site's answer to the client and ends the writing there. On OSError the client gets a RST."""
 
 
 async def join(client: Stream, site: Stream, download: Download = pump) -> None:
-    """Pass everything on until both ends are done; each end may finish sending before the other does."""
+    """Pass everything on in both directions until both ends are done; each may finish sending first."""
     upwards = asyncio.create_task(_upload(client, site))
     try:
-        if await _brought(download, site, client):
+        if await _pass_answer_on(download, site, client):
             await asyncio.wait([upwards], timeout=LINGER)
     finally:
         upwards.cancel()
         await asyncio.wait([upwards])
 
 
-async def _brought(download: Download, site: Stream, client: Stream) -> bool:
-    """False when one of the two has broken the connection off: the other end learns it as well."""
+async def _pass_answer_on(download: Download, site: Stream, client: Stream) -> bool:
+    """Pass the answer on; return False if one of the two has broken the connection, which the other end then learns."""
     try:
         await download(site, client)
     except OSError:
@@ -285,5 +285,5 @@ async def _upload(client: Stream, site: Stream) -> None:
     except OSError:
         if client.reader.exception() is not None:
             site.drop()
-        # The site answers without reading on: its answer is lost when the rest of the request is not taken.
+        # The site answers without reading on: its answer is lost unless the rest of the request is read.
         await client.drain_input()

@@ -1,4 +1,4 @@
-"""Makes the declared faults strike at their steps and requests, and heals them. When is said in `Triggers`."""
+"""Injects the declared faults at their steps and requests, and undoes them. `Triggers` decides when."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from harness.faults.network import Network, blamed
+from harness.faults.network import Network, name_fault
 from harness.model.ports import FaultTarget, Injection, Undo
 from harness.model.record import MetFault
 from harness.recovery.failure import Failed, Failure
@@ -34,41 +34,41 @@ from harness.spec.faults import (
 )
 from harness.spec.steps import Step
 
-# When a fault strikes: counted and drawn, from its declaration and a seed alone. Pure.
+# Decides when a fault strikes: by counting and drawing, from its declaration and a seed alone. Pure.
 
 
 def name_of(fault: Fault, number: int) -> str:
-    """Its id, or `<kind>-<number>` by its place in the file."""
+    """The id of a fault, or `<kind>-<number>` by its place in the file."""
     return fault.id or f"{fault.kind}-{number}"
 
 
 def source_of(seed: int | None, task: str, name: str) -> Random:
-    """A random source of its own for each fault, so that faults added or left out do not change the others."""
+    """A random source for each fault, so that adding or removing a fault does not change the others."""
     return Random(f"{seed or 0}/{task}/{name}")
 
 
 @dataclass
 class Triggers:
-    """The occasions of one fault so far."""
+    """Counts the occasions of one fault."""
 
     fault: Fault
     random: Random
     seen: int = 0
     struck: int = 0
     early_or_late: int = 0
-    """Occasions outside of `after` and `until`."""
+    """The number of occasions outside of `after` and `until`."""
     waits: bool = False
-    """Whether its `delay` runs."""
+    """Whether its `delay` is running."""
 
     def at_step(self, index: int, step: Step) -> bool:
-        """Whether a step that begins is one of its occasions."""
+        """Return whether a step that begins is one of its occasions."""
         act = getattr(self.fault, "act", None)
         return isinstance(self.fault, StepFault) and index >= self.fault.step and act in (None, step.act)
 
-    def due(self, t: float) -> bool:
-        """Whether it would strike this occasion, `t` seconds after the start of the task; counts the occasion.
+    def count_occasion(self, t: float) -> bool:
+        """Count an occasion at `t` seconds after the start of the task; return whether the fault strikes it.
 
-        `strike` must follow when it does.
+        If so, `strike` must follow.
         """
         fault = self.fault
         if not fault.after <= t <= (t if fault.until is None else fault.until):
@@ -80,19 +80,19 @@ class Triggers:
         return fault.probability == 1 or self.random.random() < fault.probability
 
     def strike(self) -> None:
-        """It strikes the occasion that was due."""
+        """Count a strike."""
         self.struck += 1
 
 
 @dataclass
 class ArmedFault:
-    """Whether the step from which a request fault strikes has come."""
+    """The request faults that are armed: those whose step has begun."""
 
     triggers: Sequence[Triggers]
     step: int = field(default=-1)
 
     def up_to(self, index: int) -> None:
-        """A step begins; what was armed stays so."""
+        """A step begins; faults that were armed stay armed."""
         self.step = max(self.step, index)
 
     def requests(self) -> list[Triggers]:
@@ -100,15 +100,15 @@ class ArmedFault:
         return [each for each in self.triggers if isinstance(each.fault, RequestFault) and each.fault.step <= self.step]
 
 
-# What became of each fault.
+# The outcome of each fault.
 
 KEPT = 100
-"""Strikes of one fault whose times are kept."""
+"""The number of strikes of one fault whose times are kept."""
 
 
 @dataclass
 class FaultCounter:
-    """One fault's strikes and healings, in seconds since the start of the task."""
+    """The times of one fault's strikes and of their undoing, in seconds since the start of the task."""
 
     name: str
     fault: Fault
@@ -119,7 +119,7 @@ class FaultCounter:
     steps: list[int] = field(default_factory=list)
 
     def strike(self, t: float, step: int = -1) -> None:
-        """`step`: the one under way. When there is no room for more, the place of the last one is taken."""
+        """Record a strike; `step` is the running one. When the list is full, the last entry is replaced."""
         self.count += 1
         if len(self.strikes) == KEPT:
             self.strikes.pop()
@@ -132,17 +132,17 @@ class FaultCounter:
             self.healed.append(round(t, 3))
 
     def record(self, why: str = "") -> MetFault:
-        """`why`: what was missing, should it never have struck."""
+        """The record of the fault; `why`: what was missing, if it never struck."""
         times, steps = tuple(self.strikes), tuple(self.steps)
         why = "" if self.count else why
         return MetFault(self.name, self.fault, self.count, times, tuple(self.healed), self.problem, steps, why)
 
 
-# Why a fault never struck, in words. Pure.
+# The reason why a fault never struck, in words. Pure.
 
 
 def why_unmet(triggers: Triggers, reached: int) -> str:
-    """What was missing; `reached`: the last step that began. Of one that struck it says nothing of use."""
+    """The reason why a fault had no effect; `reached`: the last step that began. Only for one that never struck."""
     fault = triggers.fault
     if reached < fault.step:
         return f"step {fault.step} was never reached"
@@ -153,14 +153,14 @@ def why_unmet(triggers: Triggers, reached: int) -> str:
     if triggers.seen == 0:
         return _no_occasion(triggers)
     if triggers.seen < fault.nth:
-        return f"`nth` is {fault.nth}, and there were only {triggers.seen} of its occasions"
+        return f"`nth` is {fault.nth}, and it had only {triggers.seen} occasions"
     return f"it had {triggers.seen} occasions, and its `probability` of {fault.probability:g} chose none"
 
 
 def _no_occasion(triggers: Triggers) -> str:
     fault = triggers.fault
     if triggers.early_or_late:
-        return f"all {triggers.early_or_late} of its occasions were before `after` or past `until`"
+        return f"all {triggers.early_or_late} of its occasions were before `after` or later than `until`"
     if isinstance(fault, RequestFault):
         return "no request matched its `url`"
     act = fault.act or ""
@@ -172,29 +172,29 @@ def _without_effect(fault: Fault) -> str:
 
 
 _WANTED: tuple[tuple[type[FaultBase], str], ...] = (
-    (ElementFault, "its `selector` matched nothing on any page while it stood"),
-    (HostFault, "nothing connected to its `host` while it stood"),
+    (ElementFault, "its `selector` matched nothing on any page while the fault was active"),
+    (HostFault, "nothing connected to its `host` while the fault was active"),
     (RequestFault, "no request matched its `url`"),
-    (AlertOnLoad, "no page was loaded while it stood"),
-    (SessionExpired, "there were no cookies to take away"),
+    (AlertOnLoad, "no page was loaded while the fault was active"),
+    (SessionExpired, "there were no cookies to delete"),
     (StorageCleared, "the open pages had stored nothing"),
     (UnexpectedDialog, "the page did not open it"),
     (Popup, "the page did not open it"),
-    (FaultBase, "what it strikes was not there, or did not answer"),
+    (FaultBase, "its target did not exist or did not answer"),
 )
-"""What a fault that was done may still have waited for in vain."""
+"""What a fault that was injected may have waited for in vain."""
 
 NOTICED = 1
-"""So many steps later at the most a lost page or browser is noticed."""
+"""The number of steps within which a lost page or browser is noticed."""
 ENDS_THE_BROWSER = ("page_crash", "endless_loop", "browser_stop", "browser_kill", "driver_kill")
-"""Kinds after which a page or a browser is lost: such a loss is not the site's or the machine's."""
+"""Kinds of faults after which a page or browser is lost: neither the site nor the machine caused that loss."""
 STRIKE_SECONDS = 10.0
-"""How long the end of a task waits for a strike that is under way."""
+"""Seconds that the end of a task waits for a running injection."""
 
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """Who does the damage in each place."""
+    """The targets of faults in each place."""
 
     network: Network
     world: FaultTarget
@@ -202,7 +202,7 @@ class Where:
 
 
 class FaultInjector:
-    """The faults of one task (ports.Injector). All on the loop's thread; `close` must follow."""
+    """The faults of one task (ports.Injector). All of it runs on the loop's thread; `close` must follow."""
 
     def __init__(self, faults: Sequence[Fault], where: Where, clock: Clock, *, seed: int | None, task: str) -> None:
         self._where = where
@@ -221,77 +221,77 @@ class FaultInjector:
         self._standing: list[tuple[Triggers, Undo]] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._strikes: dict[asyncio.Task[Undo | None], Triggers] = {}
-        """Strikes under way: not broken off, for nobody could heal what one had done by then."""
+        """Injections under way. They are not cancelled, since what one has done by then could not be undone."""
         self._losses: list[tuple[Triggers, int]] = []
-        """Strikes that end a page or browser and that no failure was put down to yet, with the steps begun by then."""
+        """Strikes that end a page or browser and belong to no failure yet, with the number of steps begun by then."""
         self._begun = 0
         self._step = -1
-        """Which one began last."""
-        where.network.arm(self.struck)
+        """The index of the step that began last."""
+        where.network.arm(self.strike_request)
 
     def attach(self, browser: FaultTarget) -> None:
-        """The task's browser is there."""
+        """Set the task's browser as a target."""
         self._browser = browser
 
     def begin(self, at: float) -> None:
-        """When the task began: what its times are counted from. Monotonic, in seconds."""
+        """Set the time when the task began (monotonic seconds); all times count from it."""
         self._began = at
 
     async def before_step(self, index: int, step: Step) -> None:
-        """Arm what is armed from here on, and strike with what strikes this step. Raises Failed when that cannot be."""
+        """Arm the faults from this step on, and inject those that strike it. Raises Failed if that is impossible."""
         self._begun += 1
         self._step = index
         self._armed.up_to(index)
         await self._route()
         for each in self._triggers:
-            if not each.at_step(index, step) or not each.due(self._t):
+            if not each.at_step(index, step) or not each.count_occasion(self._t):
                 continue
             each.strike()
             delay = each.fault.delay if isinstance(each.fault, StepFault) else 0
             if delay:
-                self._start(self._later(each, delay))
+                self._start(self._strike_later(each, delay))
             else:
                 await self._strike(each)
 
-    def struck(self, urls: tuple[str, ...]) -> SocketFault | None:
-        """What strikes the request that goes by these URLs at the socket; counted. Of several the first in the file.
+    def strike_request(self, urls: tuple[str, ...]) -> SocketFault | None:
+        """Count the request with these URLs, and return the fault that strikes it; of several the first in the file.
 
-        It is an occasion of every fault whose pattern it matches, so that no fault shifts another's.
+        The request is an occasion of every fault whose pattern it matches, so that no fault shifts another's.
         """
         armed = ((each, each.fault) for each in self._armed.requests())
-        due = [(each, fault) for each, fault in armed if isinstance(fault, SocketFault) and self._due(each, urls)]
+        due = [(each, fault) for each, fault in armed if isinstance(fault, SocketFault) and self._is_due(each, urls)]
         for each, fault in due[:1]:
-            self._took(each)
+            self._note_taken(each)
             return fault
         return None
 
-    def _takes(self, triggers: Triggers, urls: tuple[str, ...]) -> bool:
-        due = self._due(triggers, urls)
+    def _takes_request(self, triggers: Triggers, urls: tuple[str, ...]) -> bool:
+        due = self._is_due(triggers, urls)
         if due:
-            self._took(triggers)
+            self._note_taken(triggers)
         return due
 
-    def _due(self, triggers: Triggers, urls: tuple[str, ...]) -> bool:
+    def _is_due(self, triggers: Triggers, urls: tuple[str, ...]) -> bool:
         fault = triggers.fault
         assert isinstance(fault, RequestFault)
-        return self._where.network.matches(fault, urls) and triggers.due(self._t)
+        return self._where.network.matches(fault, urls) and triggers.count_occasion(self._t)
 
-    def _took(self, triggers: Triggers) -> None:
+    def _note_taken(self, triggers: Triggers) -> None:
         triggers.strike()
-        self._met(triggers)
+        self._note_strike(triggers)
 
-    def claim(self) -> bool:
-        """Whether the page or browser that was lost just now was ended by a fault; each loss can be claimed once."""
+    def claim_loss(self) -> bool:
+        """Return whether a fault ended the page or browser that was just lost; each loss can be claimed once."""
         recent = [entry for entry in self._losses if entry[1] >= self._begun - NOTICED]
         self._losses = recent[1:]
         return bool(recent)
 
-    def met(self) -> tuple[MetFault, ...]:
-        """What became of the faults so far, in the order of the file."""
+    def results(self) -> tuple[MetFault, ...]:
+        """The results of the faults so far, in the order of the file."""
         return tuple(self._tallies[id(each)].record(why_unmet(each, self._armed.step)) for each in self._triggers)
 
     async def close(self) -> None:
-        """Heal everything. Never raises; `met` is complete afterwards."""
+        """Undo all faults. It never raises; `results` is complete afterwards."""
         await _end(self._tasks)
         await self._finish_strikes()
         while self._standing:
@@ -299,30 +299,30 @@ class FaultInjector:
         await self._where.network.close()
 
     async def _finish_strikes(self) -> None:
-        """Let the strikes that are under way end. Of one that does not, nobody knows what it has done."""
+        """Wait for running injections. If one does not end, its effect is unknown."""
         if self._strikes:
             await asyncio.wait(self._strikes, timeout=STRIKE_SECONDS)
         for each in self._strikes.values():
-            self._tallies[id(each)].problem = f"its strike did not end within {STRIKE_SECONDS:g} s"
+            self._tallies[id(each)].problem = f"the strike did not end within {STRIKE_SECONDS:g} s"
         await _end(self._strikes)
 
     @property
     def _t(self) -> float:
         return self._clock.now() - self._began
 
-    def _met(self, triggers: Triggers) -> None:
+    def _note_strike(self, triggers: Triggers) -> None:
         self._tallies[id(triggers)].strike(self._t, self._step)
         if triggers.fault.kind in ENDS_THE_BROWSER:
             self._losses.append((triggers, self._begun))
 
     async def _route(self) -> None:
-        """Requests that are struck inside of the browser are looked at there, from the step that arms them on."""
+        """Route requests inside the browser for faults that strike there, from the step that arms them."""
         for each in self._armed.requests():
             if isinstance(each.fault, RouteFault) and id(each) not in self._routed:
                 self._routed.add(id(each))
                 await self._strike(each)
 
-    async def _later(self, each: Triggers, delay: float) -> None:
+    async def _strike_later(self, each: Triggers, delay: float) -> None:
         each.waits = True
         await self._clock.sleep(delay)
         each.waits = False
@@ -330,27 +330,29 @@ class FaultInjector:
             await self._strike(each)
 
     async def _strike(self, each: Triggers) -> None:
-        task = asyncio.get_running_loop().create_task(self._done(each))
+        task = asyncio.get_running_loop().create_task(self._inject(each))
         self._strikes[task] = each
         task.add_done_callback(self._strikes.pop)
         heal = await asyncio.shield(task)
         if heal is not None and each.fault.lasts is not None:
             self._start(self._heal_after(each, heal, each.fault.lasts))
 
-    async def _done(self, each: Triggers) -> Undo | None:
-        strike = Injection(each.fault, each.random, lambda: self._met(each), lambda urls: self._takes(each, urls))
+    async def _inject(self, each: Triggers) -> Undo | None:
+        strike = Injection(
+            each.fault, each.random, lambda: self._note_strike(each), lambda urls: self._takes_request(each, urls)
+        )
         try:
-            heal = await self._hands(each.fault).strike(strike)
+            heal = await self._target_of(each.fault).strike(strike)
         except Exception as error:
-            self._tallies[id(each)].problem = _said(error)
+            self._tallies[id(each)].problem = _error_message(error)
             if isinstance(error, Failed):
-                raise blamed(error, each.fault) from error.__cause__
+                raise name_fault(error, each.fault) from error.__cause__
             raise
         if heal is not None:
             self._standing.append((each, heal))
         return heal
 
-    def _hands(self, fault: FaultBase) -> FaultTarget:
+    def _target_of(self, fault: FaultBase) -> FaultTarget:
         if isinstance(fault, InWorld):
             return self._where.world
         if isinstance(fault, InServices):
@@ -363,7 +365,7 @@ class FaultInjector:
 
     async def _heal_after(self, each: Triggers, heal: Undo, seconds: float) -> None:
         await self._clock.sleep(seconds)
-        await self._heal(each, heal)  # one that is broken off here is done again by `close`
+        await self._heal(each, heal)  # `close` repeats one that is interrupted here
         self._standing = [entry for entry in self._standing if entry[1] is not heal]
 
     async def _heal(self, each: Triggers, heal: Undo) -> None:
@@ -371,7 +373,7 @@ class FaultInjector:
         try:
             await heal()
         except Exception as error:  # noqa: BLE001 - one that cannot be healed must not keep the others from it
-            counter.problem = _said(error)
+            counter.problem = _error_message(error)
         else:
             counter.heal(self._t)
             self._losses = [entry for entry in self._losses if entry[0] is not each]
@@ -382,7 +384,7 @@ class FaultInjector:
         task.add_done_callback(self._tasks.discard)
 
 
-def _said(error: Exception) -> str:
+def _error_message(error: Exception) -> str:
     return error.failure.message if isinstance(error, Failed) else f"{type(error).__name__}: {error}"
 
 

@@ -1,4 +1,4 @@
-"""Faults between browser and site: a gate for every host that is struck."""
+"""Faults between browser and site: each affected host gets a gate."""
 
 from __future__ import annotations
 
@@ -18,37 +18,37 @@ from harness.resilience import Clock
 from harness.spec.faults import Fault, FaultBase, Hang, HostFault, Refuse, RequestFault, Reset, SocketFault, Tls
 from harness.spec.faults.network import TlsProblem
 
-# A fault that cannot be: what is to be mended is the fault, and not the step that it was to strike.
+# A fault that cannot be injected: the error is in the fault, not in the step that it was to strike.
 
 
-def blamed(failed: Failed, fault: FaultBase) -> Failed:
-    """The same; of an invalid fault it says which one is to be mended, and where that stands."""
+def name_fault(failed: Failed, fault: FaultBase) -> Failed:
+    """The same failure; for an invalid fault it also names the fault and its place."""
     failure = failed.failure
     if failure.code != "INVALID_INPUT" or failure.advice:
         return failed
     where = fault.source or "injected from Python"
-    advice = f"Mend the fault `{fault.kind}` ({where}), not the step, as the message says."
+    advice = f"Fix the fault `{fault.kind}` ({where}) as the message says; the step is not wrong."
     return Failed(replace(failure, advice=advice))
 
 
-# A gate between the browser and one host: its port can be closed and opened, its requests struck.
+# A gate between the browser and one host: it can close and open its port, and strike requests.
 
 BACKLOG = 512
 
 Struck = Callable[[tuple[str, ...]], SocketFault | None]
-"""The URLs a request goes by -> the fault that strikes it, None to let it pass."""
+"""The URLs of a request -> the fault that strikes it, or None to let it pass."""
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """What a gate stands before: the host's name and its real port."""
+    """The site behind a gate: the host's name and its real port."""
 
     host: str
     port: int
 
 
 class FaultGate:
-    """Listens on a port of its own, which stays the same. One that `looks` reads every request's head."""
+    """Listens on a port of its own, which never changes. With `looks` it reads every request's head."""
 
     def __init__(self, site: Site, clock: Clock, *, looks: bool = False) -> None:
         self._site = site
@@ -58,8 +58,10 @@ class FaultGate:
         self._socket: socket.socket | None = _bind(0)
         self._open = False
         self._ended = False
-        self._connections: set[asyncio.Task[None]] = set()
-        self._unused: set[asyncio.Task[None]] = set()
+        self.connections: set[asyncio.Task[None]] = set()
+        """One task for each open connection."""
+        self.unused: set[asyncio.Task[None]] = set()
+        """The `connections` that have no request yet."""
         self._resends = Resends()
         self.port: int = self._socket.getsockname()[1]
 
@@ -73,34 +75,34 @@ class FaultGate:
         self._open = True
 
     def refuse(self) -> None:
-        """Close the port, so that the kernel itself refuses; connections that stand are dropped."""
-        self._shut()
+        """Close the port, so that the kernel itself refuses; open connections are dropped."""
+        self._close_port()
         if sys.platform == "linux":
-            # Bound and not listening, the port refuses, and nobody else can be given it meanwhile. Other kernels
-            # may leave a connection to such a port without an answer.
+            # A port that is bound and not listening refuses connections, and no other program can take it meanwhile.
+            # Other kernels may leave a connection to such a port without an answer.
             self._socket = _bind(self.port)
-        for task in self._connections:
+        for task in self.connections:
             task.cancel()
 
     def drop_unused(self) -> None:
-        """End the connections on which no request has come yet: the next request comes on a new one."""
-        for task in self._unused:
+        """Close the connections without a request yet, so that the next request comes on a new one."""
+        for task in self.unused:
             task.cancel()
 
     def failed(self, url: str) -> None:
-        """The browser has learnt that a request to this host failed."""
+        """The browser has reported that a request to this host failed."""
         self._resends.failed(url)
 
     async def close(self) -> None:
-        """End everything, for good."""
+        """Close everything for good."""
         self._ended = True
-        self._shut()
-        tasks = tuple(self._connections)
+        self._close_port()
+        tasks = tuple(self.connections)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _shut(self) -> None:
+    def _close_port(self) -> None:
         if self._socket is None:
             return
         if self._open:
@@ -111,13 +113,13 @@ class FaultGate:
     def _accept(self, listener: socket.socket) -> None:
         try:
             connection, _ = listener.accept()
-        except OSError:  # the client was gone before its turn
+        except OSError:  # the client disconnected before its turn
             return
         connection.setblocking(False)
         task = asyncio.get_running_loop().create_task(self._serve(connection, self._clock.now()))
-        self._connections.add(task)
-        task.add_done_callback(self._connections.discard)
-        # Also for a task that was cancelled before its first line ran.
+        self.connections.add(task)
+        task.add_done_callback(self.connections.discard)
+        # This also covers a task that was cancelled before its first line ran.
         task.add_done_callback(lambda _: connection.close())
 
     async def _serve(self, connection: socket.socket, since: float) -> None:
@@ -133,14 +135,14 @@ class FaultGate:
 
     async def _examine(self, client: Stream, since: float) -> None:
         """Read the head of the request on a connection accepted at `since`; strike the request, or pass it on."""
-        raw = await self._first(client)
+        raw = await self._read_first_head(client)
         head, end, rest = raw.partition(END)
         request = RequestHead.parse(head) if end else None
         if request is None:
             await answer(None, FaultedExchange(client, self._site.port, raw), self._clock)
             return
         urls, stood = request.urls(self._site.host), self._clock.now() - since
-        fault = self._resends.again(head, self._clock.now()) or self.struck(urls)
+        fault = self._resends.fault_for_repeat(head, self._clock.now()) or self.struck(urls)
 
         def breaks() -> None:
             if fault is not None and stood >= FRESH:
@@ -149,18 +151,18 @@ class FaultGate:
         first = raw if request.upgrade else request.closing() + rest
         await answer(fault, FaultedExchange(client, self._site.port, first, request, breaks), self._clock)
 
-    async def _first(self, client: Stream) -> bytes:
+    async def _read_first_head(self, client: Stream) -> bytes:
         task = asyncio.current_task()
         assert task is not None
-        self._unused.add(task)
+        self.unused.add(task)
         try:
             return await client.read_head()
         finally:
-            self._unused.discard(task)
+            self.unused.discard(task)
 
 
 def _bind(port: int) -> socket.socket:
-    # Only where the protocol is named, asyncio sets TCP_NODELAY on what is accepted: without it, 40 ms are lost.
+    # asyncio sets TCP_NODELAY on accepted connections only if the protocol is named: without it, 40 ms are lost.
     bound = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         bound.setblocking(False)
@@ -177,16 +179,16 @@ def _bind(port: int) -> socket.socket:
 
 @dataclass(eq=False)
 class Refusal:
-    """One that is on. `left` counts the connections still to be refused; None: it ends by time."""
+    """A running refusal. `left` counts the connections still to be refused; None: it ends by time."""
 
     left: int | None
     met: Callable[[], None]
-    """Told of each connection that was refused."""
+    """Called for each connection that was refused."""
 
 
 @dataclass
 class Refusals:
-    """Opens and closes one gate. `listen` of the gate raises OSError when its port was taken meanwhile."""
+    """Opens and closes one gate. The gate's `listen` raises OSError if its port was taken meanwhile."""
 
     gate: FaultGate
     active: list[Refusal] = field(default_factory=list)
@@ -198,14 +200,14 @@ class Refusals:
         return refusal
 
     def end(self, refusal: Refusal) -> None:
-        """The gate opens again when this was the last one."""
+        """End a refusal; after the last one the gate opens again."""
         if refusal in self.active:
             self.active.remove(refusal)
         if not self.active:
             self.gate.listen()
 
     def count(self) -> None:
-        """A connection was refused: the oldest that counts has one less to come; else one by time met it."""
+        """Count a refused connection for the oldest refusal that counts, else for one that ends by time."""
         counting = [refusal for refusal in self.active if refusal.left is not None]
         for refusal in (*counting, *self.active)[:1]:
             refusal.met()
@@ -215,12 +217,12 @@ class Refusals:
                     self.end(refusal)
 
 
-# Requests that the browser itself sends again after a fault.
+# Requests that the browser itself repeats after a fault.
 
 FRESH = 0.01
-"""Seconds; a request that came so soon was sent over a connection that was opened for it."""
+"""Seconds; a request within this time was sent over a connection that was opened for it."""
 WITHIN = 1.0
-"""Seconds in which a request is sent again, if at all."""
+"""Seconds within which a request is repeated, if at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,32 +236,33 @@ class _Broken:
 
 @dataclass
 class Resends:
-    """A connection may stand open before there is a request for it. When one breaks without a byte of an answer,
-    Chromium takes it for outdated, and sends the request again over a new one: nobody above learns of the fault.
+    """Recognizes requests that Chromium repeats by itself.
 
-    So the same request, coming again before the browser said that it failed, is struck again and not counted again.
+    A connection may be open before there is a request for it. If one breaks without a byte of an answer, Chromium takes
+    it for outdated, and sends the request again over a new one: nothing above learns of the fault. So if the same
+    request comes again before the browser has reported a failure, it is struck again and not counted again.
     """
 
     _broken: dict[bytes, _Broken] = field(default_factory=dict)
 
     def remember(self, head: bytes, urls: Iterable[str], fault: SocketFault, t: float) -> None:
-        """A request that came over a connection which was no fresh one ends without a byte at `t`."""
+        """Remember a request that came over a connection which was not new and that ends without a byte at `t`."""
         kept = {each: broken for each, broken in self._broken.items() if t <= broken.t + WITHIN}
         self._broken = kept | {head: _Broken(frozenset(urls), _once_more(fault), t)}
 
-    def again(self, head: bytes, t: float) -> SocketFault | None:
-        """What strikes the request when it is one that the browser sends again."""
+    def fault_for_repeat(self, head: bytes, t: float) -> SocketFault | None:
+        """The fault for a request that the browser repeats; None for a new request."""
         broken = self._broken.get(head)
         return broken.fault if broken and t <= broken.t + WITHIN else None
 
     def failed(self, url: str) -> None:
-        """The browser has learnt that a request failed: what comes now is a new one."""
+        """The browser has reported that a request failed, so a later one is new."""
         gone = plain(url.partition("#")[0])
         self._broken = {head: broken for head, broken in self._broken.items() if gone not in broken.urls}
 
 
 def _once_more(fault: SocketFault) -> SocketFault:
-    """At once, and the site gets no request twice."""
+    """The fault for a repetition: it acts at once, and the site gets no request twice."""
     match fault:
         case Hang():
             return fault.model_copy(update={"seconds": 0.0})
@@ -270,50 +273,51 @@ def _once_more(fault: SocketFault) -> SocketFault:
 
 
 REFUSED = ("ERR_CONNECTION_REFUSED", "ECONNREFUSED")
-"""How Chromium and Playwright's own requests name a refused connection."""
+"""The names that Chromium and Playwright's own requests give to a refused connection."""
 
 
 class Network:
-    """The gates of one task (ports.FaultTarget). Made by `prepare`; `close` must follow."""
+    """The gates of one task (ports.FaultTarget). `prepare` makes it; `close` must follow."""
 
     def __init__(
         self, patterns: Mapping[str, UrlPattern], gates: Mapping[str, FaultGate], ports: Mapping[str, int]
     ) -> None:
         self._patterns = patterns
-        self._gates = gates
+        self.gates = gates
+        """Host name -> its gate."""
         self._ports = ports
         self._refusals = {host: Refusals(gate) for host, gate in gates.items()}
         self._distrusted: list[tuple[str, TlsProblem, Callable[[], None]]] = []
 
     @property
     def hosts(self) -> dict[str, int]:
-        """Host -> port for this task's browser: the gate's, where there is one."""
-        return {host: self._gates[host].port if host in self._gates else port for host, port in self._ports.items()}
+        """Host -> port for this task's browser: the gate's, if there is one."""
+        return {host: self.gates[host].port if host in self.gates else port for host, port in self._ports.items()}
 
     def arm(self, struck: Struck) -> None:
-        """From now on `struck` says which requests are struck."""
-        for gate in self._gates.values():
+        """Set the function that decides which requests are struck."""
+        for gate in self.gates.values():
             gate.struck = struck
 
     def matches(self, fault: RequestFault, urls: tuple[str, ...]) -> bool:
-        """Whether the fault's pattern is that of a request that goes by these URLs."""
+        """Return whether the fault's pattern matches a request with these URLs."""
         return any(self._patterns[fault.url].matches(url) for url in urls)
 
     async def strike(self, strike: Injection) -> Undo | None:
-        """`refuse`, `tls`."""
+        """Inject `refuse` or `tls`."""
         match strike.fault:
             case Refuse() as fault:
                 return self._refuse(fault, strike.met)
             case Tls() as fault:
                 return self._distrust(fault, strike.met)
             case fault:
-                raise Failed(Failure("INTERNAL_ERROR", f"{fault.kind} is no fault of a host"))
+                raise Failed(Failure("INTERNAL_ERROR", f"{fault.kind} is not a fault of a host"))
 
     def _refuse(self, fault: Refuse, met: Callable[[], None]) -> Undo | None:
         refusals = self._refusals[fault.host.lower()]
         refusal = refusals.begin(fault.connections, met)
         if fault.connections is not None:
-            return None  # it ends with the last of them, or with the gate
+            return None  # the fault ends with the last connection, or with the gate
 
         async def heal() -> None:
             self._opening(lambda: refusals.end(refusal))
@@ -324,7 +328,7 @@ class Network:
         host = fault.host.lower()
         entry = (host, fault.problem, met)
         self._distrusted.append(entry)
-        self._gates[host].drop_unused()
+        self.gates[host].drop_unused()
 
         async def heal() -> None:
             if entry in self._distrusted:
@@ -333,7 +337,7 @@ class Network:
         return heal
 
     def tls_problem(self, host: str) -> TlsProblem | None:
-        """What the browser's next https connection to the host meets; it meets it now."""
+        """The TLS fault of the browser's next https connection to the host; it counts as met."""
         for named, problem, met in self._distrusted:
             if named == host.lower():
                 met()
@@ -341,11 +345,11 @@ class Network:
         return None
 
     def request_failed(self, url: str, error: str) -> None:
-        """Called for every request that failed in the browser; `error` is the browser's own word for it."""
+        """Called for every request that failed in the browser; `error` is the browser's name of the error."""
         host = (urlsplit(url).hostname or "").lower()
-        if host not in self._gates:
+        if host not in self.gates:
             return
-        self._gates[host].failed(url)
+        self.gates[host].failed(url)
         if any(name in error for name in REFUSED):
             self._opening(self._refusals[host].count)
 
@@ -359,17 +363,17 @@ class Network:
 
     async def close(self) -> None:
         """End every gate."""
-        await asyncio.gather(*(gate.close() for gate in self._gates.values()), return_exceptions=True)
+        await asyncio.gather(*(gate.close() for gate in self.gates.values()), return_exceptions=True)
 
 
 async def prepare(faults: Sequence[Fault], *, hosts: Mapping[str, int], clock: Clock) -> Network:
-    """Open a gate for every host that may be struck. Raises Failed(INVALID_INPUT) for a host that is not known."""
+    """Open a gate for every host that may be struck. Raises Failed(INVALID_INPUT) for an unknown host."""
     ports = {host.lower(): port for host, port in hosts.items()}
     patterns = {fault.url: UrlPattern.parse(fault.url) for fault in faults if isinstance(fault, RequestFault)}
     held = [patterns[fault.url] for fault in faults if isinstance(fault, SocketFault)]
     named = {fault.host.lower() for fault in faults if isinstance(fault, HostFault)}
     _refuse_unknown(faults, patterns, ports)
-    # Where each request has its own connection, each has its own certificate as well.
+    # Each request has its own connection, so each also has its own certificate.
     secured = {fault.host.lower() for fault in faults if isinstance(fault, Tls)}
     looked_at = {host for host in ports if any(pattern.may_match(host) for pattern in held)} | secured
     gates = {
@@ -393,5 +397,5 @@ def _refuse_unknown(faults: Sequence[Fault], patterns: Mapping[str, UrlPattern],
     ]
     if unknown:
         known, name = ", ".join(sorted(ports)) or "none", unknown[0].target
-        message = f"a fault names {name!r}, which is no host of [tool.harness.services]; known hosts: {known}"
-        raise blamed(Failed(Failure("INVALID_INPUT", message)), unknown[0])
+        message = f"a fault names {name!r}, which is not a host of [tool.harness.services]; known hosts: {known}"
+        raise name_fault(Failed(Failure("INVALID_INPUT", message)), unknown[0])

@@ -1,4 +1,4 @@
-"""Faults injected from Python: they wait for the next task, or stand while a block lasts."""
+"""Faults injected from Python: they wait for the next task, or hold while a block runs."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _KINDS = {kind.model_fields["kind"].default: kind for kind in get_args(get_args(
 
 
 class InjectionError(ValueError):
-    """A fault that cannot be: of no known kind, or with keys or values that its kind does not have."""
+    """An impossible fault: of an unknown kind, or with keys or values that its kind does not have."""
 
 
 @dataclass(eq=False)
 class InjectedFault:
-    """What was injected with one call. As a context manager it strikes every task of the block."""
+    """The faults of one call. As a context manager they strike every task inside the block."""
 
     faults: tuple[Fault, ...]
     pending: PendingInjections
@@ -42,7 +42,7 @@ class InjectedFault:
 
 @dataclass
 class PendingInjections:
-    """The injections that no task has met yet, and those that stand."""
+    """The injections that wait for a task, and those that hold for a block."""
 
     _injections: list[InjectedFault] = field(default_factory=list)
 
@@ -55,11 +55,11 @@ class PendingInjections:
         self._injections = [each for each in self._injections if each is not injection]
 
     def look(self) -> tuple[Fault, ...]:
-        """What strikes the next task."""
+        """The faults that strike the next task."""
         return tuple(fault for injection in self._injections for fault in injection.faults)
 
     def forget(self) -> None:
-        """All but what stands: a task has met it, or a test has ended."""
+        """Forget all injections but those of a running block: a task has met them, or a test has ended."""
         self._injections = [each for each in self._injections if each.standing]
 
     def clear(self) -> None:
@@ -67,10 +67,12 @@ class PendingInjections:
 
 
 def fault_of(fault: Mapping[str, Any] | FaultBase) -> Fault:
-    """A fault as a file declares it, or made by its class. Raises InjectionError."""
+    """A fault from its keys as in a file, or made by its class. Raises InjectionError."""
     if not isinstance(fault, Mapping | FaultBase):
         example = f"{{'kind': {fault!r}, ...}}" if fault in _KINDS else "{'kind': 'refuse', ...}"
-        raise InjectionError(f"{fault!r} is no fault: expected a mapping such as {example}, or an object of its class")
+        raise InjectionError(
+            f"{fault!r} is not a fault: expected a mapping such as {example}, or an object of its class"
+        )
     given = fault.model_dump() if isinstance(fault, FaultBase) else dict(fault)
     try:
         return _FAULT.validate_python(given)
@@ -83,12 +85,12 @@ def _problems(given: Mapping[str, Any], error: ValidationError) -> Iterator[str]
     model = _KINDS.get(kind) if isinstance(kind, str) else None
     if model is None:
         hint = did_you_mean(kind, _KINDS) if isinstance(kind, str) else ""
-        yield f"fault {dict(given)!r}: `kind` is {kind!r}; {hint or f'expected one of: {_listed(sorted(_KINDS))}'}"
+        yield f"fault {dict(given)!r}: `kind` is {kind!r}; {hint or f'expected one of: {_list_names(sorted(_KINDS))}'}"
         return
     for found in error.errors():
         name = ".".join(map(str, found["loc"][1:]))
         if found["type"] == "extra_forbidden":
-            hint = did_you_mean(name, model.model_fields) or f"it has: {_listed(model.model_fields)}"
+            hint = did_you_mean(name, model.model_fields) or f"it has: {_list_names(model.model_fields)}"
             yield f"fault `{kind}` has no key `{name}`: {hint}"
         elif found["type"] == "missing":
             yield f"fault `{kind}` needs `{name}`: {model.model_fields[name].description}"
@@ -98,7 +100,7 @@ def _problems(given: Mapping[str, Any], error: ValidationError) -> Iterator[str]
 
 
 def check(faults: Collection[Fault], plan: Plan, settings: Settings) -> None:
-    """Whether they fit the task and its project. Raises InjectionError."""
+    """Check that the faults fit the task and its project. Raises InjectionError."""
     problems = [problem for fault in faults for problem in _misfits(fault, plan, settings)]
     if problems:
         raise InjectionError("\n".join(problems))
@@ -117,16 +119,16 @@ def _misfits(fault: Fault, plan: Plan, settings: Settings) -> Iterator[str]:
 
 
 def unknown_host(name: str, known: Collection[str]) -> str:
-    """What is said of a host that no service has."""
+    """The message about a host that no service has."""
     return _unknown("host", name, known, "tool.harness.services")
 
 
 def _unknown(what: str, name: str, known: Collection[str], table: str) -> str:
-    hint = did_you_mean(name, known) or f"known: {_listed(known)}"
+    hint = did_you_mean(name, known) or f"known: {_list_names(known)}"
     return f"there is no {what} `{name}` in [{table}]; {hint}"
 
 
-def _listed(names: Collection[str]) -> str:
+def _list_names(names: Collection[str]) -> str:
     return ", ".join(names) or "none"
 
 

@@ -1,4 +1,4 @@
-"""Faults done to the sites' processes."""
+"""Injects faults into the processes of the sites."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from harness.spec.faults import PortTaken, ServiceFault, ServiceRestarted
 
 
 class Sites(Protocol):
-    """The services of a run. Both raise Failed for a name that is not known."""
+    """The services of a run. Both methods raise Failed for an unknown name."""
 
     def ports(self, name: str) -> tuple[int, ...]:
-        """The ports that it listens on."""
+        """The ports that the service listens on."""
         ...
 
     async def end(self, name: str, *, orderly: bool) -> None:
-        """End its processes; whoever owns them starts it again. Raises Failed where that is not ours to do."""
+        """End its processes; their owner restarts it. Raises Failed if this run does not own them."""
         ...
 
 
-class SiteHands:
-    """Faults of the run's services; every task that uses the site meets them."""
+class SiteTarget:
+    """Injects faults into the run's services; every task that uses the site meets them."""
 
     def __init__(self, sites: Sites) -> None:
         self._sites = sites
 
     async def strike(self, strike: Injection) -> Undo | None:
-        """Do it. Raises Failed."""
+        """Inject the fault. Raises Failed."""
         fault = strike.fault
         assert isinstance(fault, ServiceFault)
         ports = self._sites.ports(fault.service)
@@ -39,53 +39,53 @@ class SiteHands:
         strike.met()
         if not isinstance(fault, PortTaken):
             return None
-        occupier = await PortOccupier.at(ports)
-        return occupier.leave
+        occupier = await PortOccupier.listen_on(ports)
+        return occupier.free_ports
 
 
-# A program that has nothing to do with the site listens on its ports.
+# Occupies the site's ports with another program.
 
 ADDRESS = "127.0.0.1"
 GREETING = b"HTTP/1.1 \x00 a stranger is listening here\r\n\r\n"
-"""What it says to everybody. The NUL makes it no HTTP; mere words would be shown as a page (HTTP/0.9)."""
+"""The answer to every client. The NUL makes it invalid HTTP; mere words would be shown as a page (HTTP/0.9)."""
 
 
 class PortOccupier:
-    """Must run on the loop's thread; `leave` must follow."""
+    """Occupies the ports of a service. It must run on the loop's thread; `free_ports` must follow."""
 
     def __init__(self, servers: list[asyncio.Server]) -> None:
         self._servers = servers
 
     @classmethod
-    async def at(cls, ports: tuple[int, ...]) -> PortOccupier:
-        """Listen there, or nowhere. Raises Failed when a port is taken already."""
+    async def listen_on(cls, ports: tuple[int, ...]) -> PortOccupier:
+        """Listen on these ports, or on none. Raises Failed if a port is taken already."""
         occupier = cls([])
         try:
             for port in ports:
                 await occupier._take(port)
         except BaseException as error:
-            await occupier.leave()
+            await occupier.free_ports()
             if not isinstance(error, OSError):
                 raise
-            why = "somebody else was faster" if error.errno == errno.EADDRINUSE else str(error)
+            why = "another program took it first" if error.errno == errno.EADDRINUSE else str(error)
             raise Failed(Failure("INTERNAL_ERROR", f"port_taken: a port could not be taken: {why}")) from error
         return occupier
 
     async def _take(self, port: int) -> None:
-        """It is kept before it listens: a server that listens at once would be lost when this is cancelled."""
+        """Keep the server before it listens: one that listens at once would be lost if this is cancelled."""
         server = await asyncio.start_server(_greet, ADDRESS, port, reuse_address=True, start_serving=False)
         self._servers.append(server)
         await server.start_serving()
 
-    async def leave(self) -> None:
-        """The ports are free again."""
+    async def free_ports(self) -> None:
+        """Free the ports."""
         for server in self._servers:
             server.close()
         self._servers = []
 
 
 async def _greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Greet, hear what the other has to say, and go."""
+    """Send the greeting, read what the client sends, and close."""
     with contextlib.suppress(OSError):
         writer.write(GREETING)
         await writer.drain()

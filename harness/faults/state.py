@@ -1,4 +1,4 @@
-"""Faults done to memory, environment channels and databases."""
+"""Injects faults into memory, environment channels and databases."""
 
 from __future__ import annotations
 
@@ -13,42 +13,42 @@ from harness.recovery.failure import Failed, Failure
 from harness.spec.faults import DatabaseLocked, DelayedState, EnvironmentAltered, MemoryAltered
 from harness.spec.faults.kinds import of_service
 
-# An SQLite file held under an exclusive lock.
+# Holds an exclusive lock on an SQLite file.
 
 PATIENCE = 5.0
-"""Seconds to wait for whoever else has locked it."""
+"""Seconds to wait for another process that has locked it."""
 
 
-def confined(root: Path, path: str) -> Path:
-    """The file. Raises Failed(INVALID_INPUT) when it lies outside of `root`, or is not there."""
+def resolve_in(root: Path, path: str) -> Path:
+    """The file. Raises Failed(INVALID_INPUT) if it lies outside of `root`, or does not exist."""
     folder = root.resolve()
     try:
         file = (folder / path).resolve()
         inside, found = file.is_relative_to(folder), file.is_file()
     except (OSError, ValueError) as error:
-        raise _refused(path, str(error)) from error
+        raise _cannot_lock(path, str(error)) from error
     if not inside:
-        raise _refused(path, f"it leads out of the project's folder, {folder}")
+        raise _cannot_lock(path, f"it leads out of the project's folder, {folder}")
     if not found:
-        raise _refused(path, f"there is no such file below {folder}")
+        raise _cannot_lock(path, f"there is no such file below {folder}")
     return file
 
 
 async def lock(file: Path) -> Undo:
-    """Lock it; what unlocks it. Raises Failed(INVALID_INPUT) when it is no database, or cannot be locked."""
+    """Lock a database; returns the function that unlocks it. Raises Failed(INVALID_INPUT) if that is impossible."""
     try:
         database = await asyncio.to_thread(_locked, file)
     except sqlite3.Error as error:
-        raise _refused(str(file), f"it cannot be locked: {error}") from error
+        raise _cannot_lock(str(file), f"it cannot be locked: {error}") from error
 
     async def unlock() -> None:
-        await asyncio.to_thread(database.close)  # rolls back
+        await asyncio.to_thread(database.close)  # closing rolls the transaction back
 
     return unlock
 
 
 def _locked(file: Path) -> sqlite3.Connection:
-    # `rw`: a file that vanished meanwhile is not made anew. The connection is closed on another thread.
+    # `rw`: a file that vanished meanwhile is not created again. The connection is closed on another thread.
     uri = f"{file.as_uri()}?mode=rw"
     database = sqlite3.connect(uri, uri=True, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
     try:
@@ -59,7 +59,7 @@ def _locked(file: Path) -> sqlite3.Connection:
     return database
 
 
-def _refused(path: str, why: str) -> Failed:
+def _cannot_lock(path: str, why: str) -> Failed:
     return Failed(Failure("INVALID_INPUT", f"database_locked: {path}: {why}"))
 
 
@@ -67,17 +67,17 @@ SOURCE = "fault"
 """The source of memory entries that a fault has written."""
 
 
-class StateHands:
-    """Faults of one task's world, and of databases."""
+class StateTarget:
+    """Injects faults into one task's world, and into databases."""
 
     def __init__(self, world: World, root: Path, folder_of: Callable[[str], Path]) -> None:
-        """`root` is the project's folder, `folder_of` answers a service's own."""
+        """`root` is the project's folder; `folder_of` returns a service's own folder."""
         self._world = world
         self._root = root
         self._folder_of = folder_of
 
     async def strike(self, strike: Injection) -> Undo | None:
-        """Do it. Raises Failed."""
+        """Inject the fault. Raises Failed."""
         match strike.fault:
             case DelayedState() as fault:
                 heal = await self._delay(fault)
@@ -86,14 +86,14 @@ class StateHands:
             case MemoryAltered() as fault:
                 heal = self._alter_memory(fault)
             case DatabaseLocked() as fault:
-                heal = await lock(confined(*self._placed(fault.path)))
+                heal = await lock(resolve_in(*self._locate_file(fault.path)))
             case other:
-                raise Failed(Failure("INTERNAL_ERROR", f"{other.kind} is no fault of the state"))
+                raise Failed(Failure("INTERNAL_ERROR", f"{other.kind} is not a fault of the state"))
         strike.met()
         return heal
 
-    def _placed(self, path: str) -> tuple[Path, str]:
-        """The folder that it must lie in, and the path there. Raises Failed for a service that there is not."""
+    def _locate_file(self, path: str) -> tuple[Path, str]:
+        """The folder that the file must lie in, and its path there. Raises Failed for an unknown service."""
         service, rest = of_service(path)
         return (self._folder_of(service), rest) if service else (self._root, path)
 
@@ -111,11 +111,11 @@ class StateHands:
 
     async def _alter_environment(self, fault: EnvironmentAltered) -> Undo:
         world, channel, path = self._world, fault.channel, fault.path
-        before = _only(await world.channel(channel), path)
+        before = _single_value(await world.channel(channel), path)
         await world.merge(channel, path, fault.value)
 
         async def put_back() -> None:
-            if _only(await world.channel(channel), path) == fault.value:
+            if _single_value(await world.channel(channel), path) == fault.value:
                 await world.merge(channel, path, before)
 
         return put_back
@@ -135,13 +135,13 @@ class StateHands:
         return put_back
 
 
-def _only(document: Json, path: str) -> Json:
-    """The value at the path; null where there is none, as in criteria. Raises Failed for a path to several places."""
+def _single_value(document: Json, path: str) -> Json:
+    """The value at the path; null if there is none, as in criteria. Raises Failed for a path to several places."""
     try:
         found = lookup(document, path)
     except PathError as error:
-        raise Failed(Failure("INVALID_INPUT", f"environment_altered: {path!r} is no path: {error}")) from error
+        raise Failed(Failure("INVALID_INPUT", f"environment_altered: {path!r} is not a path: {error}")) from error
     if len(found) > 1:
-        message = f"environment_altered: {path!r} names {len(found)} places; name one, so that it can be put back"
+        message = f"environment_altered: {path!r} names {len(found)} places; name one, so that it can be restored"
         raise Failed(Failure("INVALID_INPUT", message))
     return found[0] if found else None

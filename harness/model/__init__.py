@@ -1,1 +1,1 @@
-"""What all rooms above agree on: plan, record, report, events, warnings, settings, and the ports of the engine."""
+"""The values that all rooms above share: plan, record, report, events, warnings, settings, and the engine's ports."""

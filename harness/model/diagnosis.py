@@ -1,4 +1,4 @@
-"""How a record becomes a report: the ErrorReport of a failed result, and the trace."""
+"""Makes a report out of a record: the ErrorReport of a failed result, and the trace."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from harness.recovery.catalog import FAMILIES, Family
 from harness.recovery.failure import Failure
 from harness.spec.steps import Step
 
-# What a fault led to: the failure that it caused, whether that was outlasted, and how long it took.
+# The consequences of a fault: the failure that it caused, whether the task recovered, and how long it took.
 
 SLACK = 0.01
-"""Seconds by which the times of strikes and attempts may differ: both are rounded."""
+"""Seconds by which the times of strikes and attempts may differ, since both are rounded."""
 
 
 @dataclass(frozen=True, slots=True)
 class FaultEffect:
-    """What one fault led to, in one task that has ended."""
+    """The effect of one fault on a task that has ended."""
 
     struck: bool
     code: str | None = None
-    """Code of the first failure after the first strike; None: it caused none."""
+    """The code of the first failure after the first strike; None: it caused no failure."""
     step: int | None = None
-    """Which step failed with it."""
+    """The index of the step that failed with it."""
     seconds: float | None = None
-    """From the first strike to the end of the first attempt of that step that passed; None: none did."""
+    """Seconds from the first strike to the end of the first attempt of that step that passed; None: none passed."""
 
 
 def fault_effect(met: MetFault, result: TaskResult) -> FaultEffect:
-    """What followed the fault's first strike."""
+    """Determine what followed the fault's first strike."""
     if not met.count:
         return FaultEffect(struck=False)
     first = met.strikes[0]
@@ -51,7 +51,7 @@ def fault_effect(met: MetFault, result: TaskResult) -> FaultEffect:
 
 
 def unmet_expectations(met: MetFault, found: FaultEffect, *, reached: bool) -> Iterator[str]:
-    """What the fault's `expect` says and did not happen. `reached`: the task did what it declares."""
+    """Yield the parts of the fault's `expect` that did not happen. `reached`: the task did what it declares."""
     expect = met.fault.expect
     if not found.struck:
         return
@@ -70,7 +70,7 @@ def _failed_after(attempt: Attempt, strike: float) -> bool:
 
 
 def _until_passed(history: History, index: int, failed: Attempt, strike: float) -> float | None:
-    """A `write` whose effect was there all the same has no attempt that passed: its last one counts."""
+    """Seconds until the step passed. If its `write` took effect, its last attempt counts, though it failed."""
     for record in history:
         if record.index != index or not record.attempts:
             continue
@@ -83,19 +83,21 @@ def _until_passed(history: History, index: int, failed: Attempt, strike: float) 
     return None
 
 
-def behind(result: TaskResult) -> tuple[MetFault, ...]:
-    """The faults that the task's failure follows: they struck in the failing step or the one before it, or stood then.
+def responsible_faults(result: TaskResult) -> tuple[MetFault, ...]:
+    """The faults that the failure follows: they struck in the failing step or just before, or were active.
 
-    Also the fault that could not be done, when that is the failure.
+    A fault that could not be injected is among them if that is the failure.
     """
     if result.failure is None:
         return ()
-    start, failing, end = _around(result)
-    return tuple(met for met in result.faults if _fits(met, start, failing, end) or _is_failure(met, result.failure))
+    start, failing, end = _moments_around(result)
+    return tuple(
+        met for met in result.faults if _is_in_window(met, start, failing, end) or _is_failure(met, result.failure)
+    )
 
 
-def undone(result: TaskResult) -> MetFault | None:
-    """The fault that could not be done, when that is what the task failed with."""
+def uninjected_fault(result: TaskResult) -> MetFault | None:
+    """The fault that could not be injected, if the task failed because of that."""
     failure = result.failure
     return next((met for met in result.faults if failure is not None and _is_failure(met, failure)), None)
 
@@ -104,14 +106,17 @@ def _is_failure(met: MetFault, failure: Failure) -> bool:
     return bool(met.problem) and not met.count and met.problem == failure.message
 
 
-def _fits(met: MetFault, start: float, failing: float, end: float) -> bool:
+def _is_in_window(met: MetFault, start: float, failing: float, end: float) -> bool:
     struck = any(start - SLACK <= t <= end + SLACK for t in met.strikes)
     stood = any(t <= end for t in met.strikes) and any(t >= failing - SLACK for t in met.healed)
     return struck or stood
 
 
-def _around(result: TaskResult) -> tuple[float, float, float]:
-    """In seconds: the end of the last step but one before the failing one, the last attempt's start, the failure."""
+def _moments_around(result: TaskResult) -> tuple[float, float, float]:
+    """The times of three moments in seconds.
+
+    They are the end of the last step but one before the failing one, the start of its last attempt, and the failure.
+    """
     history = [record for record in result.history if record.attempts]
     at = len(history)
     if history and history[-1].index == result.failed_index and not history[-1].passed:
@@ -126,17 +131,17 @@ def _end(record: StepRecord) -> float:
     return record.attempts[-1].t + record.attempts[-1].seconds
 
 
-# What a report says of the faults of its task: what became of each, and whether the failure follows it.
+# The report's view of a task's faults: the outcome of each, and whether the failure follows it.
 
 AFTER = r", (?:after|because) injected faults? "
-"""A pattern: by it a headline tells of a failure that follows a fault."""
+"""A pattern for headlines: it matches the part that names the fault before a failure."""
 NAMED = 2
-"""How many faults a headline names."""
+"""The number of faults that a headline names."""
 
 
 def fault_reports(result: TaskResult) -> tuple[FaultReport, ...]:
-    """What became of the faults, in the order of the file."""
-    followed = behind(result)
+    """The reports about the faults, in the order of the file."""
+    followed = responsible_faults(result)
     return tuple(_fault(met, is_behind=met in followed) for met in result.faults)
 
 
@@ -159,19 +164,19 @@ def _fault(met: MetFault, *, is_behind: bool) -> FaultReport:
 
 
 def after_faults(faults: Sequence[FaultReport]) -> str:
-    """For a headline: the faults that the failure follows, if any."""
+    """The part of a headline that names the faults before the failure; empty if there are none."""
     followed = [each for each in faults if each.behind]
     titles = list(dict.fromkeys(each.title for each in followed))
     return _following(titles, undone=undone_fault(faults) is not None)
 
 
 def undone_fault(faults: Sequence[FaultReport]) -> FaultReport | None:
-    """The fault that could not be done, when that is the failure."""
+    """The fault that could not be injected, if that is the failure."""
     return next((each for each in faults if each.behind and each.problem and not each.struck), None)
 
 
 def _following(titles: Sequence[str], *, undone: bool) -> str:
-    """For a headline: `, after injected fault browser_kill`."""
+    """The part of a headline for these titles: `, after injected fault browser_kill`."""
     if not titles:
         return ""
     if undone:
@@ -181,23 +186,23 @@ def _following(titles: Sequence[str], *, undone: bool) -> str:
 
 
 def advice(result: TaskResult, *, expected: bool = False) -> str:
-    """What to do about a failure that follows a fault: nothing about the site or the machine. Empty for any other.
+    """Advice for a failure that follows a fault, since site and machine need no repair. Empty for other failures.
 
-    `expected`: the task declares it already.
+    `expected`: the task declares the failure.
     """
     failure = result.failure
-    if failure is None or failure.advice or not behind(result):
+    if failure is None or failure.advice or not responsible_faults(result):
         return ""
     way = FAMILIES[failure.family].outlasted_by
     if expected:
         return "This failure follows an injected fault, as the task declares: there is nothing to do."
-    outlast = f"to outlast it: {way}; " if way else ""
+    outlast = f"To survive it, use {way}; to" if way else "To"
     declared = f"`expect: {{final_state: {result.final_state}, code: {failure.code}}}`"
-    return f"This failure follows an injected fault; {outlast}to declare it: {declared}."
+    return f"This failure follows an injected fault. {outlast} expect it, declare {declared}."
 
 
 def error_report(plan: Plan, result: TaskResult, context: Context, expected: bool) -> ErrorReport:
-    """The report of a failed result; ValueError for a result that did not fail."""
+    """Make the report of a failed result; raises ValueError for a result that did not fail."""
     failure, index = result.failure, result.failed_index
     if failure is None or index is None:
         raise ValueError(f"{result.task_id} did not fail")
@@ -236,13 +241,11 @@ def error_report(plan: Plan, result: TaskResult, context: Context, expected: boo
     )
 
 
-LOOKED_ONCE = "It was looked at once: where the page needs time, say `expect_timeout: 5`, or EVENTUALLY(...)."
+LOOKED_ONCE = "It was checked only once. If the page needs time, use `expect_timeout: 5` or EVENTUALLY(...)."
 
 
 def assertion_hint(plan: Plan, failure: Failure) -> str:
-    """Expected and actual speak for themselves; what helps is to know that nobody waited for the page, or looked into
-    the right frame of it.
-    """
+    """A hint for an assertion whose values are clear: it was not waited for, or is in another frame."""
     if failure.advice:
         return failure.advice
     criterion = str(failure.details.get("criterion", ""))
@@ -251,8 +254,8 @@ def assertion_hint(plan: Plan, failure: Failure) -> str:
 
 
 def _of_page(failure: Failure) -> bool:
-    """Whether what does not hold looks at the page: of a criterion, its smallest part that fails."""
-    if "criterion" not in failure.details:  # it compares an element's text
+    """Return whether the unmet condition reads the page; of a criterion its smallest failing part counts."""
+    if "criterion" not in failure.details:  # the criterion compares an element's text
         return True
     part = failure.assertion.expression if failure.assertion else failure.details["criterion"]
     return any(map(_looks_at_page, (part, *failure.details.get("unmet_criteria", ())[1:])))
@@ -282,7 +285,7 @@ def _step_json(record: StepRecord) -> dict[str, Any]:
 
 
 def trace(result: TaskResult) -> dict[str, Any]:
-    """The Trace of a run: a line for each attempt."""
+    """Make the Trace of a run, with one line for each attempt."""
     lines = [_line(record, attempt) for record in result.history for attempt in record.attempts if record.index >= 0]
     document: dict[str, Any] = {"task_id": result.task_id, "steps": lines}
     if result.warnings:
@@ -308,8 +311,8 @@ def _line(record: StepRecord, attempt: Attempt) -> dict[str, Any]:
     return line
 
 
-def instead(done: Step, declared: Step) -> str:
-    """` by opening http://...`: what was done in place of the step as written; empty when that was done."""
+def substitute_text(done: Step, declared: Step) -> str:
+    """` by opening http://...`: what was done in place of the step as written; empty if it was done as written."""
     return (
         ""
         if done.act == declared.act
@@ -318,27 +321,27 @@ def instead(done: Step, declared: Step) -> str:
 
 
 def went_back(record: StepRecord) -> str:
-    """`from step 4 to the checkpoint before step 2`; of a record that was rewound."""
+    """`from step 4 to the checkpoint before step 2`, for a record that was rewound."""
     place = record.rewound.checkpoint if record.rewound else None
     return f"from step {record.index} to the checkpoint before step {place}"
 
 
 def note(attempt: Attempt, declared: Step) -> str:
-    """`RETRY (after 2s): SUCCESS`, `FALLBACK #b: FAILED - ...`.
+    """The trace's note about an attempt: `RETRY (after 2s): SUCCESS`, `FALLBACK #b: FAILED - ...`.
 
-    `declared` is the step as written: a click that was done and whose page failed is not clicked again, its page is
-    opened again, and the note says so.
+    `declared` is the step as written. After a click whose page failed to load, the page is opened again in place of the
+    click; the note says so.
     """
     match attempt.remedy:
         case Retry(after=after):
-            way = f"RETRY (after {after:.3g}s){instead(attempt.step, declared)}"
+            way = f"RETRY (after {after:.3g}s){substitute_text(attempt.step, declared)}"
         case Substitute(selector=selector):
             way = f"FALLBACK {selector}"
         case RepairPrecondition():
             way = "AFTER THE REPAIR"
         case Trust(source=source):
             way = f"TRUSTED {source.upper()}"
-        case Rewind() | Skip() | GiveUp() | None:  # after these there is no attempt of the step but a first one
+        case Rewind() | Skip() | GiveUp() | None:  # after these remedies, only a first attempt of the step can follow
             way = "ATTEMPT 1"
         case _:
             assert_never(attempt.remedy)

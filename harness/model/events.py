@@ -1,4 +1,7 @@
-"""What the engine says while it runs: one frozen value for each kind, read by the sinks."""
+"""The events of the engine while it runs: one frozen value for each kind, for the sinks.
+
+Its answers to failures are events of `harness.resilience.events`, as those of circuits, services and policies are.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from datetime import datetime
 from harness.model.plan import Plan
 from harness.model.record import Attempt, StepRecord, TaskResult
 from harness.recovery import Remedy
-from harness.recovery.failure import Failure
+from harness.resilience.events import Degraded, FellBack, GaveUp, Recovered, Retrying, Waiting
 from harness.spec.steps import Step
 
 
@@ -33,16 +36,18 @@ class AttemptEnded:
     attempt: Attempt
 
 
+Resilience = Retrying | Waiting | FellBack | Degraded | Recovered | GaveUp
+
+
 @dataclass(frozen=True, slots=True)
-class RemedyChosen:
-    """A failed attempt is followed by this; for a Retry the wait is about to begin."""
+class ResilienceActed:
+    """A failure was answered or overcome; for a retry, the event comes before its wait."""
 
     plan: Plan
     index: int
-    failure: Failure
-    remedy: Remedy
-    number: int
-    """1 for the first remedy of the step."""
+    event: Resilience
+    remedy: Remedy | None = None
+    """The remedy that the rule chose, if the event is about one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,4 +65,4 @@ class TaskEnded:
     at: datetime
 
 
-Event = TaskStarted | StepStarted | AttemptEnded | RemedyChosen | StepEnded | TaskEnded
+Event = TaskStarted | StepStarted | AttemptEnded | ResilienceActed | StepEnded | TaskEnded

@@ -1,4 +1,4 @@
-"""What the figures of a run mean: the one place where retries, fallbacks and recoveries are counted.
+"""The figures of a run: the one place where retries, fallbacks and recoveries are counted.
 
 Terminal, JUnit, Allure, dashboard, history, metrics.json, error_report.json and events.jsonl all show what is counted
 here, from the records of a task. docs/figures.md has the same table in words (`FIGURES` is its source).
@@ -17,30 +17,33 @@ from harness.spec.steps import Step
 
 Verdict = Literal["passed", "passed as declared", "failed", "not judged"]
 UNJUDGED = frozenset({"INTERRUPTED", "WORKER_CRASHED"})
-"""Codes of tasks that were cut off from outside: they say nothing about their task."""
+"""Codes of tasks that were cut off from outside: they say nothing about the task itself."""
 
 FIGURES: Mapping[str, str] = {
     "passed": "The task reached its end: `completed` or `partial_success`. Under `--taskspec-strict` a partial success"
     " has failed.",
-    "passed as declared": "The task failed exactly as its `expect` declares. It is one of those that passed.",
-    "failed": "The task ended otherwise, or it has an `expect` and did not show it.",
-    "not judged": "The task was cut off from outside: Ctrl-C, or its process died. It is neither passed nor failed.",
-    "successful": "Tasks that passed, those that passed as declared included.",
-    "attempts": "Tries at steps, preconditions and success criteria. What a circuit held back was not tried.",
-    "retries": "Times that a failed step was done again: after a wait, after a repair of its precondition, from a"
-    " checkpoint, in a new page or a new browser; and proposals of an agent that were refused and asked for again."
-    " Waiting for a circuit is none.",
-    "successful retries": "Retries after which the step passed: of the retries of one step at most the last.",
+    "passed as declared": "The task failed exactly as its `expect` declares. It counts as passed.",
+    "failed": "The task did not reach its end, or it has an `expect` and did not end that way.",
+    "not judged": "The task was stopped from outside: by Ctrl-C, or because its process died. It counts as neither "
+    "passed nor failed.",
+    "successful": "Tasks that passed, including those that passed as declared.",
+    "attempts": "Attempts at steps, preconditions and success criteria. A step that an open circuit held back was "
+    "not attempted.",
+    "retries": "How often a failed step was done again: after a wait, after a repair of its precondition, from a "
+    "checkpoint, in a new page or in a new browser. A refused proposal that an agent had to replace "
+    "also counts. Waiting for a circuit does not count.",
+    "successful retries": "Retries after which the step passed. Of the retries of one step, only the last can be "
+    "successful.",
     "failed retries": "All other retries.",
-    "fallbacks": "Times that something else was tried: another selector, the other side of an inconsistent state, the"
-    " alternative task. A fallback is not a retry.",
-    "recovered": "Steps that failed and passed in the end, by a retry, a fallback, or because their effect was found"
-    " to be there. A repair that did not help, and a step that was skipped, is none.",
-    "recovery_success_rate": "Of each rule of `error_recovery`: the share of steps at which it did something and its"
-    " kind of failure was overcome.",
-    "error_rate": "Of the thresholds: the share of attempts that failed, of those of five minutes, at its worst; 0"
-    " while there are fewer than 20. Tasks do not count here.",
-    "failure_rate": "Of `harness history`: the share of tasks that failed, of those that passed or failed.",
+    "fallbacks": "How often something else was tried: another selector, the other side of an inconsistent state, "
+    "or the alternative task. A fallback is not a retry.",
+    "recovered": "Steps that failed and passed in the end, by a retry, by a fallback, or because their effect was "
+    "already there. A skipped step does not count, nor does a repair that did not help.",
+    "recovery_success_rate": "For each rule of `error_recovery`: among the steps at which the rule acted, the share"
+    " at which its kind of failure was overcome.",
+    "error_rate": "In the thresholds: the highest share of failed attempts within five minutes. It is 0 while there "
+    "are fewer than 20 attempts. Tasks are not counted here.",
+    "failure_rate": "In `harness history`: the share of failed tasks among those that passed or failed.",
 }
 """Name of a figure -> what it counts."""
 
@@ -56,9 +59,9 @@ class Figures:
     fallbacks: int = 0
     recovered: int = 0
     recovery_seconds: float = 0.0
-    """From the first failure of a step to its success, of all steps that recovered together."""
+    """Seconds from the first failure of a step to its success, summed over all steps that recovered."""
     by_rule: tuple[tuple[Family, bool], ...] = ()
-    """For each step and each rule that did something there: whether its kind of failure was overcome."""
+    """For each step and each rule that acted there: whether that kind of failure was overcome."""
 
     def __add__(self, other: Figures) -> Figures:
         return Figures(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(self)))
@@ -73,20 +76,20 @@ class _Failing:
     """A step that failed and has not passed since; going back to a checkpoint does not end it."""
 
     since: float
-    """When its first failed attempt ended, in seconds of the task."""
+    """The time when its first failed attempt ended, in seconds of the task."""
     answers: list[Answer] = field(default_factory=list)
     last: Family = Family.NONE
-    """Of its last failure."""
+    """The family of its last failure."""
 
 
 def figures(result: TaskResult) -> Figures:
-    """What the records of a task add up to; an alternative task in its place is one fallback."""
+    """Sum up the records of a task; an alternative task in its place counts as one fallback."""
     total = Figures(fallbacks=result.alternative is not None)
     troubles: dict[Hashable, _Failing] = {}
     for record in result.history:
-        total += _attempted(record)
+        total += _attempt_figures(record)
         key = step_key(record.index, record.step)
-        trouble = _trouble(record, troubles.pop(key, None))
+        trouble = _failing_step(record, troubles.pop(key, None))
         if trouble is None:
             continue
         if record.passed:
@@ -99,7 +102,7 @@ def figures(result: TaskResult) -> Figures:
 
 
 def step_key(index: int, step: Step) -> Hashable:
-    """What stays the same when a step is done again. Checks share their index with what they check."""
+    """A key that stays the same when a step is repeated. Checks share their index with the step that they check."""
     return (index, step.describe() if step.act == "assert" else "")
 
 
@@ -109,14 +112,14 @@ def attempts_made(record: StepRecord) -> list[Attempt]:
 
 
 def is_retry(answer: Answer) -> bool:
-    """Whether an answer to a failure does the same again; what is neither that nor a wait is a fallback."""
+    """Return whether an answer repeats the same attempt; an answer that neither repeats nor waits is a fallback."""
     return answer.remedy.again and not answer.waited
 
 
 def verdict(
     final_state: str, code: str | None, *, expected: bool = False, unexpected: bool = False, refused: bool = False
 ) -> Verdict:
-    """What a task counts as. `code`: of its failure; `refused`: a partial success, under `--taskspec-strict`."""
+    """The verdict on a task. `code`: of its failure; `refused`: a partial success under `--taskspec-strict`."""
     if code in UNJUDGED:
         return "not judged"
     if unexpected or refused:
@@ -127,7 +130,7 @@ def verdict(
 
 
 def success_rates(pairs: Iterable[tuple[Family, bool]]) -> Iterator[tuple[Family, int, int]]:
-    """Rule, how often it did something, how often its kind of failure was overcome; by the rule's name."""
+    """(rule, number of uses, number of successes), sorted by the rule's name."""
     found: dict[Family, list[bool]] = {}
     for family, worked in pairs:
         found.setdefault(family, []).append(worked)
@@ -139,13 +142,13 @@ def _held_back(attempt: Attempt) -> bool:
     return isinstance(attempt.outcome, Failure) and attempt.outcome.code == "CIRCUIT_OPEN"
 
 
-def _attempted(record: StepRecord) -> Figures:
+def _attempt_figures(record: StepRecord) -> Figures:
     made = attempts_made(record)
     return Figures(attempts=len(made), failed_attempts=sum(not each.passed for each in made))
 
 
-def _trouble(record: StepRecord, before: _Failing | None) -> _Failing | None:
-    """What the step went through up to the end of this record; None when it never failed."""
+def _failing_step(record: StepRecord, before: _Failing | None) -> _Failing | None:
+    """The failures of the step up to this record; None if it never failed."""
     failed = [each for each in record.attempts if isinstance(each.outcome, Failure)]
     if before is None and not failed:
         return None
@@ -162,7 +165,7 @@ def _end(record: StepRecord) -> float:
 
 
 def _settled(trouble: _Failing, end: float | None = None) -> Figures:
-    """`end`: when the step passed; None: it never did."""
+    """Count a failing step as settled. `end`: when it passed; None: it never did."""
     passed, said = end is not None, [each for each in trouble.answers if not each.waited]
     families = dict.fromkeys(each.family for each in trouble.answers if each.family is not Family.NONE)
     return Figures(

@@ -1,4 +1,4 @@
-"""How a task ends: what is missing at the end, whether the declared outcome was shown."""
+"""Compares the end of a task with what it declares: missing results, and the outcome in `expect`."""
 
 from __future__ import annotations
 
@@ -12,9 +12,12 @@ from harness.spec.task import Expect, TaskSpec
 
 
 def shortcomings(spec: TaskSpec, memory: Mapping[str, Json], files: Iterable[Path]) -> Iterator[Warning_]:
-    """`memory_keys`, `artifacts` and `expected_memory` that are not there at the end (docs/design/task-files.md)."""
+    """Yield a warning for each of `memory_keys`, `artifacts` and `expected_memory` that is missing at the end.
+
+    docs/design/task-files.md describes these three lists.
+    """
     for key in spec.memory_keys:
-        if not _known(memory, key):
+        if not _is_known(memory, key):
             yield Warning_("memory_key_missing", f"memory_keys names {key!r}, which no step wrote", None, {"key": key})
     names = {name for path in files for name in (path.name, path.stem)}
     for wanted in spec.artifacts:
@@ -30,28 +33,36 @@ def shortcomings(spec: TaskSpec, memory: Mapping[str, Json], files: Iterable[Pat
             yield Warning_("memory_differs", text, None, {"key": key, "expected": expected, "actual": actual})
 
 
-def _known(memory: Mapping[str, Json], key: str) -> bool:
+def _is_known(memory: Mapping[str, Json], key: str) -> bool:
     return any(value is not None for value in memory_lookup(memory, key))
 
 
-def reached(spec: TaskSpec, result: TaskResult) -> bool:
-    """Whether the task did what it should: it passed, or showed the outcome that it declares in `expect`."""
-    return result.ok if spec.expect is None else not unmet(spec.expect, result)
+def ended_as_declared(spec: TaskSpec, result: TaskResult) -> bool:
+    """Return whether the task did what it should: it passed, or showed the outcome that it declares in `expect`."""
+    return result.ok if spec.expect is None else not outcome_differences(spec.expect, result)
 
 
-def unmet(expect: Expect, result: TaskResult) -> list[str]:
-    """In what a result differs from the outcome that its task declares; empty when it shows it."""
+def outcome_differences(expect: Expect, result: TaskResult) -> list[str]:
+    """The differences between a result and the outcome that its task declares; empty if it shows it."""
     failure = result.failure
-    pairs = {
-        "final_state": (expect.final_state, result.final_state),
-        "error_type": (expect.error_type, failure.type if failure else None),
-        "code": (expect.code, failure.code if failure else None),
-        "step_index": (expect.step_index, result.failed_index),
-    }
-    found = [
-        f"{name}: expected {wanted}, was {actual}"
-        for name, (wanted, actual) in pairs.items()
-        if wanted is not None and wanted != actual
-    ]
+    found = differences(
+        expect,
+        result.final_state,
+        failure.type if failure else None,
+        failure.code if failure else None,
+        result.failed_index,
+    )
     shown = {warning.type for warning in result.warnings}
     return found + [f"warning {name} was not given" for name in expect.warnings if name not in shown]
+
+
+def differences(
+    expect: Expect, final_state: str, error_type: str | None, code: str | None, step_index: int | None
+) -> list[str]:
+    """The differences between an end and the declared one, apart from warnings."""
+    actual = {"final_state": final_state, "error_type": error_type, "code": code, "step_index": step_index}
+    return [
+        f"{name}: expected {wanted}, was {actual[name]}"
+        for name in actual
+        if (wanted := getattr(expect, name)) is not None and wanted != actual[name]
+    ]

@@ -1,9 +1,9 @@
-"""What the engine needs from outside, as Protocols."""
+"""The Protocols through which the engine reaches everything outside it."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from random import Random as SeededRandom
@@ -20,7 +20,7 @@ from harness.resilience.breaker import Breaker
 from harness.spec.faults import Fault
 from harness.spec.steps import Step
 
-# What an injector hands to those who do the damage.
+# The interface between an injector and the objects that do the damage.
 
 Undo = Callable[[], Awaitable[None]]
 """Undoes a strike. May raise Failed."""
@@ -28,52 +28,52 @@ Undo = Callable[[], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Injection:
-    """One time that a fault strikes."""
+    """One activation of a fault."""
 
     fault: Fault
     random: SeededRandom
-    """Seeded; for whatever the strike has to choose."""
+    """A seeded generator for the choices of the strike."""
     met: Callable[[], None]
-    """To be called each time that it has an effect: a page is changed, a request is broken, a process is killed."""
+    """Call it each time that the fault has an effect: a page is changed, a request is broken, a process is killed."""
     takes: Callable[[tuple[str, ...]], bool]
-    """Whether a request fault strikes the request that goes by these URLs; counts it, and calls `met`."""
+    """Return whether a request fault strikes the request with these URLs; if so, count it and call `met`."""
 
 
 class FaultTarget(Protocol):
-    """Does the damage, in one place: the browser, the world, the services, the network."""
+    """Injects faults in one place: the browser, the world, the services, the network."""
 
     async def strike(self, strike: Injection) -> Undo | None:
-        """Do it; what undoes it, None when there is nothing to undo. Raises Failed when it cannot be done."""
+        """Inject the fault; return a function that undoes it, or None. Raises Failed when it cannot be injected."""
         ...
 
 
-# The browser, as the engine and the agents see it.
+# The browser, as the engine and the agents use it.
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One artifact of the evidence: taken, skipped, or why not."""
+    """One artifact of the evidence: taken, skipped or missed, with the reason."""
 
     name: str
     """File name inside the artifact directory."""
     status: Literal["taken", "skipped", "missed"]
     reason: str = ""
-    """Why not; of one that was taken: what is special about it."""
+    """Why it is absent; for an artifact that was taken: a remark about it."""
     seconds: float = 0.0
     at: datetime | None = None
-    """When it was taken, or tried."""
+    """The time when it was taken, or tried."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConsoleLine:
-    """What a page said to its console, and when."""
+    """A message that a page wrote to its console, with its time."""
 
     at: datetime
     level: str
     """`LOG`, `INFO`, `WARNING`, `ERROR`, as Playwright names it, in capitals."""
     text: str
     place: str = ""
-    """`url:line`, where it is known."""
+    """`url:line`, if known."""
 
     def __str__(self) -> str:
         return f"[{self.level}] {self.text}" + (f" ({self.place})" if self.place else "")
@@ -81,42 +81,43 @@ class ConsoleLine:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What could still be learnt of the browser. The files lie in `folder`, raw: not yet redacted, nor inert."""
+    """What the browser could still show after the end. The files in `folder` are raw: not redacted, not inert."""
 
     folder: Path
     items: tuple[Item, ...] = ()
     url: str | None = None
     console: tuple[ConsoleLine, ...] = ()
-    extra: Mapping[str, Any] = field(default_factory=dict)
+    page: Mapping[str, Any] | str = "there was no page"
+    """The answers of the page functions, as JSON; or the reason why they are unknown."""
     why: str = "the browser gave none"
-    """Why there is none of those that `items` does not name."""
+    """The reason why artifacts that `items` does not name are absent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What an agent sees, when it asks."""
+    """The view of the page that an agent gets when it asks."""
 
     url: str
     title: str
     aria: str
-    """ARIA snapshot in Playwright's AI mode; an element's `[ref=e12]` is the selector `aria-ref=e12`."""
+    """The ARIA snapshot in Playwright's AI mode; an element's `[ref=e12]` is the selector `aria-ref=e12`."""
     pages: tuple[str, ...] = ()
     """URLs of the open pages, in the order of opening."""
     page: int = 0
-    """Place of the current one among them."""
+    """The position of the current page in `pages`."""
     dialogs: tuple[Mapping[str, str], ...] = ()
-    """Dialogs that came up during the last step: type, message, answer."""
+    """Dialogs that opened during the last step: type, message, answer."""
     last: Outcome | None = None
-    """Outcome of the last step; None before the first."""
+    """The outcome of the last step; None before the first."""
     screenshot: bytes | None = None
-    """PNG of what is in view, when asked for."""
+    """A PNG of the viewport, if requested."""
 
 
 class Observe(Protocol):
     """Looks at the page only when called, so that a scripted run pays nothing."""
 
     async def __call__(self, *, screenshot: bool = False) -> Observation:
-        """Raises Failed when the page cannot be looked at."""
+        """Return the page as the agent sees it. Raises Failed when the page cannot be read."""
         ...
 
 
@@ -128,7 +129,7 @@ class Saved(Protocol):
 
     @property
     def addresses(self) -> tuple[str, ...]:
-        """The addresses of all its pages, and of the documents in them: what going back to it asks for again."""
+        """The addresses of its pages and of the documents in them; a restore requests them again."""
         ...
 
 
@@ -136,88 +137,92 @@ class Session(Protocol):
     """One browser context with its pages; the engine's hands and eyes."""
 
     async def perform(self, step: Step, within: float, patience: float) -> Outcome:
-        """Do one act, at most `within` seconds; look for its element at most `patience` seconds. Never raises."""
+        """Do one act within `within` seconds, looking for its element for `patience` seconds. It never raises."""
         ...
 
     async def passed(self, index: int) -> None:
-        """The step of this index has passed: under full recording, what the page shows now is kept.
+        """The step with this index has passed: under full recording, the present view of the page is kept.
 
-        Bounded; never raises.
+        It takes bounded time and never raises.
         """
         ...
 
     async def text(self, selector: str, frame: str | None, patience: float) -> str | Failure:
-        """Text of the first match (the value of a field); `element_not_found` when none comes."""
+        """The text of the first match (the value of a field); an `element_not_found` failure if none appears."""
         ...
 
     async def read(self, function: str, selector: str | None, name: str | None, within: float) -> Json:
-        """A page function of the assertion language, now. Raises Failed when the page cannot be read."""
+        """Evaluate a page function of the assertion language now. Raises Failed when the page cannot be read."""
         ...
 
     async def frame_of(self, selector: str) -> str:
-        """The `frame` that has what the page itself does not have; empty when none does. Bounded; never raises."""
+        """The `frame` that contains an element which the page itself lacks; empty if none. Bounded, never raises."""
         ...
 
     async def screenshot(self, name: str, within: float) -> Path | None:
-        """Keep a screenshot by a name (`screenshot_id`); None when the page gives none."""
+        """Keep a screenshot under a name (`screenshot_id`); None if the page yields none."""
         ...
 
     def take_sent(self) -> tuple[Sent, ...]:
-        """What has left the pages since this was last asked: unsafe requests, and those for documents.
+        """Return the requests that left the pages since the last call: unsafe ones, and those for documents.
 
-        It is known from the moment at which a request leaves, and outlives page, browser and driver. What the page
-        sends by itself again and again (a heartbeat) is left out as soon as it is known for that.
+        A request is known from the moment at which it leaves, and outlives page, browser and driver. Requests that the
+        page repeats by itself (a heartbeat) are left out as soon as they are recognized.
         """
         ...
 
-    async def heard(self) -> tuple[Sent, ...]:
-        """As `take_sent`, once the last act's consequences are over: it is known then what was sent twice. Bounded."""
+    async def take_settled(self) -> tuple[Sent, ...]:
+        """Like `take_sent`, once the last act's consequences are over, so repeated requests are known. Bounded."""
         ...
 
     @property
     def renewed_at(self) -> tuple[str, ...]:
-        """The address that `renew` asks for when it opens the page again, and that of the document shown there."""
+        """The address that `renew` requests to open the page again, and the address of the document shown there."""
         ...
 
     async def renew(self, failure: Failure, within: float, barred: str | None = None) -> Failure | None:
-        """Make a page that can be trusted again, by the lowest rung of the ladder that helps after this failure.
+        """Provide a page that can be trusted, by the cheapest recovery that helps after this failure.
 
-        A page that hangs is freed and keeps its state; one that crashed is replaced in the same context; else there is
-        a new context with the same storage, at the last URL (docs/decisions/006). Returns why that could not be had.
-        `barred` is why that URL must not be asked for again: a page that is still there may be freed all the same.
+        A page that hangs is freed and keeps its state; a page that crashed is replaced in the same context; otherwise a
+        new context is made with the same storage, at the last URL (docs/decisions/006). Returns the failure if none
+        helps. `barred` is the reason why that URL must not be requested again; a page that still exists may be freed
+        all the same.
         """
         ...
 
     async def save(self, within: float) -> Saved:
-        """Cookies, localStorage, IndexedDB, sessionStorage, open pages with URL and form values.
+        """Save cookies, localStorage, IndexedDB, sessionStorage, and the open pages with URL and form values.
 
-        Raises Failed when the page cannot be asked.
+        Raises Failed when the page cannot be read.
         """
         ...
 
     async def restore(
         self, saved: Saved | None, within: float, *, restart: bool, barred: str | None = None
     ) -> tuple[str, ...] | Failure:
-        """Back to what was saved (None: an empty browser), in a fresh context; with `restart` in a new browser.
+        """Restore what was saved (None: an empty browser) in a new context, or with `restart` in a new browser.
 
-        Returns what differs afterwards, a line each; a Failure when the pages could not be opened at all.
+        Returns the differences that remain, a line each; a Failure if the pages could not be opened at all.
         """
         ...
 
     async def observe(self, within: float, *, screenshot: bool) -> Observation:
-        """The page as an agent sees it; `last` is left out. Raises Failed."""
+        """Return the page as an agent sees it, without `last`. Raises Failed."""
         ...
 
     async def record(self) -> None:
-        """From now on record in full: the first failure of a step has happened (docs/design/evidence.md)."""
+        """Record in full from now on: a step has failed for the first time (docs/design/evidence.md)."""
         ...
 
-    async def evidence(self, capture: Capture, folder: Path) -> Evidence:
-        """Write into `folder` what `capture` wants. Bounded; never raises; what fails is named."""
+    async def evidence(self, capture: Capture, folder: Path, selectors: Collection[str] = ()) -> Evidence:
+        """Write the artifacts that `capture` wants into `folder`. Bounded; it never raises, and names what fails.
+
+        `selectors`: the elements that criteria read, whose state is kept with that of the page.
+        """
         ...
 
     async def close(self) -> None:
-        """End the context. Bounded; never raises."""
+        """Close the context. Bounded; it never raises."""
         ...
 
     @property
@@ -225,12 +230,12 @@ class Session(Protocol):
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """Screenshots and downloads kept by the steps, in order."""
+        """The screenshots and downloads that the steps kept, in order."""
         ...
 
     @property
     def requests(self) -> int:
-        """How many requests the task's pages have sent so far."""
+        """The number of requests that the task's pages have sent so far."""
         ...
 
 
@@ -247,39 +252,39 @@ class WorldCheckpoint:
     entries: dict[str, Json]
     """Key -> MemoryKV entry."""
     environment: dict[str, Json]
-    """Channel -> document, of the channels that can be written."""
+    """Channel -> document, for the channels that can be written."""
     whole: bool
-    """Whether that is the whole environment: every channel there is, and at least one.
+    """Whether `environment` has all channels, and at least one.
 
-    Only then going back undoes what the steps did, and a `write` may be done again (docs/design/never-twice.md).
+    Only then does going back undo what the steps did, and a `write` may be done again (docs/design/never-twice.md).
     """
     refused: str = ""
-    """Why the environment is not put back although it could be written: the isolation of the project forbids it."""
+    """Why the environment is not restored although it could be written: the project's isolation forbids it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Memory and environment at the end; None where it was not taken."""
+    """Memory and environment at the end; None if not taken."""
 
     memory: dict[str, Json] | None = None
     environment: dict[str, Json] | None = None
     why: str = "the task had not begun"
-    """Why what is None was not taken."""
+    """The reason why a part that is None was not taken."""
 
 
 class World(Protocol):
-    """Memory and environment of one task or episode. Channels raise Failed when unreadable."""
+    """The memory and environment of one task or episode. Channels raise Failed when they cannot be read."""
 
     def memory(self) -> Mapping[str, Json]:
-        """Key -> value, as of the last `synchronize` and what was remembered since."""
+        """Key -> value, as of the last `synchronize`, with what was remembered since."""
         ...
 
     def remember(self, key: str, value: Json, source: str) -> None: ...
 
     async def synchronize(self) -> None:
-        """Write what was remembered to where the system under test keeps its memory, and read what stands there now.
+        """Write what was remembered to where the system under test keeps its memory, and read that place again.
 
-        Nothing, where the memory is the harness's own. Raises Failed.
+        It does nothing if the harness keeps the memory itself. Raises Failed.
         """
         ...
 
@@ -294,94 +299,94 @@ class World(Protocol):
         ...
 
     async def save(self) -> WorldCheckpoint:
-        """Memory, and the environment where its channels can be written (docs/design/checkpoints.md). Raises Failed."""
+        """Save memory, and the environment if its channels are writable (docs/design/checkpoints.md). Raises Failed."""
         ...
 
-    async def changed(self, kept: WorldCheckpoint) -> bool:
-        """Whether a document of the environment is another one than was saved. Raises Failed."""
+    async def has_changed(self, kept: WorldCheckpoint) -> bool:
+        """Return whether a document of the environment differs from the saved one. Raises Failed."""
         ...
 
     async def restore(self, kept: WorldCheckpoint) -> tuple[str, ...]:
-        """Back to what was saved; then compared. Returns what differs, a line each. Raises Failed."""
+        """Restore what was saved, and compare. Returns the differences that remain, a line each. Raises Failed."""
         ...
 
     async def snapshot(self) -> dict[str, Json]:
-        """Every channel's document; a channel that cannot be read is `{"error": ...}`."""
+        """The documents of all channels; a channel that cannot be read is `{"error": ...}`."""
         ...
 
     async def begin(self) -> None:
-        """Make the world ready: initial memory, the world's clock."""
+        """Make the world ready: initial memory and the world's clock."""
         ...
 
 
-# Who takes part in a run: agent, faults, archive, people.
+# The participants of a run: agent, faults, archive, people.
 
 Ask = Callable[[str, tuple[str, ...]], Awaitable[str | None]]
 """Question and choices -> one of the choices, or None."""
 
 RepairHook = Callable[[Plan, str, Mapping[str, Json]], Awaitable[Mapping[str, Json] | bool]]
-"""Plan, precondition, memory -> entries to write into memory; True: done; False: it cannot. May raise LeftOut."""
+"""Plan, precondition, memory -> entries to write into memory; True: done; False: not possible. May raise LeftOut."""
 
 
 class LeftOut(Exception):  # noqa: N818 - no error: it says what becomes of the task
-    """Whoever was to set a precondition up leaves the task out (`pytest.skip`); its text says why."""
+    """The repair of a precondition left the task out (`pytest.skip`); the text is the reason."""
 
 
 class Agent(Protocol):
-    """Who chooses the steps. Stateless over history (docs/design/steps-and-recovery.md)."""
+    """Chooses the steps. It is stateless over history (docs/design/steps-and-recovery.md)."""
 
     async def propose(self, plan: Plan, history: History, observe: Observe) -> Step | None:
-        """The next step; None when there is no more to do."""
+        """Return the next step, or None if there is no more to do."""
         ...
 
 
 class Injector(Protocol):
-    """Makes the declared faults happen."""
+    """Injects the declared faults."""
 
     def begin(self, at: float) -> None:
-        """When the task began, on the monotonic clock: what the faults' times are counted from."""
+        """Set the time when the task began (monotonic seconds); the faults' times count from it."""
         ...
 
     async def before_step(self, index: int, step: Step) -> None:
-        """A step begins, perhaps again: strike with what strikes it. Raises Failed when that cannot be done."""
+        """Inject the faults of a step that begins, perhaps again. Raises Failed if one cannot be injected."""
         ...
 
-    def claim(self) -> bool:
-        """Whether the page or browser that was lost just now was ended by a fault; each loss is claimed once."""
+    def claim_loss(self) -> bool:
+        """Return whether a fault ended the page or browser that was just lost; each loss is claimed once."""
         ...
 
-    def met(self) -> tuple[MetFault, ...]:
-        """What became of each fault so far."""
+    def results(self) -> tuple[MetFault, ...]:
+        """The results of all faults so far."""
         ...
 
     async def close(self) -> None:
-        """Heal everything. Never raises."""
+        """Undo all faults. It never raises."""
         ...
 
 
 class Archive(Protocol):
-    """Keeps what is left of a task under `errors/` (docs/design/evidence.md)."""
+    """Keeps the artifacts of a task under `errors/` (docs/design/evidence.md)."""
 
     def scratch(self, plan: Plan) -> Path:
-        """A new empty folder for what the task writes while it runs."""
+        """Make an empty folder for the files that the task writes while it runs."""
         ...
 
     def keep(self, plan: Plan, result: TaskResult, report: ErrorReport, evidence: Evidence, state: Snapshot) -> Path:
-        """Write `errors/<key>` whole: redacted, inert, by rename. Returns its path."""
+        """Write `errors/<key>` completely, redacted and inert, by a rename. Returns its path."""
         ...
 
     def skipped(self, plan: Plan) -> None:
-        """The task was left out: the scratch folder goes, an old directory stays."""
+        """The task was left out: delete the scratch folder, keep an old directory."""
         ...
 
     def passed(self, plan: Plan, result: TaskResult) -> None:
-        """The task passed: its old directory moves to `.previous`, the scratch folder goes."""
+        """The task passed: move its old directory to `.previous`, delete the scratch folder."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """What belongs to one task alone, from its start to its end."""
+    """The objects that belong to one task alone, from its start to its end."""
 
     session: Session
     world: World
@@ -389,39 +394,39 @@ class Stage:
 
 
 def _counted_nowhere(_url: str) -> None:
-    """No site has a circuit."""
+    """The default of `breaker`: no site has a circuit."""
 
 
-async def _nobodys(_url: str) -> None:
-    """No service is kept here."""
+async def _no_service(_url: str) -> None:
+    """The default of `recover`: the harness runs no service."""
 
 
 async def _none_to_wait_for() -> None:
-    """No service is kept here."""
+    """The default of `ready`: the harness runs no service."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """All that a task runs on."""
+    """All that the engine needs to run a task."""
 
     stage: Callable[[Plan, Path], Awaitable[Stage]]
-    """Opens a browser context, a world and the faults; raises Failed. Files go into the folder."""
+    """Opens a browser context, a world and the faults; raises Failed. The folder receives their files."""
     agent: Agent
     archive: Archive
     clock: Clock
     emit: Callable[[Event], None]
     random: Random
     explain: Callable[[Failure], Failure] = lambda failure: failure
-    """A network failure as what is known of the host's process makes it: a site that is down for good."""
+    """Adds to a network failure what is known of the host's process: a site may be down for good."""
     breaker: Callable[[str], Breaker | None] = _counted_nowhere
-    """The circuit of the site at a URL; None where nothing is counted."""
-    recover: Callable[[str], Awaitable[None]] = _nobodys
-    """Wait until the service at a URL answers again, when it is one of ours and does not; never raises."""
+    """The circuit of the site at a URL; None if it has none."""
+    recover: Callable[[str], Awaitable[None]] = _no_service
+    """Waits until a service of the harness at this URL answers again, if there is one and it is down; never raises."""
     ready: Callable[[], Awaitable[None]] = _none_to_wait_for
-    """Wait until the services of the task listen; one that was lost is started again. Raises Failed."""
+    """Waits until the services of the task listen, and restarts lost ones. Raises Failed."""
     ask: Ask | None = None
-    """Asks a person at a terminal; None where there is none."""
+    """Asks a person at a terminal; None if there is none."""
     repair: RepairHook | None = None
-    """`pytest_taskspec_repair`: sets a precondition up in code."""
+    """`pytest_taskspec_repair`: repairs a precondition in code."""
     witness: Callable[[Plan, TaskResult, Evidence, Snapshot], Path] | None = None
-    """Keeps what a task that passed looked like at its end; may raise OSError. None: nothing is looked at."""
+    """Keeps the final view of a task that passed; may raise OSError. None: it is not kept."""

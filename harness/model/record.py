@@ -17,36 +17,36 @@ from harness.spec.steps import Step, Type
 from harness.spec.task import FinalState
 
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS", "TRACE")
-"""Methods of requests that ask for something, and by HTTP's rules change nothing."""
+"""Methods of requests that, by the rules of HTTP, change nothing."""
 
 
 @dataclass(slots=True)
 class Sent:
-    """A request as it left a page: one with an unsafe method, or one for the document of a page."""
+    """A request that left a page: one with an unsafe method, or one for the document of a page."""
 
     method: str
     url: str
-    """Without its fragment."""
+    """The URL without its fragment."""
     page: bool = False
-    """Whether it asks for the document of a page."""
+    """Whether it requests the document of a page."""
     follows: bool = False
-    """Whether it comes after an unsafe request that was answered: it is redirected from it, or began later."""
+    """Whether it follows an unsafe request that was answered: it was redirected from it, or began later."""
     arrived: bool = True
-    """False once the browser has told that nothing was sent: refused, not resolved, blocked."""
+    """False once the browser has reported that nothing was sent: refused, not resolved, blocked."""
     twice: bool = False
-    """The browser has sent it a second time by itself: its connection broke before the answer, or that was 408."""
+    """Whether the browser has repeated it by itself, because the connection broke before the answer or that was 408."""
     before: bool = False
-    """It left the page that an `open` was about to leave: it is the doing of the act before that."""
+    """Whether it left the page that an `open` was about to leave: then the act before the `open` caused it."""
 
     @property
     def unsafe(self) -> bool:
-        """Whether it may have changed something: its method says so, and it may have arrived."""
+        """Whether it may have changed something: its method is unsafe, and it may have arrived."""
         return self.method not in SAFE_METHODS and self.arrived
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One try of a step. `t` and `seconds` are seconds, `t` since the start of the task."""
+    """One try of a step. `seconds` is its duration, `t` its start, in seconds since the start of the task."""
 
     step: Step
     t: float
@@ -54,7 +54,7 @@ class Attempt:
     started: datetime
     outcome: Outcome
     remedy: Remedy | None = None
-    """What led to this attempt; None for the first."""
+    """The remedy that led to this attempt; None for the first."""
 
     @property
     def passed(self) -> bool:
@@ -65,28 +65,28 @@ class Attempt:
 class Answer:
     """What was done about a failure so that the task goes on; `figures` counts retries and fallbacks of these.
 
-    An answer need not lead to another attempt: a repair may fail, and a page may be lost again before the retry.
+    An answer may not lead to another attempt: a repair may fail, and a page may be lost again before the retry.
     """
 
     family: Family
-    """Of the failure."""
+    """The family of the failure."""
     remedy: Remedy
     waited: bool = False
-    """Nothing had been sent: the circuit of its site was open, and the task waited for it. That is no retry."""
+    """Whether the task only waited for the open circuit of its site. Nothing was sent, so that is no retry."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rewound:
-    """After a step failed: which checkpoint was gone back to, and how well that went (docs/design/checkpoints.md)."""
+    """The return to a checkpoint after a step failed, and how well it went (docs/design/checkpoints.md)."""
 
     checkpoint: int
-    """Number of the step it was taken before."""
+    """The number of the step before which it was taken."""
     differences: tuple[str, ...] = ()
-    """What is not as it was saved, a line each."""
+    """The differences from the saved state, a line each."""
     restart: bool = False
-    """In a new browser."""
+    """Whether it is in a new browser."""
     stretch: float = 1.0
-    """Factor for `timeout` and `step_timeout` from here on."""
+    """The factor for `timeout` and `step_timeout` from here on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,20 +97,20 @@ class StepRecord:
     step: Step
     attempts: tuple[Attempt, ...]
     skipped: bool = False
-    """It failed, and the task went on without it: `optional`, or the strategy `skip_step`."""
+    """The step failed, and the task went on without it: `optional`, or the strategy `skip_step`."""
     effect_already_done: bool = False
     remembered: Mapping[str, Any] = field(default_factory=dict)
-    """What it wrote into memory."""
+    """The entries that it wrote into memory."""
     rewound: Rewound | None = None
-    """It failed, and the task went back."""
+    """Set if the step failed and the task went back."""
     answers: tuple[Answer, ...] = ()
-    """What was done about its failures, in order."""
+    """The answers to its failures, in order."""
     sent: tuple[Sent, ...] = ()
-    """What left the pages from its act to the start of the next step."""
+    """The requests that left the pages from its act to the start of the next step."""
     repeated: bool = False
-    """A write that may have had its effect before, or passed, was done again since `done_when` was false."""
+    """A write that passed, or may have taken effect, was done again because `done_when` was false."""
     contradicted: bool = False
-    """A write that passed, and whose `done_when` did not hold after it."""
+    """A write passed, and `done_when` did not hold after it."""
 
     @property
     def passed(self) -> bool:
@@ -123,13 +123,13 @@ class StepRecord:
 
     @property
     def may_have_written(self) -> bool:
-        """A write that passed, or failed so that it may have taken effect all the same."""
+        """Whether it is a write that passed, or that failed and may have taken effect all the same."""
         unsure = self.failure is not None and self.failure.effect is not Effect.NONE
         return self.wrote and (self.passed or unsure or any(each.unsafe for each in self.sent))
 
     @property
     def failure(self) -> Failure | None:
-        """What the last attempt failed with; None when the step passed."""
+        """The failure of the last attempt; None if the step passed."""
         if self.passed or not self.attempts:
             return None
         last = self.attempts[-1].outcome
@@ -137,19 +137,19 @@ class StepRecord:
 
     @property
     def extra_attempts(self) -> int:
-        """Attempts after the first, whatever led to them."""
+        """The number of attempts after the first, whatever led to them."""
         return max(0, len(self.attempts) - 1)
 
     @property
     def spent(self) -> int:
-        """Retries and fallbacks, which its budget pays."""
+        """The retries and fallbacks, which count against the budget."""
         return sum(not each.waited for each in self.answers)
 
 
 def seen_writing(step: Step, sent: Iterable[Sent]) -> bool:
-    """Whether an unsafe request tells that the step is a write, of which its file says nothing.
+    """Return whether an unsafe request shows that the step is a write although its file does not say so.
 
-    Typing is one only by a form that it sends: a field that asks for suggestions as it is typed into writes nothing.
+    Typing is a write only if it submits a form: a field that requests suggestions as it is typed into writes nothing.
     """
     if step.effect is not None or step.effect_class == "read":
         return False
@@ -160,12 +160,12 @@ History = tuple[StepRecord, ...]
 
 
 def written_addresses(records: Iterable[StepRecord]) -> dict[str, StepRecord]:
-    """Addresses whose document a write has produced, so that to ask for them again may be to write again.
+    """The addresses of documents that a write produced: to request them again may repeat the write.
 
-    They are those that a declared write asked for, through redirects too; those that answered an unsafe request; and
-    those of pages after which one left, which may send it each time that they load. What follows an unsafe request
-    that was answered (post, redirect, get) is none: the write is the request before it. Nor is what a step that is no
-    write has asked for as well.
+    They are those that a declared write requested, also through redirects; those that answered an unsafe request; and
+    those of pages from which one left, which may send it each time that they load. A page that follows an answered
+    unsafe request (post, redirect, get) is not among them: the write is the request before it. Nor is an address that a
+    step which is no write requested as well.
     """
     harmless: set[str] = set()
     made: dict[str, StepRecord] = {}
@@ -193,37 +193,37 @@ class Warning_:  # noqa: N801 - `Warning` is a builtin
     details: dict[str, Any] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
-        """Its type, step_index and message, and what belongs to the type."""
+        """Type, step_index and message, and the details of the type."""
         return {"type": self.type, "step_index": self.step_index, "message": self.message, **self.details}
 
 
 @dataclass(frozen=True, slots=True)
 class MetFault:
-    """What became of one declared fault. Times are seconds since the start of the task."""
+    """The result of one declared fault. Times are seconds since the start of the task."""
 
     name: str
     fault: Fault
     count: int = 0
-    """How often it struck; 0: it was never met."""
+    """How many times it struck; 0: never."""
     strikes: tuple[float, ...] = ()
-    """When: of more than a hundred times the first ones, and the last."""
+    """The times of the strikes: of more than a hundred the first ones, and the last."""
     healed: tuple[float, ...] = ()
     problem: str = ""
-    """Why it could not strike, or heal."""
+    """Why it could not strike, or could not be undone."""
     steps: tuple[int, ...] = ()
-    """The step under way at each of `strikes`."""
+    """The step that ran at each of `strikes`."""
     why: str = ""
-    """What was missing where it never struck."""
+    """Why it never struck."""
 
     def describe(self) -> str:
-        """One line for people: its id, what it is, where it is declared, and what became of it."""
+        """One line for people: its id, kind, place of declaration, and result."""
         fault = self.fault
         named, place = (f"{fault.id} (", ")") if fault.id else ("", "")
         if fault.source:
             place = f", {fault.source})" if fault.id else f" ({fault.source})"
-        return f"{named}{fault.describe()}{place}: {self._became()}"
+        return f"{named}{fault.describe()}{place}: {self._describe_outcome()}"
 
-    def _became(self) -> str:
+    def _describe_outcome(self) -> str:
         if self.problem:
             return self.problem
         if not self.count:
@@ -235,12 +235,12 @@ class MetFault:
 
 @dataclass(frozen=True, slots=True)
 class ScorePart:
-    """What became of one scoring checkpoint (docs/design/task-files.md)."""
+    """The result of one scoring checkpoint (docs/design/task-files.md)."""
 
     id: str
     name: str
     weight: float
-    """Its share of the score: normalized over the parts that apply; 0 when it does not apply."""
+    """Its share of the score: normalized over the parts that apply; 0 if it does not apply."""
     met: bool
     applies: bool = True
     required: bool = False
@@ -253,14 +253,14 @@ class Score:
     """How much of the task was reached, 0 to 1 (docs/design/task-files.md)."""
 
     total: float
-    """Sum of the weights of the parts that are met; with `rubrics` the weighted mean of their metrics."""
+    """The sum of the weights of the parts that are met; with `rubrics` the weighted mean of their metrics."""
     parts: tuple[ScorePart, ...] = ()
     rubrics: Mapping[str, float] = field(default_factory=dict)
     """Metric -> value, 0 to 1."""
 
     @property
     def unmet(self) -> tuple[str, ...]:
-        """Ids of required parts that apply and are not met."""
+        """The ids of required parts that apply and are not met."""
         return tuple(part.id for part in self.parts if part.required and part.applies and not part.met)
 
 
@@ -272,10 +272,10 @@ class TaskResult:
     key: str
     final_state: FinalState
     history: History
-    """All that happened, in order; what was done again after a rewind stands in it twice."""
+    """All records in order; a step that was repeated after a rewind is in it twice."""
     started: datetime
     elapsed: float
-    """Seconds."""
+    """The duration in seconds."""
     steps_total: int
     failure: Failure | None = None
     failed_index: int | None = None
@@ -283,13 +283,13 @@ class TaskResult:
     memory: dict[str, Any] = field(default_factory=dict)
     error: ErrorReport | None = None
     artifacts: Path | None = None
-    """The directory `errors/<key>`, when one was written."""
+    """The directory `errors/<key>`, if one was written."""
     score: Score | None = None
     """None for a task that declares neither scoring checkpoints nor rubrics."""
     alternative: TaskResult | None = None
-    """What became of the task that ran in the place of this one (`fallback_plan`)."""
+    """The result of the task that ran in place of this one (`fallback_plan`)."""
     faults: tuple[MetFault, ...] = ()
-    """What became of the declared faults, in the order of the file."""
+    """The results of the declared faults, in the order of the file."""
     skipped: str = ""
     """Why the task was left out (`on_precondition_fail: skip_task`); it counts as neither passed nor failed."""
 

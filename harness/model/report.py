@@ -43,7 +43,7 @@ class Metrics(BaseModel):
     steps_completed: int
     steps_total: int
     time_elapsed_seconds: float
-    retries_count: int = Field(description="Of all steps; what a retry is: docs/figures.md.")
+    retries_count: int = Field(description="Number of retries of all steps, as defined in docs/figures.md.")
 
 
 class FaultReport(BaseModel):
@@ -51,21 +51,23 @@ class FaultReport(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    id: str = Field(description="The fault's `id`; without one, its kind and number. Those of a plan: `plan/id`.")
-    title: str = Field(description="What people call it: its `id`; without one, its kind.")
+    id: str = Field(description="The fault's `id`, or its kind and number; a fault of a plan has `plan/id`.")
+    title: str = Field(description="Name for people: the fault's `id`, or its kind.")
     kind: str
-    target: str = Field("", description="What it strikes: a host, a URL, a selector ...")
-    where: str = Field("", description="File and line that declare it; empty for one from Python.")
-    struck: int = Field(0, description="How often; 0: it never struck.")
-    times: tuple[float, ...] = Field((), description="When: the first ones, and the last.")
-    steps: tuple[int, ...] = Field((), description="The step under way at each of `times`.")
-    healed: tuple[float, ...] = Field((), description="When it was undone.")
-    problem: str = Field("", description="Why it could not be done, or undone.")
-    why: str = Field("", description="Of one that never struck: what was missing.")
+    target: str = Field("", description="What the fault strikes: a host, a URL, a selector ...")
+    where: str = Field("", description="File and line of the declaration; empty for a fault from Python.")
+    struck: int = Field(0, description="How often the fault struck; 0 if it never did.")
+    times: tuple[float, ...] = Field((), description="Times of the first strikes and of the last one.")
+    steps: tuple[int, ...] = Field((), description="The step that was running at each of `times`.")
+    healed: tuple[float, ...] = Field((), description="Times at which the fault was undone.")
+    problem: str = Field("", description="Why the fault could not strike or be undone.")
+    why: str = Field("", description="What was missing, if the fault never struck.")
     behind: bool = Field(
-        False, description="The failure follows it: it struck in the failing step or the one before, or stood then."
+        False,
+        description="Whether the failure follows the fault: it struck in the failing step or the step before, or was "
+        "in effect then.",
     )
-    text: str = Field("", description="All that in a line.")
+    text: str = Field("", description="The fault in one line.")
 
 
 class ErrorReport(BaseModel):
@@ -77,7 +79,8 @@ class ErrorReport(BaseModel):
     error_type: ErrorType
     timestamp: datetime
     step_index: int = Field(
-        description="Which step failed (0-based); -1: before the first; the number of steps: criteria."
+        description="The step that failed, counted from 0. -1 stands for before the first step, the number of steps "
+        "for the success criteria."
     )
     step: dict[str, JsonValue] | None = None
     error_message: str = ""
@@ -93,9 +96,9 @@ class ErrorReport(BaseModel):
     severity: Severity = Severity.ERROR
     retryable: bool = False
     hint: str = ""
-    tried: tuple[str, ...] = Field((), description="The attempts at the failed step, a line each.")
+    tried: tuple[str, ...] = Field((), description="The attempts at the failed step, one line each.")
     warnings: tuple[dict[str, JsonValue], ...] = ()
-    faults: tuple[FaultReport, ...] = Field((), description="What was made to go wrong on purpose.")
-    score: dict[str, JsonValue] | None = Field(None, description="How much was reached: total, parts, rubrics.")
-    expected: bool = Field(False, description="The task declares this outcome in `expect`.")
+    faults: tuple[FaultReport, ...] = Field((), description="The injected faults.")
+    score: dict[str, JsonValue] | None = Field(None, description="The score: total, parts, rubrics.")
+    expected: bool = Field(False, description="Whether the task declares this outcome in `expect`.")
     source: str = Field("", description="The task's file.")

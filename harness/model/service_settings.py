@@ -1,4 +1,4 @@
-"""`[tool.harness.services.<name>]`: what a service's table may say, and what its placeholders stand for. Pure."""
+"""`[tool.harness.services.<name>]`: the settings of a service, and the values of its placeholders. Pure functions."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from harness.spec.problems import did_you_mean
 
 HIGHEST_PORT = 65_535
 PORT_VARIABLE = "HARNESS_PORT_"
-"""Followed by the service's name, in capitals: a port set by the environment."""
+"""The prefix of an environment variable that sets a port; the service's name in capitals follows."""
 AUTO = "auto"
 PLACEHOLDERS = ("port", "ports", "folder", "python")
 _PLACEHOLDER = re.compile(r"\{(\{[a-z][a-z_]*(?::[^{}]*)?\})\}|\{([a-z][a-z_]*)(?::([^{}]*))?\}")
 
 
 def port_or_auto(value: object) -> object:
-    """As it stands. ValueError in one sentence, where pydantic would say one for a number and one for the word."""
+    """Return the value; raises one ValueError where pydantic would report one for the number and one for the word."""
     number = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= HIGHEST_PORT
     if not number and value != AUTO:
         raise ValueError(f'is neither "{AUTO}" nor a port from 1 to {HIGHEST_PORT}')
@@ -28,7 +28,7 @@ def port_or_auto(value: object) -> object:
 
 
 def reset_way(value: object) -> object:
-    """As it stands; ValueError for what is neither a command nor the word."""
+    """Return the value; raises ValueError if it is neither a command nor "restart"."""
     command = isinstance(value, list | tuple) and value and all(isinstance(each, str) for each in value)
     if value is not None and value != "restart" and not command:
         raise ValueError('must be "restart", or a command as a list: ["{python}", "reset.py"]')
@@ -45,43 +45,56 @@ class ServiceSettings(BaseModel):
 
     command: tuple[str, ...] | None = Field(
         None,
-        description="Program and arguments, which a run starts and ends. Without it the service is started by others: "
-        "a run only waits until it answers.",
+        description="Program and arguments, which a run starts and ends. Without it, the service is started by others "
+        "and a run only waits until it answers.",
     )
     port: Port | None = Field(
-        None, description='Of all hosts, beside `hosts` as a list: a number, or "auto" (default): a free one per run.'
+        None,
+        description='Port of all hosts, when `hosts` is a list: a number, or "auto" (the default) for a free port in '
+        "each run.",
     )
     hosts: dict[str, Port] = Field(
-        description="Host names: a list (all on `port`), or a table host -> port, each a number or `auto`."
+        description="Host names: a list (all on `port`), or a table host -> port, where a port is a number or `auto`."
     )
     health: str = Field(description="URL on one of the hosts that answers 200 when the service is ready.")
     identity: dict[str, str] = Field(
         default_factory=dict,
-        description="What the health answer (JSON) must say, so that a stranger is not taken for it.",
+        description="Values that the JSON of the health answer must have, so that another program is not taken for "
+        "the service.",
     )
-    ready_timeout: float = Field(4.0, gt=0, le=300, description="Seconds from start to healthy.")
+    ready_timeout: float = Field(
+        4.0, gt=0, le=300, description="Seconds from the start until the service must be healthy."
+    )
     health_interval: float = Field(
-        10.0, ge=0, le=3600, description="Seconds between two questions after its health while it runs; 0 asks none."
+        10.0,
+        ge=0,
+        le=3600,
+        description="Seconds between two health checks while the service runs. With 0 there are none.",
     )
     health_patience: float = Field(
         10.0,
         gt=0,
         le=3600,
-        description="Seconds to answer a last question when the ones before were not; who is silent so long hangs.",
+        description="Seconds for a last health check after the ones before got no answer. A service that does not "
+        "answer it hangs and is restarted.",
     )
-    environment: dict[str, str] = Field(default_factory=dict, description="Extra environment variables.")
-    cwd: str | None = Field(None, description="Folder that it is started in, relative to the project (default: that).")
+    environment: dict[str, str] = Field(default_factory=dict, description="Additional environment variables.")
+    cwd: str | None = Field(
+        None,
+        description="Folder in which the service is started, relative to the project. Default: the project's folder.",
+    )
     template: str | None = Field(
         None, description="A folder or file that is copied into the emptied `{folder}` before each start."
     )
     instances: int = Field(
-        1, ge=1, le=100, description="So many processes of it, each with ports and a folder of its own."
+        1, ge=1, le=100, description="Number of processes of the service. Each has its own ports and its own folder."
     )
     reset: Annotated[tuple[str, ...] | Literal["restart"] | None, BeforeValidator(reset_way)] = Field(
         None,
-        description='How its first state is put back: a command, or "restart" (stop, copy `template` again, start).',
+        description='How the service\'s first state is restored: a command, or "restart" (stop, copy `template` again, '
+        "start).",
     )
-    reset_timeout: float = Field(30.0, gt=0, le=300, description="Seconds that the command of `reset` may take.")
+    reset_timeout: float = Field(30.0, gt=0, le=300, description="Limit for the command of `reset`, in seconds.")
 
     @model_validator(mode="before")
     @classmethod
@@ -107,9 +120,11 @@ class ServiceSettings(BaseModel):
         for key, text in self._texts():
             _check_placeholders(key, text, self.hosts)
         if self.instances > 1 and any(port != AUTO for port in self.declared.values()):
-            raise ValueError(f"`instances = {self.instances}` needs ports of their own: every port must be `auto`")
+            raise ValueError(
+                f"`instances = {self.instances}` needs a port for each instance, so every port must be `auto`"
+            )
         if uncovered := [host for host, port in self.declared.items() if port == AUTO and not self.says_port(host)]:
-            raise ValueError(_unsaid(uncovered[0], self.health_host))
+            raise ValueError(_port_not_passed(uncovered[0], self.health_host))
         return self
 
     def _check_without_command(self) -> None:
@@ -125,7 +140,7 @@ class ServiceSettings(BaseModel):
         }
         given = [key for key, value in keys.items() if value is not None] + ["instances"] * (self.instances > 1)
         if given:
-            raise ValueError(f"`{given[0]}` is for a service that is started here, and there is no `command`")
+            raise ValueError(f"`{given[0]}` belongs to a service that the run starts, but `command` is missing")
 
     @property
     def declared(self) -> dict[str, int | str]:
@@ -134,14 +149,14 @@ class ServiceSettings(BaseModel):
 
     @property
     def health_host(self) -> str:
-        """The host whose port `{port}` is; empty for an address that names none."""
+        """The host whose port is `{port}`; empty if the address names none."""
         try:
             return urlsplit(self.health).hostname or ""
         except ValueError:
             return ""
 
     def says_port(self, host: str) -> bool:
-        """Whether command or environment tell the program the port of this host."""
+        """Return whether the command or the environment pass the port of this host to the program."""
         found = [match for _, text in self._texts() for match in _PLACEHOLDER.finditer(text)]
         told = {(match[2], (match[3] or "").lower()) for match in found if match[2]}
         if self.port is not None and any(name in ("port", "ports") for name, _ in told):
@@ -149,36 +164,36 @@ class ServiceSettings(BaseModel):
         return bool(told & {("ports", ""), ("port", host)}) or (host == self.health_host and ("port", "") in told)
 
     def _texts(self) -> Iterator[tuple[str, str]]:
-        """Key and text of all that may have placeholders."""
+        """Key and text of all settings that may have placeholders."""
         yield from (("command", each) for each in self.command or ())
         yield from ((f"environment.{name}", each) for name, each in self.environment.items())
         yield from (("cwd", each) for each in (self.cwd,) if each is not None)
         yield from (("reset", each) for each in self.reset or () if self.reset != "restart")
 
     def with_port(self, port: int | str, host: str = "") -> ServiceSettings:
-        """With another port, of one host or of all. Raises ValueError when the program would not hear of it."""
+        """Return a copy with another port, for one host or all. ValueError if the program would not receive it."""
         declared = self.declared
         if host and host not in declared:
             raise ValueError(
-                f"there is no host `{host}`; {did_you_mean(host, declared) or f'there are: {_some(declared)}'}"
+                f"there is no host `{host}`; {did_you_mean(host, declared) or f'there are: {_list_or_none(declared)}'}"
             )
         if not host and self.port is None and len(declared) > 1:
             raise ValueError(f"it has {len(declared)} ports: say which one, as in `NAME:{next(iter(declared))}=PORT`")
         named = host or next(iter(declared))
         if self.command is not None and not self.says_port(named):
-            raise ValueError(_unsaid(named, self.health_host))
+            raise ValueError(_port_not_passed(named, self.health_host))
         alone = self.port is not None
         change = {"port": port} if alone else {"hosts": {**declared, named: port}}
-        return ServiceSettings.model_validate({**_given(self), **change})
+        return ServiceSettings.model_validate({**_given_settings(self), **change})
 
 
-def _given(settings: ServiceSettings) -> dict[str, Any]:
+def _given_settings(settings: ServiceSettings) -> dict[str, Any]:
     given = settings.model_dump(exclude_unset=True)
     return {**given, "hosts": list(given["hosts"])} if settings.port is not None else given
 
 
 def expand(text: str, values: Mapping[str, str]) -> str:
-    """With each placeholder's value; `{{port}}` is the text `{port}`."""
+    """Replace each placeholder by its value; `{{port}}` is the text `{port}`."""
 
     def value(match: re.Match[str]) -> str:
         name = match[2] if match[3] is None else f"{match[2]}:{match[3].lower()}"
@@ -188,12 +203,12 @@ def expand(text: str, values: Mapping[str, str]) -> str:
 
 
 def overridden(services: Mapping[str, ServiceSettings], ports: Mapping[str, str]) -> dict[str, ServiceSettings]:
-    """The services with ports that were set from outside: `NAME` or `NAME:HOST` -> port. Raises ValueError."""
+    """The services with ports from outside: `NAME` or `NAME:HOST` -> port. Raises ValueError."""
     changed = dict(services)
     for target, text in ports.items():
         name, _, host = target.partition(":")
         if name not in changed:
-            hint = did_you_mean(name, changed) or f"there are: {_some(changed)}"
+            hint = did_you_mean(name, changed) or f"there are: {_list_or_none(changed)}"
             raise ValueError(f"{target}={text}: there is no service `{name}` in [tool.harness.services]; {hint}")
         try:
             changed[name] = changed[name].with_port(_port(text), host.lower())
@@ -205,13 +220,13 @@ def overridden(services: Mapping[str, ServiceSettings], ports: Mapping[str, str]
 
 
 def ports_of_environment(services: Mapping[str, ServiceSettings], environ: Mapping[str, str]) -> dict[str, str]:
-    """Name of a service -> the port that `HARNESS_PORT_<SERVICE>` sets. Raises ValueError for one of no service."""
+    """Name of a service -> the port in `HARNESS_PORT_<SERVICE>`. Raises ValueError for an unknown service."""
     names = {re.sub(r"[^A-Z0-9]", "_", name.upper()): name for name in services}
     set_here = {key.removeprefix(PORT_VARIABLE): text for key, text in environ.items() if key.startswith(PORT_VARIABLE)}
     for key in set_here if services else ():
         if key not in names:
-            known = _some([f"{PORT_VARIABLE}{name}" for name in names])
-            raise ValueError(f"{PORT_VARIABLE}{key} is of no service in [tool.harness.services]; there are: {known}")
+            known = _list_or_none([f"{PORT_VARIABLE}{name}" for name in names])
+            raise ValueError(f"{PORT_VARIABLE}{key} matches no service in [tool.harness.services]; there are: {known}")
     return {names[key]: text for key, text in set_here.items() if key in names}
 
 
@@ -233,14 +248,14 @@ def _check_placeholders(key: str, text: str, hosts: Mapping[str, object]) -> Non
             )
             raise ValueError(f"{key}: unknown placeholder `{match[0]}` ({meant}); `{{{match[0]}}}` is that text itself")
         if host is not None and host.lower() not in known:
-            meant = did_you_mean(host, known) or f"there are: {_some(known)}"
+            meant = did_you_mean(host, known) or f"there are: {_list_or_none(known)}"
             raise ValueError(f"{key}: `{match[0]}` names no host of this service ({meant})")
 
 
-def _unsaid(host: str, health_host: str) -> str:
+def _port_not_passed(host: str, health_host: str) -> str:
     text = "{port}" if host == health_host else f"{{port:{host}}}"
     return (
-        f"the port of {host} is chosen from outside, and the program is not told: write `{text}` into `command` or "
+        f"the port of {host} is set from outside, but the program does not learn it: write `{text}` into `command` or "
         "`environment` where the port belongs"
     )
 
@@ -250,5 +265,5 @@ def _doubles(names: list[str] | tuple[str, ...]) -> list[str]:
     return [name for name in names if lower.count(name.lower()) > 1]
 
 
-def _some(names: Any) -> str:
+def _list_or_none(names: Any) -> str:
     return ", ".join(sorted(names)) or "none"

@@ -35,60 +35,60 @@ from harness.spec.task import TimeoutProfile
 OPTIONS = ("--task-browser-endpoint", "--browser-endpoint")
 VARIABLE = "HARNESS_BROWSER_ENDPOINT"
 _PARTS = re.compile(r"(?P<scheme>[^:/?#]+://|)(?P<login>[^/?#]*@|)(?P<host>[^/?#]*)(?P<path>[^?#]*)(?P<query>.*)", re.S)
-"""It matches in any text, also one that is no URL."""
+"""Matches every text, also one that is no URL."""
 _PORT = re.compile(r":([0-9]{1,9})$", re.ASCII)
 HIGHEST_PORT = 65535
 _LONG = 12
-"""Letters of what nobody guesses."""
+"""The length from which a text counts as a secret by itself: nobody guesses it."""
 _TOLD = 4
-"""Letters of what is a secret because it stands where one is expected."""
+"""The length from which a text counts as a secret in a place that is made for one."""
 _USUAL = {"ws://": ":80", "wss://": ":443"}
-"""Ports that need not be written."""
+"""The default ports, which need not be written."""
 
 
-def checked(urls: Sequence[str]) -> tuple[str, ...]:
-    """URLs of browser endpoints as they stand; ValueError for one that is none, or is there twice."""
+def check_urls(urls: Sequence[str]) -> tuple[str, ...]:
+    """Return the URLs of browser endpoints unchanged; raises ValueError for a bad or a repeated one."""
     for number, url in enumerate(urls, 1):
         try:
             parts = urlsplit(url)
             whole = parts.scheme in ("ws", "wss") and bool(parts.hostname) and parts.port != 0
-        except ValueError:  # the port is none
+        except ValueError:  # the port is invalid
             whole = False
         if not whole:
-            which = f"{shown(url)!r} (URL {number} of {len(urls)})"
+            which = f"{shown_url(url)!r} (URL {number} of {len(urls)})"
             wanted = "expected ws://HOST:PORT/PATH or wss://HOST/PATH"
-            raise ValueError(f"{which} is no browser endpoint: {wanted}{_more(url)}")
+            raise ValueError(f"{which} is not a browser endpoint: {wanted}{_url_advice(url)}")
     if twice := next((url for url in urls if urls.count(url) > 1), None):
-        raise ValueError(f"{shown(twice)!r} is there twice: name each browser endpoint once")
+        raise ValueError(f"{shown_url(twice)!r} is given twice: name each browser endpoint once")
     return tuple(urls)
 
 
-def _more(url: str) -> str:
-    """What else there is to say of one that is none."""
-    if shown(url).endswith("..."):
+def _url_advice(url: str) -> str:
+    """More about a bad URL: that it is not shown, or the range of ports."""
+    if shown_url(url).endswith("..."):
         return " (what was written is not shown: it may hold a secret)"
     port = _PORT.search(_parts(url)["host"])
     return f"; a port is at most {HIGHEST_PORT}" if port and int(port[1]) > HIGHEST_PORT else ""
 
 
 def split(text: str) -> tuple[str, ...]:
-    """`URL,URL`, as an option and the variable have it; ValueError for what is no endpoint. No comma is part of one."""
+    """Split `URL,URL`, as an option and the variable have it (URLs have no comma); ValueError for a bad URL."""
     urls = tuple(url.strip() for url in text.split(",") if url.strip())
     if not urls:
         raise ValueError("expected a URL such as ws://127.0.0.1:3000/, found none")
-    return checked(urls)
+    return check_urls(urls)
 
 
 def of_environment(environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Those of the variable; ValueError, naming it, for what is no endpoint."""
+    """The endpoints of the environment variable; raises ValueError, naming it, for a bad URL."""
     try:
         return split(environ[VARIABLE]) if environ.get(VARIABLE) else ()
     except ValueError as error:
         raise ValueError(f"{VARIABLE}: {error}") from error
 
 
-def shown(url: str) -> str:
-    """Without path and user, which may be secrets. Of a mistyped one, where they may stand anywhere: its scheme."""
+def shown_url(url: str) -> str:
+    """The URL without path and user, which may be secrets. Of a mistyped URL only the scheme is shown."""
     parts = _parts(url)
     if not parts["scheme"] or "@" in parts["path"] + parts["query"]:
         return parts["scheme"] + "..."
@@ -96,8 +96,8 @@ def shown(url: str) -> str:
 
 
 def names(urls: Sequence[str]) -> tuple[str, ...]:
-    """How endpoints are shown; those alike are numbered."""
-    hosts = [shown(url) for url in urls]
+    """The texts shown for endpoints; equal ones are numbered."""
+    hosts = [shown_url(url) for url in urls]
     return tuple(
         name if hosts.count(name) == 1 else f"{name}#{hosts[: number + 1].count(name)}"
         for number, name in enumerate(hosts)
@@ -105,9 +105,10 @@ def names(urls: Sequence[str]) -> tuple[str, ...]:
 
 
 def secrets(urls: Sequence[str]) -> Iterator[str]:
-    """What may open them to others: path, query and user.
+    """The parts that may give access to endpoints: path, query and user.
 
-    What is short counts only beside its host or name: `/playwright` and `admin` stand in many pages and stack traces.
+    A short part counts only together with its host or name: `/playwright` and `admin` appear in many pages and stack
+    traces.
     """
     for parts in map(_parts, urls):
         login, path, query = parts["login"].removesuffix("@"), parts["path"], parts["query"]
@@ -125,33 +126,33 @@ def secrets(urls: Sequence[str]) -> Iterator[str]:
 
 def _parts(url: str) -> dict[str, str]:
     found = _PARTS.match(url)
-    assert found is not None  # every part may be empty
+    assert found is not None  # every part is optional, so it always matches
     return found.groupdict()
 
 
-# What is wrong with `[tool.harness]`, in the words of its file. Pure.
+# The errors in `[tool.harness]`, in the words of its file. Pure.
 
 SAID = {"tuple_type": 'must be a list, as in ["..."]'}
-"""By the type of pydantic's error, what TOML calls it."""
+"""pydantic's type of error -> a message in TOML's terms."""
 
 
 def problem(file: Path, model: type[BaseModel], found: Any) -> str:
-    """One line for an error of pydantic's: file, key, what is expected and what was found."""
+    """One line for an error of pydantic: file, key, what is expected and what was found."""
     *way, name = found["loc"] or ("",)
     if found["type"] == "missing":
         return f"{file}: {'.'.join(['tool', 'harness', *map(str, way)])}: the key `{name}` is missing"
     if found["type"] == "extra_forbidden":
         place = ".".join(["tool", "harness", *map(str, way)])
-        meant = did_you_mean(str(name), _known(model, way))
+        meant = did_you_mean(str(name), _known_keys(model, way))
         return f"{file}: {place}: unknown key `{name}`{f' ({meant})' if meant else ''}"
     path = ".".join(["tool", "harness", *map(str, found["loc"])]).replace("harness.defaults.0", "harness.defaults")
-    unsaid = ("browser_endpoint",), ("defaults",)  # the one may be secret, the other names the key itself
+    unsaid = ("browser_endpoint",), ("defaults",)  # the first may be secret, the second names the key itself
     told = "" if found["loc"][:1] in unsaid else f" (found: {found['input']!r:.80})"
     return f"{file}: {path}: {SAID.get(found['type'], found['msg'].removeprefix('Value error, '))}{told}"
 
 
-def _known(model: Any, way: Sequence[str | int]) -> Iterator[str]:
-    """The keys of the table at the end of a way through the settings; `root` is no key of the file."""
+def _known_keys(model: Any, way: Sequence[str | int]) -> Iterator[str]:
+    """The keys of the table at a path in the settings; `root` is no key of the file."""
     for name in way:
         field = getattr(model, "model_fields", {}).get(name)
         model = field.annotation if field is not None else (get_args(model) or (None,))[-1]
@@ -166,7 +167,7 @@ Isolation = Literal["world", "reset", "none"]
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _OWN_HEADERS = frozenset({"connection", "content-length", "cookie", "host", "origin", "referer", "user-agent"})
 MOST_WORKERS = 100
-"""Tasks at once in one process."""
+"""The largest number of tasks at the same time in one process."""
 
 
 class SettingsTable(BaseModel):
@@ -186,42 +187,42 @@ class ChannelSettings(SettingsTable):
         None, description="A SQLite database, relative to the project; every world shares it. See `table` and `key`."
     )
     table: str | None = Field(
-        None, description="Table of `sqlite`; without it the document has every table, and can be read alone."
+        None, description="Table of `sqlite`. Default: the document contains every table, and can only be read."
     )
     key: str | None = Field(
         None,
-        description="Column of `table` whose text names the rows: the document is an object, and can be written. "
-        "Without it the document is the list of the rows, and can be read alone.",
+        description="Column of `table` that names the rows: the document is an object and can be written. Without "
+        "it the document is the list of the rows and can only be read.",
     )
     value: str | None = Field(
-        None, description="Column of `table` that alone is the value at its key, instead of the whole row."
+        None, description="Column of `table` that holds the value of a key. Default: the whole row."
     )
     python: str | None = Field(
-        None, description="`package.module:callable`, called with the world id, returns the document."
+        None, description="`package.module:callable`. It is called with the world id and returns the document."
     )
     restore: str | None = Field(
         None,
-        description="`package.module:callable`, called with the world id and the document, which it is to put in place "
-        "of the one there; only beside `python`.",
+        description="`package.module:callable`, called with the world id and the document that replaces the "
+        "present one. Only with `python`.",
     )
     readonly: bool = Field(
         False,
-        description="Never written: a step or fault that would is refused, and checkpoints leave the channel as it is.",
+        description="Whether the channel is never written. Steps and faults that would write it are refused.",
     )
-    clock: str | None = Field(None, description="Path in the document that a task's `time` is written to.")
-    timeout: float = Field(5.0, gt=0, le=300, description="Seconds for one reading or writing.")
+    clock: str | None = Field(None, description="Path in the document to which the `time` of a task is written.")
+    timeout: float = Field(5.0, gt=0, le=300, description="Limit for one reading or writing, in seconds.")
     schema_file: str | None = Field(
         None,
         alias="schema",
-        description="A JSON Schema, relative to the project, that each document read must keep; one that breaks it ends"
-        " the task with DATA_CORRUPTION.",
+        description="A JSON Schema, relative to the project. A document that breaks it ends the task with "
+        "DATA_CORRUPTION.",
     )
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         for inner, outer in (("table", "sqlite"), ("key", "table"), ("value", "key")):
             if getattr(self, inner) is not None and getattr(self, outer) is None:
-                raise ValueError(f"`{inner}` needs `{outer}` beside it")
+                raise ValueError(f"`{inner}` needs `{outer}` too")
         if self.restore is not None and self.python is None:
             raise ValueError("`restore` belongs to a channel with `python`; `url` and `file` are restored without it")
         if self.readonly and (self.restore is not None or self.clock is not None):
@@ -235,8 +236,9 @@ class MemorySettings(SettingsTable):
 
     channel: str | None = Field(
         None,
-        description="The channel in which the system under test keeps its memory, an object of key -> value or entry. "
-        "`mem()` reads there, and what tasks remember is written there, unless the channel is read-only.",
+        description="The channel in which the system under test keeps its memory, an object of key -> value or "
+        "entry. `mem()` reads it, and `remember` writes to it unless it is read-only. Default: the harness's own "
+        "memory.",
     )
 
 
@@ -244,16 +246,16 @@ class BrowserSettings(SettingsTable):
     """How the browser is started."""
 
     executable: str | None = Field(
-        None, description="Path of the browser; without it Playwright's own, else the system's Chromium or Chrome."
+        None, description="Path of the browser. Default: Playwright's own, or else the system's Chromium or Chrome."
     )
-    channel: str | None = Field(None, description="An installed browser by its name for Playwright, as in `chrome`.")
+    channel: str | None = Field(None, description="Playwright's name of an installed browser, such as `chrome`.")
     headed: bool = Field(False, description="Whether the browser has a window, which needs a display.")
     slowmo: float = Field(0, ge=0, description="Milliseconds between operations.")
     viewport: tuple[int, int] = Field((1280, 720), description="Width and height of pages, in pixels.")
     webrtc: bool = Field(
         False, description="Whether pages of tasks without `allowed_domains` may use WebRTC, which sends UDP anywhere."
     )
-    args: tuple[str, ...] = Field((), description="More arguments for the browser's command line.")
+    args: tuple[str, ...] = Field((), description="Additional arguments for the browser's command line.")
 
 
 class AgentSettings(SettingsTable):
@@ -261,10 +263,10 @@ class AgentSettings(SettingsTable):
 
     python: str | None = Field(
         None,
-        description="`package.module:name` of a class, or of a function that makes the agent; without it, the agent "
-        "that an installed package has under this name.",
+        description="`package.module:name` of a class or function that creates the agent. Default: the agent of "
+        "this name from an installed package.",
     )
-    timeout: float = Field(60.0, gt=0, le=3600, description="Seconds for the choice of one step.")
+    timeout: float = Field(60.0, gt=0, le=3600, description="Limit for the choice of one step, in seconds.")
     options: dict[str, JsonValue] = Field(default_factory=dict, description="Keyword arguments for it.")
 
     @model_validator(mode="after")
@@ -278,51 +280,53 @@ class AgentSettings(SettingsTable):
 class BreakerTable(SettingsTable):
     """`[tool.harness.breaker]`: when a site that fails is left alone for a while."""
 
-    enabled: bool = Field(True, description="`--task-breaker on|off` goes over it.")
-    failure_threshold: int = Field(5, ge=1, description="So many failures in a row, of all tasks, open the circuit.")
-    success_threshold: int = Field(2, ge=1, description="So many good probes close it.")
-    reset_seconds: float = Field(30.0, ge=0, le=3600, description="Seconds of rest before one call may try the site.")
-    volume_threshold: int = Field(0, ge=0, description="It opens only after so many calls.")
+    enabled: bool = Field(True, description="Whether sites have circuits. `--task-breaker on|off` overrides it.")
+    failure_threshold: int = Field(
+        5, ge=1, description="Number of failures in a row, of all tasks, that opens the circuit."
+    )
+    success_threshold: int = Field(2, ge=1, description="Number of successful probes that closes the circuit.")
+    reset_seconds: float = Field(30.0, ge=0, le=3600, description="Seconds until one call may try the site again.")
+    volume_threshold: int = Field(0, ge=0, description="Number of calls before the circuit may open.")
     persist: bool = Field(
         False,
-        description="Keep the circuits in .harness/circuits.sqlite3: workers of xdist and later runs share them.",
+        description="Whether workers of xdist and later runs share the circuits, in .harness/circuits.sqlite3.",
     )
 
 
 class TelemetrySettings(SettingsTable):
     """`[tool.harness.telemetry]`: who else is told what happened. Each needs the extra of its name."""
 
-    otel: bool = Field(False, description="OpenTelemetry spans, for the tracer provider that the process has.")
-    prometheus: bool = Field(False, description="`.harness/metrics.prom` at the end of a run.")
+    otel: bool = Field(False, description="Whether OpenTelemetry spans are sent to the tracer provider of the process.")
+    prometheus: bool = Field(False, description="Whether `.harness/metrics.prom` is written at the end of a run.")
 
 
 @dataclass(frozen=True, slots=True)
 class WorldMark:
-    """How a site is told which world a request belongs to, beside the User-Agent's `harness-world/<id>`."""
+    """How a site learns which world a request belongs to, beside the User-Agent's `harness-world/<id>`."""
 
     header: str | None = None
     cookie: str | None = None
 
     def headers(self, world: str) -> dict[str, str]:
-        """What every request of that world carries, from the browser and from channels."""
+        """The headers of every request of that world, from the browser and from channels."""
         return {self.header: world} if self.header else {}
 
     def cookies(self, world: str) -> dict[str, str]:
-        """Name -> value of the cookie that every host of the project gets."""
+        """Name -> value of the cookie that every host of the project receives."""
         return {self.cookie: world} if self.cookie else {}
 
 
 def _token(value: str) -> str:
-    """As a name of a header or a cookie must be written (RFC 9110)."""
+    """Check that a text can be the name of a header or a cookie (RFC 9110). Raises ValueError."""
     if not _TOKEN.fullmatch(value):
-        raise ValueError("must be a name of letters, digits and `-`, as in X-Test-World")
+        raise ValueError("must be a name of letters, digits and `-`, such as X-Test-World")
     if value.lower() in _OWN_HEADERS:
-        raise ValueError("is a header that the browser itself sends: choose another name, as X-Test-World")
+        raise ValueError("is a header that the browser itself sends: choose another name, such as X-Test-World")
     return value
 
 
 def reset_target(value: object) -> object:
-    """A command as a list, or `module:callable`."""
+    """Check a reset: a command as a list, or `module:callable`. Raises ValueError."""
     if isinstance(value, str) and not all(value.partition(":")):
         raise ValueError('must be a command, as in ["{python}", "reset.py"], or "module:callable"')
     if value in ([], ()):
@@ -331,7 +335,7 @@ def reset_target(value: object) -> object:
 
 
 def workers_or_auto(value: object) -> object:
-    """As it stands; ValueError in one sentence, where pydantic would say one for a number and one for the word."""
+    """Return the value; raises one ValueError where pydantic would report one for the number and one for the word."""
     number = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MOST_WORKERS
     if not number and value != "auto":
         raise ValueError(f"is neither `auto` nor a number from 1 to {MOST_WORKERS}")
@@ -339,14 +343,14 @@ def workers_or_auto(value: object) -> object:
 
 
 def template_of_hosts(text: str) -> str:
-    """As it stands; ValueError for what is no template of virtual hosts."""
+    """Return the text; raises ValueError if it is no template of virtual hosts."""
     if problem := template_problem(text):
         raise ValueError(problem)
     return text
 
 
 _KIND_OF = {"world_header": "world", "world_cookie": "world", "reset": "reset", "parallel": "none"}
-"""Setting -> the `isolation` that it belongs to."""
+"""Setting -> the `isolation` that it requires."""
 
 
 class Settings(SettingsTable):
@@ -354,9 +358,9 @@ class Settings(SettingsTable):
 
     root: Path = Path()
     artifacts: Path = Field(
-        Path("errors"), description="Folder of what failed tasks leave, relative to the project's folder."
+        Path("errors"), description="Folder for the artifacts of failed tasks, relative to the project's folder."
     )
-    browser: BrowserSettings = Field(BrowserSettings(), description="The browser, and how it is started.")
+    browser: BrowserSettings = Field(BrowserSettings(), description="Which browser is started, and how.")
     services: dict[str, ServiceSettings] = Field(
         default_factory=dict, description="The programs behind your sites, by a name of your choice."
     )
@@ -366,100 +370,106 @@ class Settings(SettingsTable):
     memory: MemorySettings = Field(MemorySettings(), description="Where the memory of tasks is kept.")
     defaults: Annotated[tuple[Defaults, ...], BeforeValidator(as_tables)] = Field(
         (),
-        description="TaskSpec keys for tasks that do not say them; with `override = true`, for all tasks.",
+        description="Keys for tasks that do not set them; with `override = true`, for all tasks.",
     )
     extra_keys: Annotated[dict[str, Meaning], AfterValidator(not_of_tasks)] = Field(
         default_factory=dict,
-        description="Keys of one's own at the top of task files, and what each means: `skip` leaves the task out, its "
-        "text is the reason; `tag` gives tags; `note` is shown in reports; `ignore` nothing.",
+        description="Your own keys at the top of task files, and what each means: `skip` skips the task, with the "
+        "key's text as the reason; `tag` adds tags; `note` is shown in reports; `ignore` has no effect.",
     )
-    agents: dict[str, AgentSettings] = Field(default_factory=dict, description="Who can choose steps, by name.")
-    agent: str | None = Field(None, description="Who chooses the steps of a task that has none.")
-    base_url: str | None = Field(None, description="What relative URLs in tasks are relative to.")
+    agents: dict[str, AgentSettings] = Field(default_factory=dict, description="The agents of the project, by name.")
+    agent: str | None = Field(None, description="The agent that chooses the steps of a task that has none.")
+    base_url: str | None = Field(None, description="Base of relative URLs in tasks.")
     init_script: Path | None = Field(
         None,
-        description="A JavaScript file, relative to the project, that runs in every page and frame before the page's "
-        "own scripts; it may read the task's `page_values` as `window.__taskspec`.",
+        description="A JavaScript file, relative to the project, that runs in every page and frame before the "
+        "page's own scripts. It can read the task's `page_values` as `window.__taskspec`.",
     )
     virtual_hosts: tuple[Annotated[str, AfterValidator(template_of_hosts)], ...] = Field(
         (),
-        description="Servers that serve several sites as the first part of a path, as in `http://localhost:80/{host}/`:"
-        " for `allowed_domains` and reports, such a site is the host.",
+        description="URL patterns of servers that serve several sites below one host, such as "
+        "`http://localhost:80/{host}/`. That part of the path counts as the host, in `allowed_domains` and reports.",
     )
     isolation: Isolation | None = Field(
         None,
-        description="What keeps tasks from meeting each other's state. world: the site keeps a state for each id that "
-        "requests carry; reset: one state, which is reset before each task; none: nothing is reset nor put back. "
-        "Without it, tasks do not run in parallel as soon as a channel can be written.",
+        description="How tasks are kept from each other's state. world: the site keeps a state for each id that "
+        "requests carry; reset: the site has one state, which is reset before each task; none: nothing is reset or "
+        "restored. Without it, tasks run one at a time as soon as a channel can be written.",
     )
     world_header: Annotated[str, AfterValidator(_token)] | None = Field(
         None,
-        description='A header that names the world in every request, for `isolation = "world"`; the User-Agent ends '
-        "in `harness-world/<id>` in any case. Requests to other origins are preflighted because of it.",
+        description='A header that names the world in every request, for `isolation = "world"`, in addition to the '
+        "User-Agent, which always ends in `harness-world/<id>`. The browser preflights requests to other origins "
+        "because of it.",
     )
     world_cookie: Annotated[str, AfterValidator(_token)] | None = Field(
-        None, description="The same as a cookie of every host of the services, and of `base_url`."
+        None, description="A cookie that names the world, for every host of the services and of `base_url`."
     )
     reset: Annotated[tuple[str, ...] | str | None, BeforeValidator(reset_target)] = Field(
         None,
-        description='What resets the one state, for `isolation = "reset"`: a command (a list; `{python}` is the '
-        "running interpreter) or `module:callable`, which is given the ports by host. Without it, every channel that "
-        "can be reset is.",
+        description='What resets the state, for `isolation = "reset"`: a command (a list; `{python}` is the '
+        "running interpreter) or `module:callable`, which gets a mapping of hosts to ports. Default: every channel "
+        "that can be reset is reset.",
     )
-    reset_timeout: float = Field(30.0, gt=0, le=3600, description="Seconds for one reset.")
+    reset_timeout: float = Field(30.0, gt=0, le=3600, description="Limit for one reset, in seconds.")
     parallel: bool = Field(
-        False, description='Under `isolation = "none"`, tasks run in parallel although they share one state.'
+        False, description='Whether tasks run in parallel although they share one state, under `isolation = "none"`.'
     )
     recording: Recording = Field(
         "auto",
-        description="How much is recorded. auto: actions, requests and console of the whole task, snapshots and "
-        "screenshots from the first failure on; full: all of it from the first step; minimal: report and console.",
+        description="How much of a task is recorded. auto: actions, requests and console of the whole task, and "
+        "snapshots and screenshots from the first failure on; full: everything from the first step; minimal: only "
+        "the report and the console.",
     )
     tracing: Tracing = Field("retain-on-failure", description="When trace.zip is kept.")
     retrace: bool = Field(
         False,
-        description="Whether a task that fails is run once more with `full` recording, where that can do no harm, for "
-        "its trace alone.",
+        description="Whether a failed task runs again with `full` recording, for its trace, where that cannot "
+        "repeat a write.",
     )
-    recovery: bool = Field(True, description="Whether rules, repairs and fallback plans act; false: none does.")
+    recovery: bool = Field(True, description="Whether rules, repairs and fallback plans are applied.")
     heal: bool = Field(True, description="Whether fallback selectors are tried.")
     strict: bool = Field(False, description="Whether warnings and partial successes are failures.")
     timeout_profile: TimeoutProfile = Field(
         "simple",
-        description="Limits of tasks that declare none: simple (300 s a task, 30 s a step), medium (450, 45) "
-        "or complex (600, 60).",
+        description="Time limits of tasks that declare none: simple (300 s for the task, 30 s for a step), medium "
+        "(450, 45) or complex (600, 60).",
     )
     timeout_scale: float = Field(1.0, gt=0, le=100, description="Multiplies every timeout, for slow machines.")
-    browser_endpoint: Annotated[tuple[str, ...], AfterValidator(checked)] = Field(
+    browser_endpoint: Annotated[tuple[str, ...], AfterValidator(check_urls)] = Field(
         (),
-        description="URLs (ws://, wss://) of Playwright servers that give the browsers; none: they are started here.",
+        description="URLs (ws://, wss://) of Playwright servers that provide the browsers. Default: browsers are "
+        "started on this machine.",
     )
     task_workers: Annotated[int | Literal["auto"], BeforeValidator(workers_or_auto)] = Field(
-        1, description="So many tasks at once in one process, on one browser; auto: as many as the machine can take."
+        1,
+        description="Number of tasks that run at once in one process and browser. With auto, the machine's load "
+        "decides.",
     )
     faults: tuple[Path, ...] = Field((), description="Fault plans that strike the tasks of every run.")
     log_profile: LogProfile = Field(
         "evaluation",
-        description="Of logger `harness.resilience`: production (errors), evaluation (and warnings), debug (all).",
+        description="What the logger `harness.resilience` writes: errors (production), also warnings "
+        "(evaluation), all (debug).",
     )
     breaker: BreakerTable = Field(BreakerTable(), description="When a site that fails is left alone for a while.")
-    telemetry: TelemetrySettings = Field(TelemetrySettings(), description="Who else is told what happened.")
+    telemetry: TelemetrySettings = Field(TelemetrySettings(), description="Additional outputs for the events of a run.")
     evidence: KeptEvidence = Field(
         "failed",
-        description="`all`: of tasks that pass, too, what `harness regrade` needs is kept under .harness/evidence.",
+        description="With `all`, the evidence of passed tasks is also kept, in .harness/evidence, for regrade.",
     )
     keep_previous: int = Field(5, ge=0, description="How many earlier runs are kept under errors/.previous.")
     services_for: Literal["tasks", "session"] = Field(
         "tasks",
-        description="`session`: the services are up before the first test of any kind, and their hosts resolve for "
-        "pytest-playwright's `page`; `tasks`: before the first task.",
+        description="When the services start. `tasks`: before the first task. `session`: before the first test of "
+        "any kind; pytest-playwright's `page` then resolves their hosts.",
     )
-    history_runs: int = Field(
-        200, ge=0, description="How many runs .harness/history.sqlite3 keeps; 0: nothing is written there."
-    )
-    redact: tuple[str, ...] = Field((), description="Regular expressions; what matches is redacted everywhere.")
+    history_runs: int = Field(200, ge=0, description="Runs that .harness/history.sqlite3 keeps; 0 keeps none.")
+    redact: tuple[str, ...] = Field((), description="Regular expressions. Matching text is redacted everywhere.")
     redact_query: tuple[str, ...] = Field(
-        (), description="Names whose value in a query or a fragment is redacted, beside `token`, `code`, `session`, ..."
+        (),
+        description="More names whose values are redacted in a query or fragment, besides `token`, `code`, "
+        "`session`, ...",
     )
 
     @model_validator(mode="after")
@@ -472,15 +482,15 @@ class Settings(SettingsTable):
 
     @field_validator("world_header", "world_cookie", "reset", "parallel")
     @classmethod
-    def _belongs(cls, value: object, info: ValidationInfo) -> object:
-        """To one kind of isolation; under another it would be ignored in silence."""
+    def _refuse_ineffective(cls, value: object, info: ValidationInfo) -> object:
+        """Refuse a setting of another kind of isolation, since it would be ignored silently."""
         wanted = _KIND_OF[info.field_name or ""]
         isolation = info.data.get("isolation")
         if value and isolation != wanted:
             there = f'isolation = "{isolation}"' if isolation else "no `isolation`"
             raise ValueError(f'belongs to `isolation = "{wanted}"`, and here is {there}')
         if info.field_name == "world_cookie" and info.data.get("world_header"):
-            raise ValueError("beside `world_header`: one of the two is enough")
+            raise ValueError("`world_header` is set too: use only one of the two")
         return value
 
     @property
@@ -489,7 +499,7 @@ class Settings(SettingsTable):
 
     @property
     def shared_state(self) -> bool:
-        """Whether tasks may meet each other's state: then each runs alone in its slot."""
+        """Whether tasks may see each other's state: then each runs alone in its slot."""
         match self.isolation:
             case "world":
                 return False
@@ -502,7 +512,7 @@ class Settings(SettingsTable):
 
     @property
     def writable_channels(self) -> tuple[str, ...]:
-        """The channels that can be written; of a database only rows with a key can."""
+        """The channels that can be written; in a database only rows with a key can."""
         fixed = {name for name, each in self.channels.items() if each.readonly or (each.sqlite and not each.key)}
         return tuple(name for name in self.channels if name not in fixed)
 
@@ -513,13 +523,13 @@ class Settings(SettingsTable):
 
 
 class SettingsError(ValueError):
-    """`[tool.harness]` says something that cannot be."""
+    """`[tool.harness]` has an invalid value."""
 
 
 def load_settings(root: Path, **options: Any) -> Settings:
-    """`[tool.harness]` of the project at `root`, with the options of the run over it; SettingsError for a bad one.
+    """Load `[tool.harness]` of the project at `root`, overridden by the options of the run; raises SettingsError.
 
-    `ports`: service, or service:host -> a port over the declared one.
+    `ports`: service, or service:host -> a port in place of the declared one.
     """
     file = root / "pyproject.toml"
     table = _table(file)
@@ -539,7 +549,7 @@ def load_settings(root: Path, **options: Any) -> Settings:
 
 
 def _with_ports(services: dict[str, ServiceSettings], ports: Mapping[str, str]) -> dict[str, ServiceSettings]:
-    """With the ports of `HARNESS_PORT_<SERVICE>`, and over them those of the command line."""
+    """The services with the ports of `HARNESS_PORT_<SERVICE>`, overridden by those of the command line."""
     try:
         services = overridden(services, ports_of_environment(services, os.environ))
     except ValueError as error:
@@ -551,18 +561,18 @@ def _with_ports(services: dict[str, ServiceSettings], ports: Mapping[str, str]) 
 
 
 def _script(file: Path, root: Path, script: Path | None) -> Path | None:
-    """The file of `init_script`; SettingsError where it cannot be read."""
+    """The file of `init_script`; raises SettingsError if it cannot be read."""
     try:
         if script is not None:
             (root / script).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise SettingsError(f"{file}: tool.harness.init_script: {script} cannot be read: {why}") from error
     return script and root / script
 
 
 def _of_environment() -> dict[str, Any]:
-    """What goes over the file, and under the command line. SettingsError for a bad one."""
+    """Settings from the environment: they override the file; the command line overrides both. Raises SettingsError."""
     try:
         return {"browser_endpoint": urls} if (urls := of_environment(os.environ)) else {}
     except ValueError as error:
@@ -570,7 +580,7 @@ def _of_environment() -> dict[str, Any]:
 
 
 def _table(file: Path) -> dict[str, Any]:
-    """`[tool.harness]`; empty where there is none."""
+    """`[tool.harness]`; empty if there is none."""
     try:
         document = tomllib.loads(file.read_text("utf-8")) if file.is_file() else {}
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -579,7 +589,7 @@ def _table(file: Path) -> dict[str, Any]:
 
 
 def _inner(file: Path, table: dict[str, Any], name: str, path: str = "") -> dict[str, Any]:
-    """The table of that name; empty where there is none."""
+    """The table of that name; empty if there is none."""
     found = table.get(name, {})
     if not isinstance(found, dict):
         where = f"{path}.{name}".removeprefix(".")

@@ -1,4 +1,4 @@
-"""What can be said of a share after a number of trials."""
+"""Statistics of a share after a number of trials."""
 
 from __future__ import annotations
 

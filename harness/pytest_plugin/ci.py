@@ -1,4 +1,4 @@
-"""Failures of tasks beside the lines of their files, in GitHub's pull requests."""
+"""Failures of tasks as annotations of their files in GitHub's pull requests."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ OTHER_ANNOTATOR = "pytest_github_actions_annotate_failures"
 
 
 def is_wanted(config: pytest.Config, environment: Mapping[str, str] = os.environ) -> bool:
-    """In GitHub Actions, unless the other plugin does it; and wherever it is asked for."""
+    """Return whether to annotate: in GitHub Actions unless the other plugin does it, and wherever it is requested."""
     if config.getoption(ANNOTATIONS_OPTION):
         return True
     return environment.get("GITHUB_ACTIONS") == "true" and not config.pluginmanager.hasplugin(OTHER_ANNOTATOR)
 
 
 def annotate(terminal: Any, causes: Sequence[Cause], environment: Mapping[str, str] = os.environ) -> None:
-    """To the log of the job, where GitHub looks for them."""
-    from harness.reporting.markdown import commands, line_of  # not loaded in a session that nobody asked this of
+    """Write the annotations to the log of the job, where GitHub reads them."""
+    from harness.reporting.markdown import commands, line_of  # not loaded in a session without these options
 
     terminal.ensure_newline()
     for command in commands(causes, partial(line_of, environment=environment)):
         terminal.write_line(command)
 
 
-# Whether a CI system is to be told of the run. How that is done is loaded only then.
+# Decides whether the run is reported to a CI system; only then the code for it is loaded.
 
 
 def asked_for(config: pytest.Config) -> bool:
-    """Whether this process, which is no worker of xdist, is to tell a CI system of its run."""
+    """Return whether this process, which is no worker of xdist, reports its run to a CI system."""
     if hasattr(config, "workerinput"):
         return False
     return place(config) is not None or is_wanted(config)
@@ -54,14 +54,14 @@ SUMMARY_OPTION = "--task-summary"
 
 
 def place(config: pytest.Config) -> Path | None:
-    """The file that was asked for, relative to where pytest was started."""
+    """The requested file, relative to the folder where pytest was started."""
     given = config.getoption(SUMMARY_OPTION)
     return Path(config.invocation_params.dir, given) if given else None
 
 
 def append(file: Path, page: Page) -> None:
-    """To what is there: GitHub collects the pages of a step in one file. OSError when it cannot be written."""
-    from harness.reporting.markdown import LIMIT, markdown  # not loaded in a session that nobody asked this of
+    """Append the page to the file: GitHub collects a step's pages in one. Raises OSError if it cannot be written."""
+    from harness.reporting.markdown import LIMIT, markdown  # not loaded in a session without these options
 
     there = file.stat().st_size if file.exists() else 0
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -70,7 +70,7 @@ def append(file: Path, page: Page) -> None:
 
 
 def report_lines(config: pytest.Config, settings: Settings, failed: bool) -> Iterator[tuple[str, str]]:
-    """What people can open, and where it is."""
+    """Name and place of each report that people can open."""
     if failed:
         yield "artifacts of each failure", shown_path(settings.artifacts)
         yield "read one", "harness show TASK_ID"

@@ -1,4 +1,4 @@
-"""What a CI system shows of a run: its page in Markdown, and annotations. Made at the end, of what pytest has said."""
+"""The Markdown page and annotations that a CI system shows of a run, made at its end from pytest's reports."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from harness.pytest_plugin import ci as summary_file
 from harness.pytest_plugin.ci import annotate, is_wanted
 from harness.pytest_plugin.history import Executions
-from harness.pytest_plugin.state import SessionState, cut_short
+from harness.pytest_plugin.state import SessionState, interrupted_tasks
 from harness.reporting.history.comparison import passed_last
 from harness.reporting.history.file import HistoryError
 from harness.reporting.history.reading import found_again, task_points
@@ -21,7 +21,7 @@ from harness.reporting.triage import Cause, causes, troubles
 
 
 class CiPage:
-    """A plugin; registered only where it is asked for."""
+    """A plugin that is registered only on request."""
 
     def __init__(self, config: pytest.Config, state: SessionState) -> None:
         self._config = config
@@ -37,16 +37,16 @@ class CiPage:
             self._executions[execution.nodeid, execution.number] = execution
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Under xdist each worker tells the same."""
+        """Keep an error of the collection; under xdist each worker reports the same."""
         if report.failed:
             lines = str(report.longrepr).strip().splitlines()
             self._uncollected[report.nodeid] = lines[-1] if lines else "no reason was given"
 
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: Any, exitstatus: int) -> None:
-        """After the summary of the tasks, when all that was to be written is there."""
+        """Write the page after the summary of the tasks, when all other files exist."""
         heard = [each.record for each in self._executions.values() if each.record is not None]
-        for each in map(self._told.interrupted, cut_short(self._config, self._state, exitstatus, heard)):
+        for each in map(self._told.interrupted, interrupted_tasks(self._config, self._state, exitstatus, heard)):
             self._executions[each.nodeid, each.number] = each
         run = self._run()
         found = self._causes(run)
@@ -72,7 +72,7 @@ class CiPage:
         return causes(troubles(run, self._passed_before(run)), hosts)
 
     def _passed_before(self, run: RunRecord) -> frozenset[str]:
-        """Node ids of those that passed when they ran before; none without a history."""
+        """The node ids of tasks that passed when they ran before; none without a history."""
         try:
             points = task_points(self._state.settings.root)
         except HistoryError:

@@ -23,14 +23,14 @@ from harness.spec.problems import Problem, SpecError
 from harness.spec.references import ReferenceScope, as_text, interpolate
 from harness.spec.task import TaskSpec
 
-# What a project is told that does not say how its tasks are kept from meeting each other's state.
+# The advice for a project that does not declare how its tasks' states are kept apart.
 
 TOLD = "isolation-told"
-"""A file of `.harness`: the first run has said it."""
+"""The file in `.harness` that marks that the first run has said it."""
 
 
 def undeclared_lines(config: pytest.Config, settings: Settings) -> list[str]:
-    """What to declare, and why: after the first run, and after each that was to run tasks at once and did not."""
+    """Lines about what to declare, and why: after the first run, and each that could not run tasks in parallel."""
     channels = settings.writable_channels
     if settings.isolation is not None or not channels:
         return []
@@ -38,22 +38,22 @@ def undeclared_lines(config: pytest.Config, settings: Settings) -> list[str]:
     parallel = settings.task_workers != 1 or bool(config.getoption("numprocesses", None))
     if told.exists() and not parallel:
         return []
-    with suppress(OSError):  # then it is said once more
+    with suppress(OSError):  # then the advice is shown once more
         told.touch()
     names = ", ".join(f"`{name}`" for name in channels)
     what = f"channel {names} can" if len(channels) == 1 else f"channels {names} can"
     return [
-        f"isolation is not declared: tasks run one at a time, since {what} be written.",
-        "  Another task would meet there what this one has done, and going back to a checkpoint would undo it.",
+        f"isolation is not declared, so tasks run one at a time, because {what} be written.",
+        "  Otherwise tasks would meet each other's changes, and going back to a checkpoint would undo them.",
         "  Declare it in [tool.harness] of pyproject.toml (docs/own-site.md, Isolation):",
         '    isolation = "world"  the site keeps a state for each id in the requests; tasks run in parallel',
         '    isolation = "reset"  one state, reset before each task',
-        '    isolation = "none"   one state, never reset and never put back',
+        '    isolation = "none"   one state, never reset and never restored',
     ]
 
 
 CHANNELS: pytest.StashKey[frozenset[str] | None] = pytest.StashKey()
-"""Names of the environment channels; None where the project declares none."""
+"""The names of the environment channels; None if the project declares none."""
 
 
 class TaskItem(pytest.Function):
@@ -61,11 +61,11 @@ class TaskItem(pytest.Function):
 
     loaded: Loaded
     cases: tuple[Loaded, ...]
-    """All that its file declares, chosen for this run or not."""
+    """All cases that its file declares, selected for this run or not."""
 
     @property
     def id(self) -> Any:
-        """pytest 9.2 keeps what stands in brackets apart, and looks for it so in `--lf`; older ones have no `id`."""
+        """The id of the case: pytest 9.2 keeps it apart for `--lf`; older versions have no `id`."""
         whole = super().id
         return type(whole).parse(str(whole))
 
@@ -79,9 +79,9 @@ class TaskItem(pytest.Function):
 
 
 class TaskFile(pytest.Module):
-    """A file that holds one task, maybe with several cases.
+    """A file with one task, perhaps with several cases.
 
-    A Module, so that module-scoped fixtures work; no Python module is behind it.
+    It is a Module, so that module-scoped fixtures work; there is no Python module behind it.
     """
 
     obj = None
@@ -100,31 +100,31 @@ class TaskFile(pytest.Module):
         except SpecError as error:
             raise self.CollectError(commandless(str(error))) from None
         self._modified(loaded)
-        for warning in (*loaded.warnings, *self._misplaced(loaded)):
+        for warning in (*loaded.warnings, *self._misplaced_faults(loaded)):
             self.warn(TaskSpecWarning(str(warning)))
         cases = expand(loaded)
         for case in cases:
             yield self._item(case, cases)
 
     def _modified(self, loaded: Loaded) -> None:
-        """Let the project's hooks change the task; CollectError for what they put where it does not fit."""
+        """Let the project's hooks change the task; raises CollectError for values that do not fit."""
         try:
             self.config.hook.pytest_taskspec_modify_task(config=self.config, task=loaded.spec, path=self.path)
         except ValidationError as error:
             what = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
             raise self.CollectError(
-                f"{loaded.source}: pytest_taskspec_modify_task assigned what does not fit: {what}"
+                f"{loaded.source}: pytest_taskspec_modify_task assigned an invalid value: {what}"
             ) from None
         except ValueError as error:
             raise self.CollectError(f"{loaded.source}: pytest_taskspec_modify_task: {error}") from None
 
-    def _misplaced(self, loaded: Loaded) -> list[Problem]:
-        """Warnings of faults that do not fit the project; CollectError for one that could not even begin."""
+    def _misplaced_faults(self, loaded: Loaded) -> list[Problem]:
+        """Warnings about faults that do not fit the project; raises CollectError for one that could not even begin."""
         if not loaded.spec.faults:
             return []
-        from harness.faults.checks import Project, misplaced  # not loaded in a session without faults
+        from harness.faults.checks import Project, misplaced_faults  # not loaded in a session without faults
 
-        found = list(misplaced(loaded, Project(self.config.stash[STATE].settings)))
+        found = list(misplaced_faults(loaded, Project(self.config.stash[STATE].settings)))
         if errors := [each for each in found if each.severity == "error"]:
             raise self.CollectError(commandless(str(SpecError(errors))))
         return found
@@ -139,7 +139,7 @@ class TaskFile(pytest.Module):
         shown = _with_goal(loaded.spec)
         task.__doc__ = shown.goal
         function: Any = task
-        for mark in self._marks(loaded):  # before from_parent: usefixtures is read there
+        for mark in self._marks(loaded):  # before from_parent, which reads usefixtures
             function = mark(function)
         entitle(function, shown)
         item: TaskItem = TaskItem.from_parent(self, name=loaded.spec.task_id, callobj=function)
@@ -156,7 +156,7 @@ class TaskFile(pytest.Module):
 
 
 def _with_goal(spec: TaskSpec) -> TaskSpec:
-    """The task with its goal as people read it; variables of the environment stay references."""
+    """The task with its goal in readable form; environment variables stay references."""
     if "${" not in spec.goal:
         return spec
     goal = as_text(interpolate(spec.goal, ReferenceScope(spec.inputs, spec.persona, param=param(spec))))
@@ -164,11 +164,11 @@ def _with_goal(spec: TaskSpec) -> TaskSpec:
 
 
 _MARKS: pytest.StashKey[set[str]] = pytest.StashKey()
-"""Names that were seen to: many tasks have few tags."""
+"""The names that are registered already: many tasks have few tags."""
 
 
 def register_mark(config: pytest.Config, name: str) -> None:
-    """Tags are marks; `--strict-markers` wants each to be known."""
+    """Register a tag as a mark, since `--strict-markers` requires that."""
     seen = config.stash.setdefault(_MARKS, set())
     if name in seen:
         return

@@ -1,6 +1,6 @@
-"""Which tasks had begun in a worker of xdist that died: it wrote that down, and its controller reads it.
+"""Finds out which tasks had begun in an xdist worker that died: it kept a journal, which its controller reads.
 
-Only with look-ahead: else it is the item whose turn it was.
+The journal is needed only if tasks run ahead: otherwise the lost item is the one whose turn it was.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,9 +16,10 @@ from typing import Any
 
 import pytest
 
-from harness.model.events import StepEnded, StepStarted, TaskEnded, TaskStarted
+from harness.model.events import Event, StepEnded, StepStarted, TaskEnded, TaskStarted
 from harness.model.plan import Plan
 from harness.pytest_plugin.state import STATE, SessionState
+from harness.reporting.telemetry.stream import Sink, TextRedactor
 from harness.spec.load import is_task_file
 
 ALONE = "taskspec_alone"
@@ -29,29 +30,36 @@ JOURNAL = "taskspec_begun"
 
 @dataclass(frozen=True, slots=True)
 class JournalEntries:
-    """What a journal says, by task id; of several attempts of a task in one worker the last."""
+    """The content of a journal, by task id; of several attempts of a task in one worker, the last."""
 
     running: frozenset[str] = frozenset()
     over: frozenset[str] = frozenset()
-    """They have ended; whether pytest has heard so is another question."""
+    """Tasks that have ended, whether or not pytest has been told."""
     wrote: frozenset[str] = frozenset()
-    """They had begun a step that is not to be done twice, running or over."""
+    """Tasks that had begun a step that must not be done twice, running or over."""
 
 
-class WorkerJournal:
-    """The worker's side: a line for each thing that happens, there before what it tells of is done."""
+class WorkerJournal(Sink):
+    """The worker's side: it writes a line for each event before what the event reports is done."""
 
-    def __init__(self, path: Path, hear: Callable[[Any], None]) -> None:
-        """`hear`: who else is told of each event. OSError when the file cannot be made."""
+    name = "journal of the worker"
+
+    def __init__(self, path: Path) -> None:
+        """Make the file. Raises OSError if that fails."""
         self._path = path
-        self._hear = hear
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
-    def hear(self, event: Any) -> None:
-        """From the thread of the loop."""
-        for word in _words(event):
+    @classmethod
+    def of(cls, config: pytest.Config) -> WorkerJournal | None:
+        """The journal that this process writes: it is a worker, and its controller has named the file."""
+        path = getattr(config, "workerinput", {}).get(JOURNAL)
+        with suppress(OSError):  # the folder is on another machine
+            return cls(Path(path)) if path else None
+        return None
+
+    def on_event(self, event: Event, redactor: TextRedactor) -> None:  # noqa: ARG002 - ids are not secret
+        for word in _journal_words(event):
             self._say(word, event.plan.task_id)
-        self._hear(event)
 
     def _say(self, word: str, task_id: str) -> None:
         line = (json.dumps([word, task_id]) + "\n").encode()
@@ -59,57 +67,49 @@ class WorkerJournal:
             whole = os.write(self._file, line) == len(line)
         except OSError:
             whole = False
-        if not whole:  # a journal with a gap would lie; none is known to say nothing
+        if not whole:  # a journal with a gap would be wrong, so it is deleted
             with suppress(OSError):
                 self._path.unlink()
 
 
-def _words(event: Any) -> Iterable[str]:
+def _journal_words(event: Event) -> Iterable[str]:
     match event:
         case TaskStarted(plan=plan):
-            return ("running", "wrote") if any(map(_writes, _inside(plan))) else ("running",)
+            return ("running", "wrote") if any(map(_writes, _inner_plans(plan))) else ("running",)
         case StepStarted(step=step) if step.effect_class == "write":
             return ("wrote",)
-        case StepEnded(record=record) if record.may_have_written:  # a click whose answer was that to a POST
+        case StepEnded(record=record) if record.may_have_written:  # a click that turned out to send a POST
             return ("wrote",)
         case TaskEnded():
             return ("over",)
     return ()
 
 
-def _inside(plan: Plan) -> list[Plan]:
-    """What may run in the middle of it, and says nothing of its steps."""
+def _inner_plans(plan: Plan) -> list[Plan]:
+    """The plans that may run in the middle of this one and emit no events of their steps."""
     return [each for each in (plan.alternative, *(repair.task for repair in plan.repairs)) if each is not None]
 
 
 def _writes(plan: Plan) -> bool:
     own = plan.agent is not None or any(step.effect_class == "write" for step in plan.steps)
-    return own or any(map(_writes, _inside(plan)))
+    return own or any(map(_writes, _inner_plans(plan)))
 
 
-def hearing(config: pytest.Config, hear: Callable[[Any], None]) -> Callable[[Any], None]:
-    """`hear`, and in a worker that is to keep a journal that too."""
-    path = getattr(config, "workerinput", {}).get(JOURNAL)
-    with suppress(OSError):  # on another machine the folder is not there
-        return WorkerJournal(Path(path), hear).hear if path else hear
-    return hear
-
-
-def alone(config: pytest.Config) -> bool:
-    """Whether this is a worker that does one task at a time."""
+def runs_alone(config: pytest.Config) -> bool:
+    """Return whether this worker does one task at a time."""
     return bool(getattr(config, "workerinput", {}).get(ALONE))
 
 
 def read_journal(path: Path) -> JournalEntries | None:
-    """What a worker has written until it died; None when there is no telling."""
+    """Read what a worker has written until it died; None if that is unknown."""
     try:
         lines = path.read_bytes().split(b"\n")[:-1]
-        return _begun([json.loads(line) for line in lines])
+        return _read_entries([json.loads(line) for line in lines])
     except (OSError, ValueError):
         return None
 
 
-def _begun(lines: Iterable[tuple[str, str]]) -> JournalEntries:
+def _read_entries(lines: Iterable[tuple[str, str]]) -> JournalEntries:
     state: dict[str, str] = {}
     wrote: set[str] = set()
     for word, task_id in lines:
@@ -117,43 +117,43 @@ def _begun(lines: Iterable[tuple[str, str]]) -> JournalEntries:
             wrote.add(task_id)
             continue
         state[task_id] = word
-        if word == "running":  # once more, as somebody has wished (`--reruns`)
+        if word == "running":  # an option (`--reruns`) makes it run again
             wrote.discard(task_id)
     running = frozenset(task_id for task_id, word in state.items() if word == "running")
     return JournalEntries(running, frozenset(state) - running, frozenset(wrote))
 
 
-# What becomes of the work of an xdist worker that died: who has killed it, and what runs again (decision 009).
+# The items of an xdist worker that died: which of them killed it, and which run again (decision 009).
 
 Unit = dict[str, bool]
-"""Items of one group, in order -> whether they are done."""
+"""The items of one group, in order -> whether they are done."""
 RUNS = 2
-"""A worker runs an item when it knows of the next one, or that there is none. xdist gives a new one a single item."""
-UNKNOWN = "other tasks may have run in it at the same time, and any of them may have ended it"
-WROTE = "this one had begun to write, so it is not run again"
+"""A worker runs an item once it knows the next one, or that there is none. xdist gives a new worker a single item."""
+UNKNOWN = "other tasks may have run in the process at the same time, and any of them may have ended it"
+WROTE = "this task had begun to write, so it does not run again"
 UNTOLD = (
-    "this one was over and had written, so it is not run again; that it ended the process is unlikely, "
-    "but how it went is lost"
+    "this task had ended and had written, so it does not run again; it probably did not end the process, "
+    "but its result is lost"
 )
-NO_OTHER = "no process follows to tell which (--max-worker-restart)"
-AGAIN = "it ran alone, after a process had died in which other tasks ran at the same time"
+NO_OTHER = "no other process is started that could show which (--max-worker-restart)"
+AGAIN = "the task ran alone, after a process had died that ran several tasks at the same time"
 
 
 @dataclass(frozen=True, slots=True)
 class CrashVerdict:
-    """Over the items that a dead worker had not done."""
+    """The decision about the items that a dead worker had not done."""
 
     condemned: Mapping[str, str] = field(default_factory=dict)
-    """Items that fail -> what their report adds."""
+    """Items that fail -> the text that their report adds."""
     again: tuple[str, ...] = ()
-    """Any of these may have killed it: they run again, one at a time."""
+    """Items that may have killed it: they run again, one at a time."""
 
 
 def verdict(pending: Sequence[str], begun: JournalEntries, *, last: bool) -> CrashVerdict:
-    """Who has killed a worker with look-ahead. `pending`: not empty, in the order of their turns. `last`: none follows.
+    """Decide which items killed a worker with look-ahead. `pending`: in order, not empty. `last`: no worker follows.
 
-    A task that had begun to write does not run again: nobody can tell whether it took effect. Of what is
-    no task, nobody knows what it does.
+    A task that had begun to write does not run again, since its effect is unknown. Nor does an item that is no task,
+    since what it does is unknown.
     """
     running = [item for item in pending if task_id(item) in begun.running]
     turn = [] if running and task_id(pending[0]) in begun.running | begun.over else [pending[0]]
@@ -163,14 +163,14 @@ def verdict(pending: Sequence[str], begun: JournalEntries, *, last: bool) -> Cra
     for item in suspects:
         spoilt = item in wrote or not of_task(item)
         if len(suspects) == 1 or last or spoilt:
-            reasons = (_beside(item, suspects), WROTE * (item in wrote), NO_OTHER * (last and not spoilt))
+            reasons = (_others_at_the_time(item, suspects), WROTE * (item in wrote), NO_OTHER * (last and not spoilt))
             condemned[item] = "; ".join(filter(None, reasons)) if len(suspects) > 1 else ""
     condemned |= {item: UNTOLD for item in wrote if item not in suspects}
     return CrashVerdict(condemned, tuple(item for item in suspects if item not in condemned))
 
 
 def task_id(node_id: str) -> str:
-    """Of the task behind a node id."""
+    """The id of the task behind a node id."""
     return node_id.partition("::")[2]
 
 
@@ -180,25 +180,28 @@ def of_task(node_id: str) -> bool:
 
 
 def looks_ahead(node: Any, state: SessionState) -> bool:
-    """Whether a worker begins tasks before their turn."""
+    """Return whether a worker begins tasks before their turn."""
     return state.settings.task_workers != 1 and not getattr(node, "workerinput", {}).get(ALONE)
 
 
 def last_one(config: Any, state: SessionState) -> bool:
-    """Whether no worker takes the place of the one that has just died."""
+    """Return whether no worker replaces the one that has just died."""
     from xdist.dsession import get_default_max_worker_restart
 
     allowed = get_default_max_worker_restart(config)
     return allowed is not None and state.workers_lost > allowed
 
 
-def _beside(item: str, suspects: Sequence[str]) -> str:
+def _others_at_the_time(item: str, suspects: Sequence[str]) -> str:
     others = ", ".join(task_id(other) for other in suspects if other != item)
-    return f"at the same time it ran {others}: any of them may have ended it"
+    return f"the process ran at the same time {others}: any of them may have ended it"
 
 
 class CrashedWorkers:
-    """A scheduler's part for workers that die; of the items that fail for it, `--reruns` decides."""
+    """The part of a scheduler that handles dead workers.
+
+    `--reruns` decides about the items that fail because of them.
+    """
 
     config: Any
     workqueue: OrderedDict[str, Unit]
@@ -210,14 +213,14 @@ class CrashedWorkers:
         base: Any = super()
         base.__init__(config, log)
         self.left: dict[str, Unit] = {}
-        """What a worker that died had been given, while it is said what becomes of it."""
+        """The items of a worker that died, until it is decided what happens to them."""
         self.held: OrderedDict[str, Unit] = OrderedDict()
-        """Groups with suspects: for a worker that does one task at a time."""
+        """Groups with suspects: they wait for a worker that does one task at a time."""
         self.suspects: set[str] = set()
         self.why: dict[str, str] = {}
-        """Item that failed with its worker -> what its report adds."""
+        """Item that failed with its worker -> the text that its report adds."""
         self.more: list[tuple[str, Any]] = []
-        """Items that fail too, with their worker: xdist asks for one."""
+        """Further items that fail with their worker, because xdist asks for only one."""
         self.collecting: set[Any] = set()
 
     @property
@@ -241,9 +244,10 @@ class CrashedWorkers:
         base.add_node_collection(node, collection)
 
     def remove_node(self, node: Any) -> str | None:
-        """As the base class, but the items that fail for it are done with.
+        """Like the base class, but the items that fail because of the worker count as done.
 
-        The others get what is left when `go_on` is called: `--reruns` may want an item once more, before them.
+        The other workers get the remaining items when `go_on` is called: before that, `--reruns` may request an item
+        again.
         """
         workload = self.assigned_work.pop(node)
         self.collecting.discard(node)
@@ -275,14 +279,14 @@ class CrashedWorkers:
         return found
 
     def mark_test_pending(self, item: str) -> None:
-        """Once more, in its place among its group."""
+        """Mark an item to run again, in its place in its group."""
         for unit in self.left.values():
             unit.update({item: False} if item in unit else {})
 
     def go_on(self) -> None:
-        """What became of an item is said. After the last one the others get what is left, and before all else.
+        """Continue after a reported failure; after the last one, the other workers get the remaining items.
 
-        xdist ends workers that find nothing to do, so that they must not look before.
+        xdist ends workers that have nothing to do, so they must not be asked before.
         """
         if self.more:
             self._fail(*self.more.pop(0))
@@ -299,8 +303,8 @@ class CrashedWorkers:
             self._reschedule(other)
 
     def give_up(self, node: Any) -> None:
-        """No worker follows this one: what waits for one that does one task at a time fails."""
-        self.collecting.add(node)  # it is still among the workers, and must be given nothing
+        """No worker follows this one: fail the items that wait for one that does one task at a time."""
+        self.collecting.add(node)  # it is still among the workers, and must get no items
         units = list(self.held.values())
         self.held.clear()
         for item in [item for unit in units for item, done in unit.items() if not done and item in self.suspects]:
@@ -311,7 +315,7 @@ class CrashedWorkers:
         return any(item in self.suspects for item, done in unit.items() if not done)
 
     def _reschedule(self, node: Any) -> None:
-        """Called when a worker may be given more. One that does one task at a time gets the suspects first."""
+        """Assign more items to a worker. One that does one task at a time gets the suspects first."""
         if node in self.collecting:
             return
         if self.held and not looks_ahead(node, self.config.stash[STATE]) and not node.shutting_down:
@@ -332,5 +336,5 @@ class CrashedWorkers:
 
     def _say(self, node: Any, again: Sequence[str]) -> None:
         names = ", ".join(map(task_id, again))
-        line = f"worker {node.gateway.id} died with several tasks in it; these run again, one at a time: {names}"
+        line = f"worker {node.gateway.id} died while it ran several tasks; these run again, one at a time: {names}"
         self.config.pluginmanager.getplugin("dsession").report_line(f"\n{line}")

@@ -1,4 +1,4 @@
-"""The exceptions of the pytest edge: they split product defects from everything else."""
+"""The exceptions of the pytest edge: they distinguish product defects from everything else."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ class TaskFailed(Exception):  # noqa: N818 - reads as pytest's own `Failed`
     def __init__(self, message: str, text: str, cause: str = "") -> None:
         """`message` is for reports that show one box (Allure), `text` is the whole screen for the terminal.
 
-        `cause` is one line for pytest's short summary, beside the task's id; without it, the first line of `message`.
+        `cause` is one line for pytest's short summary, beside the task's id; the default is the first line of
+        `message`.
         """
         super().__init__(commandless(message))
         self.text = commandless(text)
         self.cause = commandless(cause or message.partition("\n")[0])
 
     def representation(self, path: Path) -> ReprExceptionInfo:
-        """For the terminal: the whole screen once, and the cause in the short summary.
+        """The representation for the terminal: the whole screen once, and the cause in the short summary.
 
-        A plain text would stand whole in the summary, too, wherever pytest does not cut lines (`CI=true`).
+        A plain text would appear as a whole in the summary too, wherever pytest does not cut lines (`CI=true`).
         """
         entry = ReprEntryNative([f"{line}\n" for line in self.text.splitlines()])
         traceback = ReprTraceback([entry], extraline=None, style="native")
@@ -36,7 +37,7 @@ class CriterionFailed(TaskFailed, AssertionError):  # noqa: N818
     """An assertion or a success criterion does not hold. pytest: failed; Allure: failed."""
 
 
-TaskFailed.__module__ = CriterionFailed.__module__ = "harness"  # as people import them, and as reports show them
+TaskFailed.__module__ = CriterionFailed.__module__ = "harness"  # the name that people import, and that reports show
 
 
 class TaskSpecWarning(pytest.PytestWarning):

@@ -1,4 +1,4 @@
-"""Faults of a run: plans that fit its project, a fixture for users' own tests, and what their failed tasks say.
+"""Faults of a run: checked plans, a fixture for users' own tests, and the reports of their failed tasks.
 
 No fault outlives the test that has injected it.
 """
@@ -26,7 +26,7 @@ ODDITIES: pytest.StashKey[list[Problem]] = pytest.StashKey()
 
 
 def check_plans(config: pytest.Config, settings: Settings) -> None:
-    """Whether the fault plans of the run can be used, and fit its project. Raises SpecError."""
+    """Check that the fault plans of the run can be used, and fit its project. Raises SpecError."""
     problems: list[Problem] = []
     for loaded in plans_of(settings):
         from harness.faults.checks import Project, misplaced_in_plan  # not loaded in a session without faults
@@ -38,7 +38,7 @@ def check_plans(config: pytest.Config, settings: Settings) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """What is odd about a plan is a warning of the run; of xdist only the controller tells it."""
+    """Emit a warning for each oddity of a plan; under xdist only in the controller."""
     for problem in () if hasattr(config, "workerinput") else config.stash.get(ODDITIES, ()):
         config.issue_config_time_warning(TaskSpecWarning(str(problem)), 2)
 
@@ -47,9 +47,9 @@ def pytest_configure(config: pytest.Config) -> None:
 def inject_fault() -> Iterator[Callable[..., InjectedFault]]:
     """`inject_fault({"kind": "refuse", "host": "shop.local", "seconds": 2})`: strikes every `execute_task` of the test.
 
-    Takes what `harness.inject` takes. `with inject_fault(...):` ends earlier.
+    It takes the arguments of `harness.inject`. `with inject_fault(...):` ends earlier.
     """
-    from harness.runner.api import inject  # not loaded in a session that needs no tasks from Python
+    from harness.runner.api import inject  # not loaded in a session that runs no task from Python
 
     with ExitStack() as standing:
 
@@ -61,7 +61,7 @@ def inject_fault() -> Iterator[Callable[..., InjectedFault]]:
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown() -> None:
-    """What a test has injected for its next task, and has not run, is not for the next test."""
+    """Remove the faults that a test has injected and not used, so that the next test does not meet them."""
     if API in sys.modules:
         sys.modules[API].PENDING.forget()
         sys.modules[API].EXECUTED.clear()
@@ -69,15 +69,15 @@ def pytest_runtest_teardown() -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(call: pytest.CallInfo[None]) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """A test that fails shows what became of the tasks that it has run, and that failed: its `assert` cannot say."""
+    """Add the failed tasks of a failed test to its report, since its `assert` cannot show them."""
     report = yield
     if call.when == "call" and report.failed and API in sys.modules:
         executed: list[TaskExecution] = [each for each in sys.modules[API].EXECUTED if each.result.failure is not None]
-        report.sections += [(f"task {each.plan.task_id}", _explained(each)) for each in executed]
+        report.sections += [(f"task {each.plan.task_id}", _explain_failure(each)) for each in executed]
     return report
 
 
-def _explained(executed: TaskExecution) -> str:
+def _explain_failure(executed: TaskExecution) -> str:
     from harness.reporting.console import failure_text  # loaded already where a task has run
 
     settings = executed.settings

@@ -1,6 +1,6 @@
-"""Options of pytest-playwright and pytest-base-url: each acts on tasks, or a run of tasks that has it is refused.
+"""Options of pytest-playwright and pytest-base-url: each acts on tasks, or a run of tasks with it is refused.
 
-None of them is accepted and ignored. Tests that are no tasks keep all of them.
+None of them is silently ignored. Tests that are no tasks keep all of them.
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ from typing import Any
 import pytest
 
 GIVEN: pytest.StashKey[dict[str, Any]] = pytest.StashKey()
-"""What was really asked for: name of the option -> its value. `addopts` and PYTEST_ADDOPTS count, defaults do not."""
+"""The options that were really given: name -> value. `addopts` and PYTEST_ADDOPTS count, defaults do not."""
 OWNERS = ("pytest_playwright", "pytest_base_url")
-"""How the modules of those plugins begin, also when they are loaded with `-p`."""
+"""The prefixes of those plugins' modules, also if they are loaded with `-p`."""
 
 
 @dataclass(frozen=True, slots=True)
 class ForeignOption:
-    """One option of another plugin, and what becomes of it in a run of tasks."""
+    """One option of another plugin, and its effect in a run of tasks."""
 
     name: str
     acts: str = ""
-    """What it does for tasks; empty: nothing."""
+    """The effect on tasks; empty: none."""
     setting: str = ""
-    """The setting in `[tool.harness]` that its value goes over."""
+    """The setting in `[tool.harness]` that its value overrides."""
     fine: tuple[str, ...] = ()
-    """Values that say what tasks do anyway."""
+    """Values that describe what tasks do anyway."""
     why: str = ""
     """Why another value is refused, and what to do instead."""
     metavar: str = ""
-    """How its value is shown; empty: it has none."""
+    """The name of its value in messages; empty: it has none."""
 
 
 FOREIGN: tuple[ForeignOption, ...] = (
@@ -54,33 +54,33 @@ FOREIGN: tuple[ForeignOption, ...] = (
     ),
     ForeignOption(
         "--output",
-        why="pytest-playwright empties this folder, and failed tasks are kept; `--task-artifacts DIR` says where",
+        why="pytest-playwright empties this folder, but failures are kept; `--task-artifacts DIR` sets their folder",
         metavar="DIR",
     ),
     ForeignOption(
-        "--tracing", acts="records the trace: always, never, or of what fails", setting="tracing", metavar="WHEN"
+        "--tracing", acts="records the trace always, never, or for failed tasks", setting="tracing", metavar="WHEN"
     ),
     ForeignOption(
         "--video",
         fine=("off",),
-        why="tasks record no video; `--tracing on` records a trace, whose film strip shows every step",
+        why="tasks record no video; `--tracing on` records a trace with a film strip of every step",
         metavar="WHEN",
     ),
     ForeignOption(
         "--screenshot",
         fine=("only-on-failure",),
-        why="a failed task has a screenshot, and one that passes has those of its `screenshot` steps",
+        why="a failed task always has a screenshot, and a passed one has those of its `screenshot` steps",
         metavar="WHEN",
     ),
-    ForeignOption("--full-page-screenshot", why="the screenshot of a task shows what was in view"),
+    ForeignOption("--full-page-screenshot", why="the screenshot of a task shows the visible part of the page"),
     ForeignOption(
         "--playwright-debug",
-        why="its debugger knows only pages of pytest-playwright; `--headed --slowmo 500` lets you watch a task",
+        why="its debugger works only on pages of pytest-playwright; `--headed --slowmo 500` lets you watch a task",
         metavar="NAME",
     ),
     ForeignOption(
         "--base-url",
-        acts="is what relative URLs in tasks are relative to; the ini option `base_url` and PYTEST_BASE_URL too",
+        acts="resolves relative URLs in tasks, as the ini option `base_url` and PYTEST_BASE_URL do",
         setting="base_url",
         metavar="URL",
     ),
@@ -89,9 +89,9 @@ FOREIGN: tuple[ForeignOption, ...] = (
 
 
 def note_given(config: pytest.Config, parser: pytest.Parser, words: Sequence[str]) -> None:
-    """Keep which of the options are among the words of the command line; UsageError for one that nobody registered.
+    """Keep the options that are on the command line; raises UsageError for one that no plugin registered.
 
-    pytest would refuse such an option as well, but could not say what it is about tasks.
+    pytest would refuse such an option as well, but could not explain what it means for tasks.
     """
     config.stash[GIVEN] = {}
     named = {word.partition("=")[0] for word in words}
@@ -108,7 +108,7 @@ def note_given(config: pytest.Config, parser: pytest.Parser, words: Sequence[str
 
 
 def is_theirs(config: pytest.Config) -> bool:
-    """Whether one of those plugins is there; without it a project's conftest.py may have options of these names."""
+    """Return whether one of those plugins is loaded; otherwise a conftest.py may use options of these names."""
     modules = (getattr(plugin, "__name__", "") for plugin in config.pluginmanager.get_plugins())
     return any(isinstance(module, str) and module.startswith(OWNERS) for module in modules)
 
@@ -120,15 +120,15 @@ def _refuse_unknown(asked: Sequence[ForeignOption], parser: pytest.Parser) -> No
 
 
 def is_free(parser: pytest.Parser, option: str) -> bool:
-    """Whether no plugin and no conftest.py has registered the option."""
+    """Return whether no plugin and no conftest.py has registered the option."""
     try:
         return option in parser.parse_known_and_unknown_args([option])[1]
     except (pytest.UsageError, SystemExit):
-        return False  # it wants a value
+        return False  # the option expects a value
 
 
 def given_elsewhere(config: pytest.Config) -> Iterator[tuple[str, object]]:
-    """Settings and values that options of the other plugins stand for."""
+    """The settings and values that options of the other plugins set."""
     given = config.stash.get(GIVEN, {})
     yield from ((option.setting, given[option.name]) for option in FOREIGN if option.setting and option.name in given)
     if is_theirs(config) and "--base-url" not in given:
@@ -138,7 +138,7 @@ def given_elsewhere(config: pytest.Config) -> Iterator[tuple[str, object]]:
 
 
 def refused_options(config: pytest.Config) -> Iterator[str]:
-    """A sentence for each option that was given and cannot act on tasks."""
+    """A sentence for each given option that cannot act on tasks."""
     given = config.stash.get(GIVEN, {})
     for option in FOREIGN:
         if option.why and option.name in given:
@@ -150,6 +150,6 @@ def refused_options(config: pytest.Config) -> Iterator[str]:
 
 
 def refuse(config: pytest.Config) -> None:
-    """Tasks are about to run: UsageError for what cannot act on them."""
+    """Raise UsageError for options that cannot act on the tasks that are about to run."""
     if sentences := list(refused_options(config)):
         raise pytest.UsageError("\n".join(sentences))

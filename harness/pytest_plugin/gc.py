@@ -1,6 +1,6 @@
-"""Garbage collection is rare while many task files are collected: of what is made then, nearly all stays.
+"""Makes garbage collection rare while many task files are collected, since nearly all objects made then stay.
 
-Python looks through all that is alive again and again as it grows: two fifths of the time of collecting 2,000 tasks.
+Python would examine all objects again and again as they grow: two fifths of the time of collecting 2,000 tasks.
 """
 
 from __future__ import annotations
@@ -16,15 +16,17 @@ import pytest
 from harness.pytest_plugin.collect import TaskFile
 
 MANY = 100
-"""Task files from which on it pays; with fewer nothing is changed."""
+"""The number of task files from which it pays; with fewer nothing is changed."""
 RARE = 1_000_000
-"""Objects that may be made and not freed between two looks for cycles: what may be garbage, at most. About as many as
-10,000 tasks are made of."""
+"""The number of objects that may be made between two collections, which is the most that may be garbage.
+
+It is about what 10,000 tasks consist of.
+"""
 
 
 @contextmanager
 def rarely() -> Iterator[bool]:
-    """False, and nothing is changed, in a process that has its own way: garbage collection off, or as rare already."""
+    """Make collections rare; yields False, and changes nothing, if the process has them off, or as rare already."""
     usual = gc.get_threshold()
     if not gc.isenabled() or not 0 < usual[0] < RARE:
         yield False
@@ -37,7 +39,7 @@ def rarely() -> Iterator[bool]:
 
 
 class RareGarbage:
-    """Of one session: while it collects, from its hundredth task file on."""
+    """Makes garbage collection rare in one session while it collects, from its hundredth task file on."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._collect_only = bool(config.getoption("collectonly"))
@@ -46,7 +48,7 @@ class RareGarbage:
         self._changed = False
         self._frozen = False
         atexit.unregister(gc.freeze)
-        config.add_cleanup(self._thaw)  # runs after pytest's own last look for garbage, whose cleanup comes later
+        config.add_cleanup(self._thaw)  # it runs after pytest's own last search for garbage
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collectstart(self, collector: pytest.Collector) -> None:
@@ -65,7 +67,7 @@ class RareGarbage:
             self._freeze()
 
     def _freeze(self) -> None:
-        """What is alive now is not looked at again while tasks run. What is garbage is freed first."""
+        """Free the garbage, and exempt all living objects from collections while tasks run."""
         if self._changed:
             gc.collect()
             gc.freeze()
@@ -73,13 +75,15 @@ class RareGarbage:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_unconfigure(self) -> None:
-        """Before pytest looks for garbage a last time, and tells what was not closed. Of items that never ran it need
-        not be asked."""
+        """Undo it before pytest looks for garbage a last time and reports what was not closed.
+
+        After `--collect-only` that is not needed.
+        """
         if not self._collect_only:
             self._thaw()
 
     def _thaw(self) -> None:
-        """The process may live on. One that ends after `--collect-only` need not take apart what it has."""
+        """Make collections normal again, since the process may go on."""
         if self._frozen:
             self._frozen = False
             gc.unfreeze()

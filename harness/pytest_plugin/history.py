@@ -1,4 +1,4 @@
-"""What pytest says of each task, into the history of the project: as it is said, so that a killed run keeps it."""
+"""Writes pytest's reports of tasks into the project's history, as they come, so that a killed run keeps them."""
 
 from __future__ import annotations
 
@@ -27,25 +27,25 @@ from harness.reporting.redaction import Redactor
 from harness.reporting.task_record import TaskRecord
 from harness.spec.loaded import Loaded
 
-# pytest's reports of tasks as executions: one for each time that a task ran, or was left out.
+# pytest's reports of tasks as executions: one for each time that a task ran or was left out.
 
 
 class Executions:
-    """Counts them by node, and remembers each until its fixtures have been torn down, which may fail too."""
+    """Counts executions by node, and keeps each until its fixtures have been torn down, which may fail too."""
 
     def __init__(
         self, root: Path, nodeids: Iterable[str] = (), redacted: Callable[[str], str] = lambda text: text
     ) -> None:
-        """`root`: of the project, which artifacts are kept relative to. `nodeids`: of the tasks of the run."""
+        """`root`: the folder of the project, which artifacts are relative to. `nodeids`: of the tasks of the run."""
         self._root = root
         self._redacted = redacted
         self._count: Counter[str] = Counter()
         self._open: dict[tuple[str, str], Execution] = {}
-        """Node and worker -> what was said of its last execution; of one whose fixtures still stand."""
+        """(node, worker) -> its last execution whose fixtures are not torn down yet."""
         self._nodes = {nodeid.partition("::")[2]: nodeid for nodeid in nodeids}
 
     def of(self, report: Any) -> Execution | None:
-        """What the report says of a task; None when that is nothing new, or it is no task's."""
+        """The execution that a report of a task is about; None if it is nothing new, or not about a task."""
         document = getattr(report, "taskspec", None)
         task_id = document["task_id"] if document else getattr(report, "taskspec_id", None)
         where = (report.nodeid, getattr(report, "worker_id", ""))
@@ -58,7 +58,7 @@ class Executions:
         return found
 
     def interrupted(self, record: TaskRecord) -> Execution:
-        """The record of a task that Ctrl-C ended: pytest makes no report of it."""
+        """The execution of a task that Ctrl-C ended: pytest makes no report of it."""
         nodeid = self._nodes.get(record.task_id, f"{record.source}::{record.task_id}")
         self._count[nodeid] += 1
         return Execution(
@@ -68,7 +68,7 @@ class Executions:
             outcome="failed",
             seconds=record.seconds,
             at=record.started,
-            record=self._placed(record),
+            record=self._with_kept_place(record),
         )
 
     def _execution(self, task_id: str, where: tuple[str, str], report: Any, record: TaskRecord | None) -> Execution:
@@ -82,12 +82,12 @@ class Executions:
             worker=worker,
             seconds=record.seconds if record else round(report.duration, 3),
             reason=self._redacted(_reason(report, record)),
-            at=(record and record.started) or _started(report),
-            record=self._placed(record),
+            at=(record and record.started) or _start_time(report),
+            record=self._with_kept_place(record),
         )
 
     def _torn_down(self, where: tuple[str, str], report: Any) -> Execution | None:
-        """A fixture that fails afterwards makes a passed task a failed one."""
+        """The execution after its teardown: a fixture that fails then makes a passed task a failed one."""
         found = self._open.pop(where, None)
         if found is None or report.passed or found.outcome == "failed":
             return None
@@ -96,14 +96,14 @@ class Executions:
             record = record.model_copy(update={"torn": True, "message": record.message or reason})
         return found.model_copy(update={"outcome": report.outcome, "reason": reason, "record": record})
 
-    def _placed(self, record: TaskRecord | None) -> TaskRecord | None:
+    def _with_kept_place(self, record: TaskRecord | None) -> TaskRecord | None:
         if record is None or record.artifacts is None:
             return record
         return record.model_copy(update={"artifacts": kept_place(record.artifacts, self._root)})
 
 
 def _reason(report: Any, record: TaskRecord | None) -> str:
-    """Why it was skipped; what failed outside of the task itself."""
+    """The reason of a skip, or of a failure outside of the task itself."""
     if getattr(report, "wasxfail", None):
         return f"xfail: {report.wasxfail}"
     if report.skipped and isinstance(report.longrepr, tuple):
@@ -112,26 +112,26 @@ def _reason(report: Any, record: TaskRecord | None) -> str:
 
 
 def _first_line(report: pytest.TestReport) -> str:
-    """The first line of what went wrong in a fixture: its error, as pytest shows it at the end."""
+    """The first line of a fixture's error, as pytest shows it at the end."""
     crash = getattr(report.longrepr, "reprcrash", None)
     lines = str(getattr(crash, "message", None) or report.longrepr or "").strip().splitlines()
     return f"{report.when}: {lines[0]}" if lines else str(report.when)
 
 
-def _started(report: Any) -> datetime | None:
+def _start_time(report: Any) -> datetime | None:
     start = getattr(report, "start", 0)
     return datetime.fromtimestamp(start, UTC) if start else None
 
 
 HISTORY = "taskspec-history"
-"""What the plugin is called."""
+"""The name of the plugin."""
 _INTERRUPTED = (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR)
 
 
 class RunHistory:
-    """A plugin in every process; only the one that hears of all tasks writes: under xdist the controller.
+    """A plugin in every process; only the one that sees all reports writes: under xdist the controller.
 
-    A history that cannot be written is said once, in the summary, and fails no run.
+    If the history cannot be written, the summary says so once, and the run does not fail.
     """
 
     def __init__(self, config: pytest.Config, state: SessionState) -> None:
@@ -148,7 +148,7 @@ class RunHistory:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item) -> Generator[None, Any, Any]:
-        """Every report of a task says so, those of its fixtures too; xdist carries it to the controller."""
+        """Add the task id to every report of a task, those of its fixtures too; xdist passes it to the controller."""
         report = yield
         if isinstance(item, TaskItem):
             report.taskspec_id = item.loaded.spec.task_id
@@ -156,14 +156,14 @@ class RunHistory:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """A run of tasks begins."""
+        """Begin the history of a run with tasks."""
         tasks = task_items(session.items)
         if tasks and not session.config.getoption("collectonly"):
             self._begin({item.nodeid: item.loaded for item in tasks})
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, node: Any, ids: list[str]) -> None:
-        """The controller collects nothing itself: the first worker that has found tasks begins the run."""
+        """Begin the run in the controller, which collects nothing itself, with the first worker that found tasks."""
         if self._run is None and self._writes:
             from harness.pytest_plugin.xdist import tasks_in
 
@@ -181,16 +181,16 @@ class RunHistory:
         self._status = int(exitstatus)
 
     def pytest_unconfigure(self) -> None:
-        """Without a terminal nobody has asked for `finish`."""
+        """Finish the run if there was no terminal to do it."""
         self.finish(self._state.interrupted)
 
     def finish(self, interrupted: Sequence[TaskRecord] = ()) -> list[str]:
-        """End the run, with the tasks that pytest makes no report of; what is to be said in the summary, once."""
+        """End the run, with the tasks that pytest makes no report of; returns lines for the summary, once."""
         if self._writer is not None and self._run is not None:
             try:
                 for execution in map(self._executions.interrupted, interrupted):
                     self._writer.add(execution)
-                note = self._writer.finish(self._ended(self._run), self._state.settings.history_runs)
+                note = self._writer.finish(self._ended_record(self._run), self._state.settings.history_runs)
                 self._notes += [note] if note else []
             except HistoryError as error:
                 self._give_up(error)
@@ -204,21 +204,21 @@ class RunHistory:
         self._redactor = redactor_of(self._state.settings, list(tasks.values()), os.environ)
         self._executions = Executions(self._root, tasks, self._redactor.text)
         try:
-            self._run = self._begun()
-            self._writer = self._opened(self._run)
+            self._run = self._begun_record()
+            self._writer = self._open_history(self._run)
         except HistoryError as error:
             self._give_up(error)
 
-    def _opened(self, run: RunRecord) -> RunWriter:
-        """A file that is certainly broken is put aside. Raises HistoryError."""
-        process = OwnerProcess.own()
+    def _open_history(self, run: RunRecord) -> RunWriter:
+        """Open the history; a file that is certainly broken is put aside. Raises HistoryError."""
+        process = OwnerProcess.this_process()
         try:
             return RunWriter(self._root, run, process)
         except BrokenFileError:
             self._notes.append(put_aside(self._root, run.run))
             return RunWriter(self._root, run, process)
 
-    def _begun(self) -> RunRecord:
+    def _begun_record(self) -> RunRecord:
         checkout = checkout_of(self._root, os.environ)
         return RunRecord(
             run=self._state.run_id,
@@ -232,7 +232,7 @@ class RunHistory:
             shard=str(self._config.getoption("--task-shard", None) or ""),
         )
 
-    def _ended(self, run: RunRecord) -> RunRecord:
+    def _ended_record(self, run: RunRecord) -> RunRecord:
         ending: Ending = "interrupted" if self._status in _INTERRUPTED else "finished"
         return run.model_copy(
             update={
@@ -246,7 +246,7 @@ class RunHistory:
         )
 
     def _metrics(self) -> dict[str, Any]:
-        """The figures of this run; none when they could not be written."""
+        """The figures of this run; none if they could not be written."""
         try:
             document = read_json(self._root / METRICS)
         except (OSError, ValueError):

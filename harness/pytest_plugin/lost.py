@@ -1,11 +1,11 @@
-"""A task whose xdist worker died has a report too, written by the controller."""
+"""Reports, written by the controller, for tasks whose xdist worker died."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from harness.pytest_plugin.not_run import not_run_result
 from harness.pytest_plugin.state import SessionState
-from harness.pytest_plugin.unrun import unrun
 from harness.recovery.failure import Failure
 from harness.reporting.allure.sink import AllureSink
 from harness.reporting.task_record import TaskRecord, task_record
@@ -19,26 +19,26 @@ SUFFIXES = (".yaml", ".yml", ".json")
 
 
 def report_lost_task(state: SessionState, node_id: str, why: str = "") -> TaskRecord | None:
-    """What can be said of the task behind a node id; None when it is no task, or cannot be read any more.
+    """The record of the task behind a node id; None if it is no task, or can no longer be read.
 
-    `why`: more of what its process died of.
+    `why`: further reasons for the death of its process.
     """
     file, _, name = node_id.partition("::")
     try:
-        task = _named(state.settings.root / file, name)
+        task = _task_named(state.settings.root / file, name)
         plan = compile_plan(task, settings=state.settings, run_id=state.run_id, agent=state.chosen) if task else None
     except SpecError:
         return None
     if plan is None:
         return None
-    message = "The process that ran the task died; what it saw is lost"
+    message = "The process that ran the task died, and its evidence is lost"
     died = Failure("WORKER_CRASHED", f"{message}; {why}" if why else message)
-    result = unrun(state, plan, died, missed="its process died")
-    AllureSink(state.harness().redactor).lost(node_id, plan, result)
+    result = not_run_result(state, plan, died, missed="its process died")
+    AllureSink(state.harness().redactor).write_lost(node_id, plan, result)
     return task_record(plan, result)
 
 
-def _named(path: Path, name: str) -> Loaded | None:
+def _task_named(path: Path, name: str) -> Loaded | None:
     """The task, or the case of it, that a node id names. Raises SpecError for a file that is no task."""
     if path.suffix not in SUFFIXES or not path.is_file():
         return None

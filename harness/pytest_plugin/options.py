@@ -1,7 +1,7 @@
 """Command line and ini options, and the Settings made from them.
 
-Every option is called `--task-...` and its value stands under `task_...`, so that no conftest.py of a project has it
-too. Its short alias is no option of pytest's: `harness.pytest_plugin.options` puts the full name in its place.
+Every option is called `--task-...` and its value is stored under `task_...`, so that no conftest.py of a project uses
+the same name. Its short alias is not an option of pytest's: this module replaces it by the full name.
 """
 
 from __future__ import annotations
@@ -26,27 +26,27 @@ from harness.spec.expressions import environment_names
 from harness.spec.loaded import Loaded
 from harness.spec.problems import SpecError
 
-# The command line of a run as it may be kept: without what is secret in it.
+# The command line of a run without its secrets, so that it may be stored.
 
 Hide = Callable[[str], str]
 
 
 def redactor_of(settings: Settings, tasks: Sequence[Loaded], environ: Mapping[str, str]) -> Redactor:
-    """Hides what tasks and settings call secret, and what the environment has under such a name."""
+    """A redactor for the secrets of tasks and settings, and for environment variables with secret names."""
     names = {name for task in tasks for name in environment_names(task.spec)}
     secrets = (value for name, value in environ.items() if name in names or is_secret_name(name))
     return Redactor.of(settings, secrets)
 
 
 def without_secrets(arguments: Sequence[object], redactor: Redactor) -> Iterator[str]:
-    """An option that is called like a secret hides its value, whether that follows after `=` or as the next word.
+    """The arguments without secrets: an option with a secret name hides its value, after `=` or as the next word.
 
-    Of the URLs of browser endpoints the hosts stay.
+    Of the URLs of browser endpoints the hosts stay visible.
     """
     hide: Hide | None = None
     for argument in map(str, arguments):
         name, equals, value = argument.partition("=")
-        hidden = _hidden(name)
+        hidden = _hiding_of(name)
         if hide and not argument.startswith("-"):
             yield hide(argument)
         elif hidden and equals:
@@ -56,15 +56,15 @@ def without_secrets(arguments: Sequence[object], redactor: Redactor) -> Iterator
         hide = None if equals else hidden
 
 
-def _hidden(option: str) -> Hide | None:
-    """What stands for the value of an option that may be secret."""
+def _hiding_of(option: str) -> Hide | None:
+    """The text shown for the value of an option that may be secret."""
     if option in OPTIONS:
         return lambda urls: ",".join(names([url.strip() for url in urls.split(",") if url.strip()]))
     return (lambda _: MARK) if option.startswith("-") and is_secret_name(option) else None
 
 
 def _workers(text: str) -> object:
-    """`--task-workers`; ArgumentTypeError for what the settings do not take."""
+    """Parse `--task-workers`; raises ArgumentTypeError for a value that the settings refuse."""
     try:
         return workers_or_auto(int(text) if text.isdecimal() else text)
     except ValueError as error:
@@ -72,7 +72,7 @@ def _workers(text: str) -> object:
 
 
 def _port(text: str) -> tuple[str, str]:
-    """`--task-port`; ArgumentTypeError for what is no pair. What it names is known with the settings."""
+    """Parse `--task-port`; raises ArgumentTypeError for a value that is no pair. Settings check its names."""
     target, equals, port = text.partition("=")
     if not (target and equals and port):
         raise ArgumentTypeError(f"{text!r} is not SERVICE=PORT")
@@ -80,7 +80,7 @@ def _port(text: str) -> tuple[str, str]:
 
 
 def _endpoints(text: str) -> tuple[str, ...]:
-    """`--task-browser-endpoint`; ArgumentTypeError for what is none."""
+    """Parse `--task-browser-endpoint`; raises ArgumentTypeError for a bad URL."""
     try:
         return split(text)
     except ValueError as error:
@@ -88,12 +88,12 @@ def _endpoints(text: str) -> tuple[str, ...]:
 
 
 def _below_start(config: pytest.Config, name: str) -> Path:
-    """Relative to where pytest was started."""
+    """A path relative to the folder where pytest was started."""
     return Path(config.invocation_params.dir, name)
 
 
 def _files(config: pytest.Config, names: list[str]) -> tuple[Path, ...]:
-    """Each relative to where pytest was started; else to the root."""
+    """The paths relative to the folder where pytest was started, else to the root."""
     places = ((_below_start(config, name), config.rootpath / name) for name in names)
     return tuple(here if here.exists() else below_root for here, below_root in places)
 
@@ -107,15 +107,15 @@ class TaskOption:
     alias: str = ""
     """A shorter name, which acts unless a conftest.py or another plugin has an option of that name."""
     setting: str = ""
-    """The setting in `[tool.harness]` that it goes over, with dots; none: it says something of this run alone."""
+    """The setting in `[tool.harness]` that it overrides, with dots; empty: it is about this run alone."""
     keywords: Mapping[str, Any] = field(default_factory=dict)
-    """For argparse. Without a word the option takes one value."""
+    """Keyword arguments for argparse. By default the option takes one value."""
     turn: Callable[[pytest.Config, Any], object] = lambda _, value: value
-    """Makes the setting's value of the option's."""
+    """Converts the option's value to the setting's."""
 
     @property
     def dest(self) -> str:
-        """Under which pytest has its value."""
+        """The name under which pytest has its value."""
         return self.name.removeprefix("--").replace("-", "_")
 
     @property
@@ -124,7 +124,7 @@ class TaskOption:
 
     @property
     def repeatable(self) -> bool:
-        """Each time that it is given counts."""
+        """Whether it may be given several times, and each counts."""
         return self.keywords.get("action") == "append"
 
     def add_to(self, group: Any) -> None:
@@ -143,79 +143,84 @@ TASK_OPTIONS: tuple[TaskOption, ...] = (
     TaskOption("--task-headed", "Run the browser with a window.", "--headed", "browser.headed", _FLAG),
     TaskOption(
         "--task-slowmo",
-        "Slow every browser operation down by this many ms.",
+        "Slow each browser operation down by this number of milliseconds.",
         "--slowmo",
         "browser.slowmo",
         {"type": float, "metavar": "MS"},
     ),
     TaskOption(
         "--task-browser-channel",
-        "Browser channel, e.g. chrome, msedge.",
+        "Run the browser of this channel, for example chrome or msedge.",
         "--browser-channel",
         "browser.channel",
         {"metavar": "NAME"},
     ),
     TaskOption(
         "--task-tracing",
-        "Playwright trace: on (from the start, kept always), off, or retain-on-failure.",
+        "When the trace is kept: on (recorded from the start, for every task), off, or retain-on-failure.",
         "--tracing",
         "tracing",
         _choice("on", "off", "retain-on-failure"),
     ),
     TaskOption(
-        "--task-base-url", "What relative URLs in tasks are relative to.", "--base-url", "base_url", {"metavar": "URL"}
+        "--task-base-url",
+        "Resolve relative URLs in tasks against this URL.",
+        "--base-url",
+        "base_url",
+        {"metavar": "URL"},
     ),
     TaskOption(
         "--task-artifacts",
-        "Where failures are kept. Default: errors",
+        "Keep failures in this folder. Default: errors.",
         setting="artifacts",
         keywords={"metavar": "DIR"},
         turn=_below_start,
     ),
     TaskOption(
         "--task-browser-executable",
-        "The Chromium or Chrome to run.",
+        "Run this Chromium or Chrome.",
         "--browser-executable",
         "browser.executable",
         {"metavar": "PATH"},
     ),
     TaskOption(
         "--task-browser-endpoint",
-        "Playwright servers (ws://HOST:PORT/PATH) that give the browsers, in turn; none is started here.",
+        "Use the browsers of these Playwright servers (ws://HOST:PORT/PATH), in turn, and start none here.",
         "--browser-endpoint",
         "browser_endpoint",
         {"metavar": "URL[,URL]", "type": _endpoints},
     ),
     TaskOption(
         "--task-recording",
-        "What is recorded of each task: auto (full from the first failure of a step on), full, minimal.",
+        "How much of each task is recorded: full, minimal, or auto (full recording begins with the first failed step).",
         "--recording",
         "recording",
         _choice("auto", "full", "minimal"),
     ),
     TaskOption(
         "--task-retrace",
-        "Run a failed task once more, recorded in full, for its trace; refused where it could write a second time.",
+        "Run a failed task a second time to record its full trace. The second run is refused where it could repeat a "
+        "write.",
         "--retrace",
         "retrace",
         _FLAG,
     ),
     TaskOption(
         "--task-evidence",
-        "all: keep of tasks that pass, too, what `harness regrade` needs, under .harness/evidence.",
+        "With all, also keep the evidence of tasks that pass, in .harness/evidence, for `harness regrade`.",
         setting="evidence",
         keywords=_choice("failed", "all"),
     ),
     TaskOption(
         "--task-log-profile",
-        "What the logger harness.resilience takes: production (errors), evaluation (and warnings), debug.",
+        "What the logger harness.resilience writes: errors (production), also warnings (evaluation), all (debug).",
         "--log-profile",
         "log_profile",
         _choice("production", "evaluation", "debug"),
     ),
     TaskOption(
         "--task-no-recovery",
-        "Apply no error_recovery: first failure ends.",
+        "Apply no error_recovery: the first failure ends the task.",
         "--no-recovery",
         "recovery",
         _FLAG,
@@ -223,63 +228,64 @@ TASK_OPTIONS: tuple[TaskOption, ...] = (
     ),
     TaskOption(
         "--task-breaker",
-        "Leave a site alone for a while that failed 5 times in a row: on (default), or off.",
+        "Stop sending requests for a while to a site that failed 5 times in a row: on (default), or off.",
         "--breaker",
         "breaker.enabled",
         _choice("on", "off"),
         lambda _, word: word == "on",
     ),
-    TaskOption("--task-no-heal", "Use no fallback selectors.", "--no-heal", "heal", _FLAG, lambda *_: False),
+    TaskOption("--task-no-heal", "Do not use fallback selectors.", "--no-heal", "heal", _FLAG, lambda *_: False),
     TaskOption(
         "--taskspec-strict",
-        "Warnings about a task file, missing memory_keys or artifacts, and partial_success are failures.",
+        "Treat warnings about task files, missing memory_keys or artifacts, and partial_success as failures.",
         setting="strict",
         keywords=_FLAG,
     ),
     TaskOption(
         "--task-with-deps",
-        "Run what the chosen tasks depend on too, also from files that were not named.",
+        "Also run the dependencies of the chosen tasks, even from files that were not named.",
         keywords=_FLAG,
     ),
     TaskOption(
         "--task-workers",
-        "Run so many tasks at once in each process, on one browser; auto: as many as the machine can take.",
+        "Run N tasks at once in each process, in one browser. With auto, the load of the machine decides.",
         setting="task_workers",
         keywords={"metavar": "N|auto", "type": _workers},
     ),
     TaskOption(
         "--task-port",
-        "Another port for a service (SERVICE:HOST=PORT for one of several hosts; auto: a free one).",
+        "Run a service on this port, or on a free one (auto). SERVICE:HOST=PORT sets the port of one of several hosts.",
         setting="ports",
         keywords={"action": "append", "metavar": "SERVICE=PORT", "type": _port},
         turn=lambda _, pairs: dict(pairs),
     ),
     TaskOption(
         "--task-shard",
-        "Run the I-th of N parts: what depends on each other stays together. For the machines of a CI matrix.",
+        "Run the I-th of N parts of the tasks, for the machines of a CI matrix. Tasks that depend on each other stay "
+        "together.",
         keywords={"metavar": "I/N", "type": Shard.parse},
     ),
     TaskOption(
         "--task-agent",
-        "Let this agent choose the steps of the tasks.",
+        "Let this agent choose the steps of all tasks.",
         "--agent",
         keywords={"metavar": "NAME"},
     ),
     TaskOption(
         "--task-summary",
-        "Append the run to this file as Markdown, for the page of a CI job.",
+        "Append a Markdown summary of the run to this file, for the page of a CI job.",
         "--summary",
         keywords={"metavar": "FILE"},
     ),
     TaskOption(
         "--task-github-annotations",
-        "Annotate failed tasks on the lines of their files in GitHub. Default: in GitHub Actions.",
+        "Annotate the lines of failed tasks in GitHub. In GitHub Actions this is the default.",
         "--github-annotations",
         keywords=_FLAG,
     ),
     TaskOption(
         "--task-faults",
-        "Inject the faults listed in this plan (*.faults.yaml). May be given several times.",
+        "Inject the faults of this fault plan (*.faults.yaml). Repeatable.",
         "--faults",
         "faults",
         {"action": "append", "metavar": "FILE"},
@@ -287,14 +293,14 @@ TASK_OPTIONS: tuple[TaskOption, ...] = (
     ),
     TaskOption(
         "--task-timeout-profile",
-        "Limits of tasks that declare none: simple 300/30 s, medium 450/45 s, complex 600/60 s.",
+        "Time limits (task/step) of tasks that declare none: simple 300/30 s, medium 450/45 s, complex 600/60 s.",
         "--timeout-profile",
         "timeout_profile",
         _choice("simple", "medium", "complex"),
     ),
     TaskOption(
         "--task-timeout-scale",
-        "Multiply every task and step timeout by this.",
+        "Multiply every task and step timeout by this number.",
         "--timeout-scale",
         "timeout_scale",
         {"type": float, "metavar": "X"},
@@ -307,62 +313,62 @@ def add_options(parser: pytest.Parser) -> None:
     group = parser.getgroup("taskspec", "TaskSpec browser tasks")
     for option in TASK_OPTIONS:
         option.add_to(group)
-    parser.addini("taskspec_files", "More file name patterns that are TaskSpec files.", type="args", default=[])
+    parser.addini("taskspec_files", "Additional file name patterns of task files.", type="args", default=[])
 
 
 def settings_of(config: pytest.Config) -> Settings:
-    """`[tool.harness]` with the command line over it; UsageError for what cannot be."""
+    """`[tool.harness]` overridden by the command line; raises UsageError for bad values."""
     try:
-        settings = load_settings(config.rootpath, **_chosen(config))
+        settings = load_settings(config.rootpath, **_chosen_settings(config))
         check_plans(config, settings)
     except (SettingsError, SpecError) as error:
         raise pytest.UsageError(str(error)) from error
     return settings
 
 
-def _chosen(config: pytest.Config) -> dict[str, Any]:
-    """What the command line says, as a table of settings. Options of other plugins count where ours are not given."""
+def _chosen_settings(config: pytest.Config) -> dict[str, Any]:
+    """The settings from the command line. Options of other plugins count where ours are not given."""
     chosen: dict[str, Any] = {}
     if executable := os.environ.get("HARNESS_BROWSER_EXECUTABLE"):
-        _put(chosen, "browser.executable", executable)
+        _put_at(chosen, "browser.executable", executable)
     for setting, value in given_elsewhere(config):
-        _put(chosen, setting, value)
+        _put_at(chosen, setting, value)
     for option in TASK_OPTIONS:
         value = config.getoption(option.dest)
         if option.setting and value is not None and value is not False:
-            _put(chosen, option.setting, option.turn(config, value))
+            _put_at(chosen, option.setting, option.turn(config, value))
     return chosen
 
 
-def _put(table: dict[str, Any], path: str, value: object) -> None:
+def _put_at(table: dict[str, Any], path: str, value: object) -> None:
     first, _, rest = path.partition(".")
     if rest:
-        _put(table.setdefault(first, {}), rest, value)
+        _put_at(table.setdefault(first, {}), rest, value)
     else:
         table[first] = value
 
 
-# Short names of this plugin's options, which yield to a project's own.
+# Short names of this plugin's options; a project's own options of these names win.
 
 ALIASES: Mapping[str, str] = {option.alias: option.name for option in TASK_OPTIONS if option.alias}
 """Alias -> the option's name."""
 _BY_NAME = {option.name: option for option in TASK_OPTIONS}
 
 
-def expanded(words: Sequence[str]) -> list[str]:
-    """`@FILE` replaced by the lines of the file, as pytest does; one that cannot be read stays, for pytest to say."""
+def expand_files(words: Sequence[str]) -> list[str]:
+    """Replace `@FILE` by the file's lines, as pytest does; one that is unreadable stays: pytest reports it."""
     found: list[str] = []
     for word in words:
         try:
             lines = Path(word[1:]).read_text("utf-8").splitlines() if word.startswith("@") else None
         except (OSError, UnicodeDecodeError):
             lines = None
-        found += [word] if lines is None else expanded(lines)
+        found += [word] if lines is None else expand_files(lines)
     return found
 
 
 def canonical(words: Sequence[str], aliases: Mapping[str, str] = ALIASES) -> list[str]:
-    """The words, with full names in place of these aliases. What follows `--` is no option."""
+    """Replace these aliases by full names. Words after `--` are no options."""
     end = list(words).index("--") if "--" in words else len(words)
     return [_full_name(word, aliases) for word in words[:end]] + list(words[end:])
 
@@ -373,7 +379,7 @@ def _full_name(word: str, aliases: Mapping[str, str]) -> str:
 
 
 def look_ahead(config: pytest.Config, parser: pytest.Parser, words: Sequence[str]) -> None:
-    """Before the conftest.py files are loaded: the value of an alias is no path whose conftest.py counts."""
+    """Read the paths before the conftest.py files are loaded, so that the value of an alias is not taken for one."""
     probable = {name for name, value in _options_of(words) if not _is_place(value)} & set(ALIASES)
     if not probable:
         return
@@ -381,18 +387,18 @@ def look_ahead(config: pytest.Config, parser: pytest.Parser, words: Sequence[str
     try:
         known = parser.parse_known_args(likely, namespace=copy.copy(config.option))
     except pytest.UsageError:
-        return  # the alias is an option of a conftest.py, with values of its own
+        return  # the alias is an option of a conftest.py, with its own values
     config.known_args_namespace.file_or_dir = known.file_or_dir
 
 
 def _is_place(word: str) -> bool:
-    """Whether a word is rather a place of tests than the value of one of the options."""
+    """Return whether a word is more likely a path of tests than the value of one of the options."""
     return Path(word).is_dir() or ".py" in word
 
 
 def settle(parser: pytest.Parser, words: list[str]) -> Mapping[str, str]:
-    """After the conftest.py files are loaded: put full names in place of the aliases that are ours; those aliases."""
-    words[:] = expanded(words)
+    """Replace our aliases by full names once the conftest.py files are loaded; returns those aliases."""
+    words[:] = expand_files(words)
     used = {word.partition("=")[0] for word in words} & set(ALIASES)
     ours = {alias: ALIASES[alias] for alias in used if is_free(parser, alias)}
     words[:] = canonical(words, ours)
@@ -400,9 +406,9 @@ def settle(parser: pytest.Parser, words: list[str]) -> Mapping[str, str]:
 
 
 def refuse_contradictions(config: pytest.Config, aliases: Mapping[str, str]) -> None:
-    """UsageError for an option that stands twice, with different values, in one place.
+    """Raise UsageError for an option that is given twice, with different values, in one place.
 
-    The command line goes over PYTEST_ADDOPTS, which goes over `addopts`.
+    The command line overrides PYTEST_ADDOPTS, which overrides `addopts`.
     """
     places = (
         config.invocation_params.args,
@@ -415,23 +421,23 @@ def refuse_contradictions(config: pytest.Config, aliases: Mapping[str, str]) -> 
 
 
 def contradiction(words: Sequence[str], aliases: Mapping[str, str] = ALIASES) -> str | None:
-    """What to say of an option of ours that is given with two values; None: there is none."""
+    """The message about an option of ours with two values; None: there is none."""
     seen: dict[str, tuple[str, str]] = {}
-    for name, value in _options_of(expanded(words)):
+    for name, value in _options_of(expand_files(words)):
         option = _BY_NAME.get(aliases.get(name, name))
         if option is None or option.repeatable or not option.takes_value:
             continue
         first, before = seen.setdefault(option.name, (name, value))
         if before != value:
-            return _said(option, first, name)
+            return _describe_conflict(option, first, name)
     return None
 
 
-def _said(option: TaskOption, first: str, second: str) -> str:
-    """Without the values, which may be secret."""
+def _describe_conflict(option: TaskOption, first: str, second: str) -> str:
+    """The message, without the values, which may be secret."""
     if first == second:
-        return f"{first} is given twice, with different values: leave one out"
-    return f"{first} and {second} are one option, and are given with different values: leave one out"
+        return f"{first} is given twice with different values: leave one out"
+    return f"{first} and {second} are the same option, but are given with different values: leave one out"
 
 
 def _options_of(words: Sequence[str]) -> Iterator[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""The services for ordinary tests: the fixture `taskspec_services`, and hosts that `page` resolves."""
+"""The services for ordinary tests: the fixture `taskspec_services`, and the hosts that `page` resolves."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ SLOT = "taskspec_slot"
 
 @dataclass(frozen=True, slots=True)
 class RunningServices:
-    """The services of `[tool.harness.services]`, up while tests run."""
+    """The services of `[tool.harness.services]`, running while tests run."""
 
     hosts: Mapping[str, int]
     """Host name, in lower case -> port on 127.0.0.1."""
 
     def url(self, host: str) -> str:
-        """Where any HTTP client finds a host's site, such as `http://127.0.0.1:20817`; LookupError for others."""
+        """The address of a host's site for a client, such as `http://127.0.0.1:20817`; LookupError for other hosts."""
         name = host.lower()
         if name not in self.hosts:
             known = ", ".join(sorted(self.hosts)) or "none"
-            raise LookupError(f"{host!r} is no host of [tool.harness.services]; there are: {known}")
+            raise LookupError(f"{host!r} is not a host of [tool.harness.services]; there are: {known}")
         return f"http://127.0.0.1:{self.hosts[name]}"
 
 
-def started(config: pytest.Config) -> RunningServices:
-    """Have them up. Fails the test with what is wrong with one that does not come up."""
+def start_services(config: pytest.Config) -> RunningServices:
+    """Start the services. If one does not come up, the test fails with the reason."""
     __tracebackhide__ = True
-    with _told():
+    with _fail_test():
         harness = config.stash[STATE].harness()
         harness.start()
     return RunningServices(harness.hosts)
 
 
 @contextmanager
-def _told() -> Iterator[None]:
-    """Fails the test with what is wrong, and without the harness's own stack."""
+def _fail_test() -> Iterator[None]:
+    """Turn a failure into a failed test, without the harness's own stack."""
     __tracebackhide__ = True
     try:
         yield
@@ -55,27 +55,27 @@ def _told() -> Iterator[None]:
 
 @pytest.fixture(scope="session", name=FIXTURE)
 def taskspec_services(pytestconfig: pytest.Config) -> RunningServices:
-    """The project's services, started when they are not up yet: `.hosts`, and `.url(host)` for any HTTP client."""
-    return started(pytestconfig)
+    """The project's services, started if they do not run yet: `.hosts`, and `.url(host)` for any HTTP client."""
+    return start_services(pytestconfig)
 
 
 @pytest.fixture(name=SLOT)
 def taskspec_slot(pytestconfig: pytest.Config, request: pytest.FixtureRequest) -> Iterator[RunningServices]:
-    """The same for one test, which has their one state to itself: reset as before a task, and no task beside it."""
+    """The services for one test that has their state to itself: reset as before a task, with no task beside it."""
     with ExitStack() as stack:
-        with _told():
+        with _fail_test():
             hosts = stack.enter_context(pytestconfig.stash[STATE].harness().slot(request.node.nodeid))
         yield RunningServices(hosts)
 
 
-def wanted(config: pytest.Config) -> bool:
-    """Whether the services belong to ordinary tests, too: `services_for = "session"`."""
+def uses_services(config: pytest.Config) -> bool:
+    """Return whether ordinary tests use the services too: `services_for = "session"`."""
     settings = config.stash[STATE].settings
     return settings.services_for == "session" and bool(settings.services)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Before the first test of any kind. Under xdist the controller has them up by then."""
-    if wanted(item.config) and item.config.stash[STATE].services is None:
-        item.config.stash[STATE].services = started(item.config).hosts
+    """Start the services before the first test of any kind. Under xdist the controller has started them by then."""
+    if uses_services(item.config) and item.config.stash[STATE].services is None:
+        item.config.stash[STATE].services = start_services(item.config).hosts

@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 import pytest
 
 from harness.pytest_plugin.collect import TaskItem
-from harness.pytest_plugin.crashed_workers import alone, hearing
+from harness.pytest_plugin.crashed_workers import runs_alone
 from harness.pytest_plugin.run import asking, plan_of, repair
 from harness.pytest_plugin.selection import task_items
 from harness.pytest_plugin.state import CODE as INTERRUPTED
@@ -26,7 +26,7 @@ from harness.reporting.allure.sink import running_test
 from harness.reporting.files import shown_path
 from harness.reporting.task_record import TaskRecord, task_record
 from harness.runner.compile import plans_of
-from harness.runner.parallel import BrokenTask, Make, ParallelRunner, Ran, ThreadInteraction, early, keep
+from harness.runner.parallel import BrokenTask, Make, ParallelRunner, Ran, ThreadInteraction, is_deferred, keep
 from harness.runner.schedule import Job
 from harness.spec.faults import Fault
 from harness.spec.suite import dependencies
@@ -35,49 +35,49 @@ from harness.spec.task import TaskSpec
 SHARED = frozenset({
     "browser_stop", "browser_kill", "driver_kill", "service_killed", "service_restarted", "port_taken",
 })  # fmt: skip
-"""Faults that strike what other tasks stand on too: such a task runs alone."""
+"""Faults that affect what other tasks use too: such a task runs alone."""
 HARMLESS = frozenset({"request", "_pw_trace_api_requests"})
-"""Fixtures that no task waits for: pytest's own, and what pytest-playwright gives to every test."""
+"""Fixtures that do not keep a task from running early: pytest's own, and what pytest-playwright gives to every test."""
 TOLD_IN_TURN = ("skip", "skipif", "xfail")
-"""Marks by which it shows only in its turn whether an item runs."""
+"""Marks that decide only in the item's turn whether it runs."""
 STEPPING_IN = (
     "pytest_runtest_setup", "pytest_runtest_call", "pytest_runtest_teardown", "pytest_pyfunc_call",
     "pytest_runtest_protocol",
 )  # fmt: skip
-"""Hooks in which a project prepares an item, decides about it, or clears up after it: what the next one starts from."""
+"""Hooks in which a project prepares an item, decides about it, or cleans up after it for the next one."""
 
 
-class Ahead:
-    """The look-ahead of one session; items are told to it as this process comes to know that it will run them."""
+class ParallelItems:
+    """The look-ahead of one session; items are added as soon as this process knows that it will run them."""
 
-    def __init__(self, state: SessionState, lookahead: ParallelRunner) -> None:
+    def __init__(self, state: SessionState, runner: ParallelRunner) -> None:
         self._state = state
-        self._lookahead = lookahead
+        self._runner = runner
         self._known: set[str] = set()
         self._wanted: dict[str, frozenset[str]] | None = None
         self._before: dict[str, frozenset[str]] = {}
         self._episodes: dict[str, list[TaskItem]] = {}
 
     def run(self, item: pytest.Item, sink: Callable[[Any], None]) -> Ran:
-        """What became of the task whose turn it is. Raises SpecError, KeyboardInterrupt."""
+        """Return the result of the task whose turn it is. Raises SpecError, KeyboardInterrupt."""
         self._add(item)
-        return self._lookahead.run(item.nodeid, sink)
+        return self._runner.run(item.nodeid, sink)
 
     def skip(self, item: pytest.Item) -> None:
-        """It is its turn, and it does not run."""
+        """The item's turn has come, and it does not run."""
         self._add(item)
-        self._lookahead.skip(item.nodeid)
+        self._runner.skip(item.nodeid)
 
     def stop(self) -> list[Ran | BrokenTask]:
-        """No item follows: what ran and was not reported."""
-        return self._lookahead.stop()
+        """Stop, since no item follows; returns the tasks that ran and were not reported."""
+        return self._runner.stop()
 
     def _add(self, current: pytest.Item) -> None:
         found = [item for item in task_items(upcoming(current)) if item.nodeid not in self._known]
         if found:
             self._known.update(item.nodeid for item in found)
             held = steps_in(current.config)
-            self._lookahead.add([self._job(item, current, held=held) for item in found])
+            self._runner.add([self._job(item, current, held=held) for item in found])
 
     def _job(self, item: TaskItem, current: pytest.Item, *, held: bool) -> tuple[Job, Make]:
         self._look(item.session.items)
@@ -85,19 +85,19 @@ class Ahead:
         make = partial(plan_of, self._state, item.loaded)
         wants, after = (self._wanted or {}).get(name, frozenset()), self._before.get(name, frozenset())
         alone = any(fault.kind in SHARED for fault in self._faults(spec))
-        free = not held and self._free(item, current)
+        free = not held and self._may_run_ahead(item, current)
         return Job(name, wants, after, alone, episode=spec.episode_id or "", ahead=free), make
 
-    def _free(self, item: TaskItem, current: pytest.Item) -> bool:
-        """Whether it may run ahead. Where a state is shared, an episode begins only when all of it may go on."""
+    def _may_run_ahead(self, item: TaskItem, current: pytest.Item) -> bool:
+        """Return whether it may run ahead; an episode with a shared state begins only if all of its tasks may."""
         episode = item.loaded.spec.episode_id
         if episode is None:
-            return self._prepared(item, current)
+            return self._is_prepared(item, current)
         together = self._episodes[episode] if self._state.settings.shared_state else [item]
-        return not may_run_again(item) and all(self._prepared(each, current) for each in together)
+        return not may_run_again(item) and all(self._is_prepared(each, current) for each in together)
 
-    def _prepared(self, item: TaskItem, current: pytest.Item) -> bool:
-        return plain(item, current) and item.loaded.source not in self._state.problems
+    def _is_prepared(self, item: TaskItem, current: pytest.Item) -> bool:
+        return is_plain(item, current) and item.loaded.source not in self._state.problems
 
     def _faults(self, spec: TaskSpec) -> Iterator[Fault]:
         yield from spec.faults
@@ -105,7 +105,7 @@ class Ahead:
             yield from (fault for _, fault in loaded.plan.of(spec))
 
     def _look(self, items: Sequence[pytest.Item]) -> None:
-        """What ties the tasks of the session together; once."""
+        """Find the ties between the tasks of the session; once."""
         if self._wanted is not None:
             return
         tasks = task_items(items)
@@ -121,31 +121,31 @@ class Ahead:
 
 
 def begin(config: pytest.Config, state: SessionState) -> None:
-    """Tasks of this session run several at once, where `task_workers` says so."""
+    """Start the look-ahead, if `task_workers` requires one."""
     workers = state.settings.task_workers
-    if workers == 1 or state.ahead is not None or alone(config):
+    if workers == 1 or state.ahead is not None or runs_alone(config):
         return
-    people = ThreadInteraction(asking(state, config), partial(repair, config))
+    interaction = ThreadInteraction(asking(state, config), partial(repair, config))
     limit = 1 if workers == "auto" else workers
-    lookahead = ParallelRunner(state.harness(), limit, people, hearing(config, telemetry_of(config).hear))
+    runner = ParallelRunner(state.harness(), limit, interaction, telemetry_of(config).stream.on)
     if workers == "auto":
-        lookahead.measure(processes(config))
-    state.ahead = Ahead(state, lookahead)
+        runner.measure(processes(config))
+    state.ahead = ParallelItems(state, runner)
     config.pluginmanager.register(RealTimes(), "taskspec-real-times")
     config.pluginmanager.register(DeferredOutput(config), "taskspec-aside")
 
 
 def processes(config: pytest.Config) -> int:
-    """How many share the machine. A pytest that a worker of xdist has started is none of its workers."""
+    """The number of processes that share the machine. A pytest started by an xdist worker is not one of its workers."""
     return int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")) if hasattr(config, "workerinput") else 1
 
 
 class RealTimes:
-    """A task that ran before its turn took its own time, not that of its report. Only with look-ahead."""
+    """Reports the real times of a task that ran before its turn, in place of its turn's. Only with look-ahead."""
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, Any, Any]:
-        """Around Allure's own, which sets the times of the turn."""
+        """Wrap Allure's own hook, which sets the times of the turn."""
         try:
             return (yield)
         finally:
@@ -156,7 +156,7 @@ class RealTimes:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_makereport(self, item: pytest.Item, call: Any) -> Generator[None, Any, Any]:
-        """junit.xml, `--durations`."""
+        """Set the times for junit.xml and `--durations`."""
         report = yield
         if call.when == "call" and (record := item.stash.get(RECORD, None)):
             report.duration = record.seconds
@@ -164,7 +164,7 @@ class RealTimes:
 
 
 def end(state: SessionState) -> None:
-    """No item follows. What ran ahead and was not asked for is told apart: pytest makes no report of it."""
+    """End the look-ahead. Tasks that ran ahead and were not requested are listed: pytest reports nothing of them."""
     ahead, state.ahead = state.ahead, None
     for left in ahead.stop() if ahead else ():
         redactor = state.harness().redactor
@@ -177,13 +177,13 @@ def end(state: SessionState) -> None:
 
 
 def passed_over_lines(state: SessionState) -> list[str]:
-    """For the summary: what had run when the run ended early."""
-    told = [_told(record) for record in state.passed_over]
+    """Lines of the summary about what had run when the run ended early."""
+    told = [_describe_record(record) for record in state.passed_over]
     lines = [f"ran ahead, not reported: {', '.join(told)}"] if told else []
     return lines + [f"ran ahead, could not be finished: {each}" for each in state.broken_off]
 
 
-def _told(record: TaskRecord) -> str:
+def _describe_record(record: TaskRecord) -> str:
     place = f": {record.code}, {shown_path(Path(record.artifacts))}" if record.artifacts else ""
     return f"{record.task_id} ({record.final_state}{place})"
 
@@ -197,7 +197,7 @@ def upcoming(item: pytest.Item) -> Sequence[pytest.Item]:
 
 
 def assigned(config: pytest.Config) -> Iterator[int]:
-    """What xdist has given to this worker and what has not begun: places in the session's items."""
+    """Indices in the session's items that xdist has assigned to this worker and that have not begun."""
     for plugin in config.pluginmanager.get_plugins():
         queue = getattr(plugin, "torun", None)
         if queue is not None and hasattr(queue, "lock"):
@@ -206,8 +206,8 @@ def assigned(config: pytest.Config) -> Iterator[int]:
                 yield from (index for index in (following, *waiting) if isinstance(index, int))
 
 
-def plain(item: TaskItem, current: pytest.Item) -> bool:
-    """Whether nothing is prepared for the item, or decided about it, in its own turn."""
+def is_plain(item: TaskItem, current: pytest.Item) -> bool:
+    """Return whether nothing is prepared for the item, or decided about it, in its own turn."""
     ready = HARMLESS | set(_session_wide(current))
     if not ready.issuperset(item.fixturenames) or any(map(item.get_closest_marker, TOLD_IN_TURN)):
         return False
@@ -218,18 +218,21 @@ def plain(item: TaskItem, current: pytest.Item) -> bool:
 
 
 def _hooked(config: pytest.Config) -> bool:
-    """Whether somebody repairs preconditions by the hook, which is called on pytest's own thread."""
+    """Return whether the project implements the repair hook, which is called on pytest's own thread."""
     return bool(config.hook.pytest_taskspec_repair.get_hookimpls())
 
 
 def _may_ask_the_hook(spec: TaskSpec) -> bool:
-    """Waiting for its turn would count against the task's time. What it runs inside of it may ask as well."""
+    """Return whether the task may call the repair hook, also inside it.
+
+    Such a task does not run ahead: the wait for its turn would count against its time.
+    """
     inner = [spec.fallback_plan.alternative_task_id, *(repair.task for repair in spec.repairs)]
     return spec.error_recovery.on_precondition_fail.strategy == "attempt_repair" or any(inner)
 
 
 def may_run_again(item: pytest.Item) -> bool:
-    """`--reruns`: a member of an episode that fails may not be over yet, and the next one is to wait for it."""
+    """Return whether `--reruns` may run it again: then the next task of its episode must wait for it."""
     config = item.config
     if not config.pluginmanager.hasplugin("rerunfailures"):
         return False
@@ -238,42 +241,42 @@ def may_run_again(item: pytest.Item) -> bool:
 
 
 def _session_wide(item: Any) -> Iterator[str]:
-    """Fixtures of the whole session that the item had: they are set up."""
+    """The session-wide fixtures of the item, which are set up already."""
     for name, found in item._fixtureinfo.name2fixturedefs.items():  # noqa: SLF001 - `fixturenames` has no scopes
         if found and found[-1].scope == "session":
             yield name
 
 
 def steps_in(config: pytest.Config) -> bool:
-    """Whether a conftest.py or a plugin of the project looks at each item in its turn."""
+    """Return whether a conftest.py or a plugin of the project handles each item in its turn."""
     hooks = (getattr(config.hook, name) for name in STEPPING_IN)
     return any(_own(impl, config.rootpath) for hook in hooks for impl in hook.get_hookimpls())
 
 
 def _own(impl: Any, root: Path) -> bool:
-    """Whether a hook is one of the project's: a conftest.py, or a plugin of its own, not one that was installed."""
+    """Return whether a hook is the project's: in a conftest.py, or a plugin of its own that was not installed."""
     file = Path(getattr(impl.plugin, "__file__", None) or "")
     ours = str(getattr(impl.plugin, "__name__", "")).startswith("harness.")
     below = file.is_relative_to(root) and "site-packages" not in file.parts
     return file.name == "conftest.py" or (below and not ours)
 
 
-# What tasks print and log before their turn must not stand in the report of another test (`--task-workers`).
+# Output and log records of tasks before their turn must not appear in another test's report (`--task-workers`).
 
 NAMES = ("stdout", "stderr")
 KEPT = "taskspec_kept"
-"""Attribute of a log record that is said later."""
+"""The attribute of a log record that is printed later."""
 
 
 class DeferredOutput:
-    """Registered only with look-ahead, for as long as tasks run."""
+    """Defers the output of tasks; registered only with look-ahead, while tasks run."""
 
     def __init__(self, config: pytest.Config) -> None:
         captures = config.pluginmanager.hasplugin("capturemanager") and config.getoption("capture") != "no"
         self._streams = Streams(NAMES, straight=not captures)
-        self._logs = _Logs(config.pluginmanager.getplugin("logging-plugin"))
+        self._logs = DeferredLogs(config.pluginmanager.getplugin("logging-plugin"))
         self._over = False
-        config.add_cleanup(self._end)  # a session that breaks off may have no end
+        config.add_cleanup(self._end)  # an interrupted session may never call the end hook
 
     @pytest.hookimpl(wrapper=True, trylast=True)
     def pytest_runtest_setup(self) -> Generator[None, Any, Any]:
@@ -292,7 +295,7 @@ class DeferredOutput:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self) -> Generator[None, Any, Any]:
-        """`capsys` has streams of its own."""
+        """Watch the streams again: `capsys` has streams of its own."""
         try:
             return (yield)
         finally:
@@ -303,7 +306,7 @@ class DeferredOutput:
         self._end()
 
     def _end(self) -> None:
-        """Everything is as it was; once."""
+        """Restore everything, once."""
         if self._over:
             return
         self._over = True
@@ -312,10 +315,10 @@ class DeferredOutput:
 
 
 class Streams:
-    """Streams of `sys` keep what tasks say too early. pytest puts one in place of another: each is listened to."""
+    """Makes the streams of `sys` keep early output of tasks. pytest replaces streams by others: each is watched."""
 
     def __init__(self, names: Sequence[str], *, straight: bool = False) -> None:
-        """`straight`: what is said too early goes to the streams of now; to these one need not listen."""
+        """`straight`: early output goes to the present streams, which need not be watched."""
         self._begun = {name: getattr(sys, name) for name in names} if straight else {}
         self._names = names
         self._before: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
@@ -323,20 +326,22 @@ class Streams:
         self.look()
 
     def look(self) -> None:
-        """Listen to those that stand there now."""
+        """Watch the present streams."""
         for name in self._names:
             stream = getattr(sys, name)
             if name in self._begun and stream is self._begun[name]:
                 continue
-            with contextlib.suppress(AttributeError, TypeError):  # one that cannot be listened to
+            with contextlib.suppress(AttributeError, TypeError):  # a stream that does not allow it
                 if stream not in self._before:
                     before, write = vars(stream).get("write"), stream.write
                     past = name in self._begun
-                    stream.write = partial(_past, self._begun[name], write) if past else partial(_write, name, write)
+                    stream.write = (
+                        partial(_write_directly, self._begun[name], write) if past else partial(_write, name, write)
+                    )
                     self._before[stream] = before
 
     def end(self) -> None:
-        """Each is as it was."""
+        """Restore each stream."""
         for stream, before in self._before.items():
             if before is None:
                 del stream.write
@@ -346,15 +351,15 @@ class Streams:
 
 
 def _write(name: str, write: Any, text: Any) -> Any:
-    """Instead of a stream's own `write`; what is no text is for that to refuse."""
+    """Replaces a stream's own `write`, which has to refuse values that are no text."""
     if isinstance(text, str) and keep(partial(_say, name, text)):
         return len(text)
     return write(text)
 
 
-def _past(begun: Any, write: Any, text: Any) -> Any:
-    """The same, where nothing is kept. `begun`: the stream of the start; None: there was none."""
-    if not early():
+def _write_directly(begun: Any, write: Any, text: Any) -> Any:
+    """The same if nothing is deferred. `begun`: the stream at the start; None: there was none."""
+    if not is_deferred():
         return write(text)
     return begun.write(text) if begun is not None else len(text)
 
@@ -365,8 +370,8 @@ def _say(name: str, text: str) -> None:
         stream.write(text)
 
 
-class _Logs(logging.Handler):
-    """Keeps records from pytest's own handlers until the turn of their task; those of others get them at once."""
+class DeferredLogs(logging.Handler):
+    """Keeps log records from pytest's own handlers until the turn of their task; other records pass at once."""
 
     def __init__(self, plugin: Any) -> None:
         super().__init__()
@@ -378,13 +383,13 @@ class _Logs(logging.Handler):
         if level is not None:  # pytest sets it only while an item runs
             root.setLevel(min(root.level, level))
         for handler in self._handlers:
-            handler.addFilter(_due)
+            handler.addFilter(_is_due)
         if self._handlers:
-            root.addHandler(self)  # pytest adds its own later, for each item: this one comes first
+            root.addHandler(self)  # pytest adds its own handlers later, for each item: this one comes first
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Raises what formatting does, as pytest's handlers do: it belongs to the code that logs."""
-        if early() and keep(partial(self._say, _as_now(record))):
+        """Handle a record. Errors of formatting are raised, as by pytest's handlers: the code that logs made them."""
+        if is_deferred() and keep(partial(self._say, _as_now(record))):
             setattr(record, KEPT, True)
 
     def _say(self, record: logging.LogRecord) -> None:
@@ -397,11 +402,11 @@ class _Logs(logging.Handler):
         root.removeHandler(self)
         root.setLevel(self._level)
         for handler in self._handlers:
-            handler.removeFilter(_due)
+            handler.removeFilter(_is_due)
 
 
 def _as_now(record: logging.LogRecord) -> logging.LogRecord:
-    """A copy that says what the record says now: its arguments may be other ones when it is said."""
+    """A copy with the formatted text: the arguments may have changed when it is printed."""
     kept = copy(record)
     kept.msg, kept.args = record.getMessage(), None
     if record.exc_info and not record.exc_text:
@@ -409,5 +414,5 @@ def _as_now(record: logging.LogRecord) -> logging.LogRecord:
     return kept
 
 
-def _due(record: logging.LogRecord) -> bool:
+def _is_due(record: logging.LogRecord) -> bool:
     return not getattr(record, KEPT, False)

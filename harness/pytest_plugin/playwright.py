@@ -1,4 +1,4 @@
-"""pytest-playwright's `page`: the browser that tasks have, and the hosts of the services."""
+"""pytest-playwright's `page`: with the browser of the tasks, and the hosts of the services."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from harness.model.settings import BrowserSettings
-from harness.pytest_plugin.ordinary_tests import started, wanted
+from harness.pytest_plugin.ordinary_tests import start_services, uses_services
 from harness.pytest_plugin.state import STATE
 
 OWN_CHOICES = ("executable_path", "channel")
-"""Launch options by which a project says itself which browser it wants."""
+"""Launch options by which a project chooses its browser itself."""
 
 
 @pytest.fixture(scope="session")
@@ -25,14 +25,14 @@ def launch_browser(
     connect_options: Mapping[str, Any] | None,
     pytestconfig: pytest.Config,
 ) -> Callable[..., Any]:
-    """As pytest-playwright has it; where Playwright's own Chromium is not installed, with the system's."""
+    """pytest-playwright's fixture, with the system's Chromium if Playwright's own is not installed."""
     if connect_options or browser_type.name != "chromium":
         return launch_browser
 
     def launch(**options: Any) -> Any:
         all_options, settings = {**browser_type_launch_args, **options}, pytestconfig.stash[STATE].settings.browser
         own = Path(browser_type.executable_path)
-        return launch_browser(**{**missing(all_options, settings, own, os.environ), **options})
+        return launch_browser(**{**missing_option(all_options, settings, own, os.environ), **options})
 
     return launch
 
@@ -41,19 +41,19 @@ def launch_browser(
 def browser_type_launch_args(
     browser_type_launch_args: dict[str, Any], browser_name: str, pytestconfig: pytest.Config
 ) -> dict[str, Any]:
-    """As pytest-playwright has them, and with `services_for = "session"` the hosts of the services."""
-    if browser_name != "chromium" or not wanted(pytestconfig):
+    """pytest-playwright's fixture, with the hosts of the services under `services_for = "session"`."""
+    if browser_name != "chromium" or not uses_services(pytestconfig):
         return browser_type_launch_args
     from harness.browser.domains import resolver_rules
 
-    rules = f"--host-resolver-rules={resolver_rules(started(pytestconfig).hosts, {})}"
+    rules = f"--host-resolver-rules={resolver_rules(start_services(pytestconfig).hosts, {})}"
     return {**browser_type_launch_args, "args": [*browser_type_launch_args.get("args", ()), rules]}
 
 
-def missing(
+def missing_option(
     options: Mapping[str, Any], settings: BrowserSettings, own: Path, environment: Mapping[str, str]
 ) -> dict[str, str]:
-    """The launch option that is needed beside `options`; empty when Playwright finds a browser by itself."""
+    """The launch option that must be added to `options`; empty if Playwright finds a browser by itself."""
     from harness.browser.executable import find  # Playwright is loaded only in a session that needs it
     from harness.recovery.failure import Failed
 
@@ -73,4 +73,4 @@ def missing(
             )
         }
     except Failed:
-        return {}  # Playwright says what to install
+        return {}  # Playwright's error says what to install

@@ -1,4 +1,4 @@
-"""Entry point `pytest11`: hooks only; what they do stands in the modules beside it."""
+"""Entry point `pytest11`: only hooks, which call the modules beside it."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from harness.pytest_plugin.history import HISTORY, RunHistory
 from harness.pytest_plugin.run import OPTION
 from harness.pytest_plugin.selection import Sharding, WithDependencies, arrange, names_of, task_items
 from harness.pytest_plugin.signals import Signals
-from harness.pytest_plugin.state import AFRESH, BROWSER, DONE, RECORD, STATE, SessionState, cut_short
+from harness.pytest_plugin.state import AFRESH, BROWSER, DONE, RECORD, STATE, SessionState, interrupted_tasks
 from harness.pytest_plugin.telemetry import TELEMETRY, RunTelemetry, check_extras, telemetry_of
-from harness.pytest_plugin.terminal import add_properties, environment, live_progress, refused, write_summary
+from harness.pytest_plugin.terminal import add_properties, environment, live_progress, write_or_report, write_summary
 from harness.reporting.allure.files import write_allure_files
 from harness.reporting.allure.labels import RunLabel
 from harness.reporting.allure.results import written_run
@@ -47,7 +47,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_load_initial_conftests(
     early_config: pytest.Config, parser: pytest.Parser, args: list[str]
 ) -> Generator[None, Any, Any]:
-    """All other plugins and the first conftest.py files have registered their options when this goes on."""
+    """Handle the aliases before and after all other plugins and the first conftest.py files register their options."""
     aliases.look_ahead(early_config, parser, args)
     result = yield
     ours = aliases.settle(parser, args)
@@ -95,7 +95,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
-    parallel = bool(config.getoption("numprocesses", None))  # only its workers collect
+    parallel = bool(config.getoption("numprocesses", None))  # with xdist, only the workers collect
     return list(header_lines(plans_of(config.stash[STATE].settings))) if parallel else []
 
 
@@ -106,13 +106,13 @@ def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Ite
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """xdist: every worker writes under the run of the controller."""
+    """xdist: give every worker the run id of the controller."""
     node.workerinput["taskspec_run_id"] = node.config.stash[STATE].run_id
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_handlecrashitem(crashitem: str, report: Any, sched: Any) -> None:
-    """xdist: a worker died while it ran this item."""
+    """xdist: report a task whose worker died."""
     from harness.pytest_plugin.lost import report_lost_task
 
     state: SessionState = sched.config.stash[STATE]
@@ -131,7 +131,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """What was selected is known now. Settings that cannot be met are told once, not by every task."""
+    """Set up the session once the selection is known. Bad settings are reported once, not by every task."""
     state, tasks = session.config.stash[STATE], task_items(session.items)
     state.selected = {item.loaded.spec.task_id for item in tasks}
     state.names = names_of(tasks)
@@ -152,7 +152,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         except (ValueError, OSError) as error:
             if not hasattr(session.config, "workerinput"):
                 raise pytest.UsageError(str(error)) from error
-            for item in tasks:  # an xdist worker can only say it by its tests
+            for item in tasks:  # an xdist worker can report it only through its tests
                 state.problems[item.loaded.source] = [f"the harness cannot be set up: {error}"]
 
 
@@ -166,7 +166,7 @@ def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, A
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> None:
-    """A broken task file is an error of its own, and the others run all the same."""
+    """Let the run go on after a broken task file, which is an error of its own."""
     broken = session.config.stash[STATE].broken
     if broken and all(broken):
         session.config.option.continue_on_collection_errors = True
@@ -174,22 +174,22 @@ def pytest_runtestloop(session: pytest.Session) -> None:
 
 
 def _begin_allure(session: pytest.Session) -> None:
-    """The results are said to be of this run before the first is there: a run that is killed writes nothing at its end.
+    """Name the run in the results before the first one is written, since a killed run writes nothing at its end.
 
-    The controller of xdist does not know the items: there only a run that wrote before tells that it is about tasks.
+    The controller of xdist does not know the items: there only a file of an earlier run shows that it is about tasks.
     """
     config: Any = session.config
     alluredir = config.getoption("--alluredir", None)
     if not alluredir or hasattr(config, "workerinput") or config.getoption("collectonly"):
         return
     if task_items(getattr(session, "items", [])) or written_run(Path(alluredir)):
-        with contextlib.suppress(OSError):  # it is tried again, and said, at the end
+        with contextlib.suppress(OSError):  # it is tried again at the end, and reported there
             write_allure_files(Path(alluredir), environment(config, config.stash[STATE]), os.environ)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Generator[None, Any, Any]:
-    """The record travels as an attribute of the report; xdist carries it to the controller."""
+    """Add the record as an attribute of the report; xdist passes it to the controller."""
     report = yield
     if call.when == "call" and (record := item.stash.get(RECORD, None)):
         report.taskspec = record.model_dump(mode="json")
@@ -197,15 +197,15 @@ def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Generator[None, A
     if call.when == "teardown" and report.failed and (record := item.stash.get(RECORD, None)):
         report.taskspec = record.model_copy(update={"torn": True}).model_dump(mode="json")
     if call.when == "teardown" and RECORD in item.stash:
-        del item.stash[RECORD]  # pytest keeps the items to the end of the run
-    if call.when != "teardown" and report.skipped and isinstance(item, TaskItem):  # a mark skips in the setup
+        del item.stash[RECORD]  # pytest keeps the items until the end of the run
+    if call.when != "teardown" and report.skipped and isinstance(item, TaskItem):  # a mark skips the test in its setup
         report.taskspec_skipped = item.loaded.spec.task_id
     return report
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """A failed task that was skipped, because what it depends on did not run, is still a failed one for `--lf`."""
+    """Keep skipped tasks in `--lf` if they failed before, and were skipped because a dependency did not run."""
     config: Any = session.config
     state = config.stash[STATE]
     try:
@@ -220,7 +220,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         for item in state.unjudged if cache is not None and cache.active else ():
             cache.lastfailed[getattr(item, "id", item.nodeid)] = True
         if hasattr(config, "workeroutput"):
-            state.close()  # a worker that has said that it is done has 5 s; one that cannot say it gets no further
+            state.close()  # a worker that has reported its end has 5 s; one that cannot report it stops here
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -233,16 +233,16 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pytest.Config) -> None:
     state, skipped = config.stash[STATE], _skipped(terminalreporter)
     records = _records(terminalreporter)
-    interrupted = cut_short(config, state, exitstatus, records)
+    interrupted = interrupted_tasks(config, state, exitstatus, records)
     records += interrupted
     if not (records or skipped) or hasattr(config, "workerinput"):
         return
     last_run, alluredir = state.settings.root / LAST_RUN, config.getoption("--alluredir", None)
     place, unwritten = Path(alluredir) if alluredir else None, []
     if records:
-        unwritten += refused(last_run, lambda: write_last_run(last_run, state.run_id, records))
+        unwritten += write_or_report(last_run, lambda: write_last_run(last_run, state.run_id, records))
     if place:
-        unwritten += refused(place, lambda: write_allure_files(place, environment(config, state), os.environ))
+        unwritten += write_or_report(place, lambda: write_allure_files(place, environment(config, state), os.environ))
     history: Any = config.pluginmanager.getplugin(HISTORY)
     more = [*telemetry_of(config).finish(records), *history.finish(interrupted), *unwritten, *_passed_over(state)]
     more += moved_aside(state.links, keeps=state.settings.keep_previous > 0)
@@ -260,7 +260,7 @@ def _passed_over(state: SessionState) -> list[str]:
 
 
 def _records(terminalreporter: Any) -> list[TaskRecord]:
-    """What became of each task, its fixtures included; of several attempts (`--reruns`) the last."""
+    """The result of each task, its fixtures included; of several attempts (`--reruns`) the last."""
     stats = terminalreporter.stats
     torn = {_execution(r): r for r in stats.get("error", []) if hasattr(r, "taskspec")}
     reports = (r for kind in ("passed", "failed") for r in stats.get(kind, []) if hasattr(r, "taskspec"))
@@ -274,6 +274,6 @@ def _execution(report: Any) -> tuple[str, str]:
 
 
 def _skipped(terminalreporter: Any) -> list[tuple[str, str]]:
-    """Task id and reason of each task that was left out; pytest itself tells reasons only with `-rs`."""
+    """Task id and reason of each skipped task; pytest itself shows reasons only with `-rs`."""
     reports = [each for each in terminalreporter.stats.get("skipped", []) if hasattr(each, "taskspec_skipped")]
     return [(each.taskspec_skipped, str(each.longrepr[2]).removeprefix("Skipped: ")) for each in reports]

@@ -1,7 +1,7 @@
-"""`--task-retrace`: a task that failed is run once more, recorded in full, where that can do no harm.
+"""`--task-retrace`: runs a failed task once more, recorded in full, if that does no harm.
 
-The second run changes nothing of the first's outcome: only its trace is kept, beside the first's artifacts. The
-failure text of a task whose trace has no snapshots from the start offers it.
+The second run does not change the result of the first: only its trace is kept, next to the first's artifacts. The
+failure text of a task whose trace lacks snapshots from the start mentions the option.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from harness.model.outcome import reached
+from harness.model.outcome import ended_as_declared
 from harness.model.plan import Plan
 from harness.model.record import TaskResult
 from harness.recovery import FULL, NOTHING
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
 OPTION = "--task-retrace"
 _SAFE = ("GET", "HEAD", "OPTIONS")
 _FRESH = ("world", "reset")
-"""Kinds of isolation under which a task that runs again meets nothing of what its first run did."""
+"""Kinds of isolation under which a task that runs again does not see the effects of its first run."""
 
 
 def traced_in_full(state: SessionState, item: pytest.Item, plan: Plan, result: TaskResult) -> str:
-    """The line about the full trace for the failure text, after running the task again where that is asked for.
+    """The line about the full trace for the failure text; runs the task again if that is requested.
 
-    Empty where nothing is to be said: the trace is full already, there is none, or the task did what it declares.
+    It is empty if the trace is full already, if there is none, or if the task did what it declares.
     """
-    if result.failure is None or result.artifacts is None or reached(plan.spec, result):
+    if result.failure is None or result.artifacts is None or ended_as_declared(plan.spec, result):
         return ""
     if state.settings.recording == "full" or state.settings.tracing == "on":
         return ""
@@ -45,11 +45,11 @@ def traced_in_full(state: SessionState, item: pytest.Item, plan: Plan, result: T
     if not state.settings.retrace:
         return "" if refused else f"full trace: {command(item, state)}"
     if refused:
-        return f"{OPTION}: not run again: {refused}"
-    return _again(state, plan)
+        return f"{OPTION}: the task did not run again: {refused}"
+    return _run_again(state, plan)
 
 
-def _again(state: SessionState, plan: Plan) -> str:
+def _run_again(state: SessionState, plan: Plan) -> str:
     harness = state.harness()
     second = replace(plan, key=f"{plan.key}.retrace", in_full=True)
     result = harness.run(second, lambda _event: None)
@@ -61,7 +61,7 @@ def _again(state: SessionState, plan: Plan) -> str:
 
 
 def refusal(plan: Plan, result: TaskResult, settings: Settings, *, alone: bool) -> str | None:
-    """Why the task must not run a second time; None where it may. `alone`: no other task runs beside it."""
+    """The reason why the task must not run a second time; None if it may. `alone`: no other task runs beside it."""
     if settings.tracing == "off":
         return "no trace is recorded with `tracing` off"
     if before_the_first_step(result) or all(each.index < 0 and each.step.act == "assert" for each in result.history):
@@ -69,12 +69,12 @@ def refusal(plan: Plan, result: TaskResult, settings: Settings, *, alone: bool) 
     if result.failure is not None and plan.rulebook.evidence(result.failure, FULL) == NOTHING:
         return "the task says `capture: none`"
     if plan.faults and not alone:
-        return "its faults could strike the tasks that run beside it"
-    return _twice(plan, result, settings)
+        return "its faults could strike the tasks that run at the same time"
+    return _effect_of_second_run(plan, result, settings)
 
 
-def _twice(plan: Plan, result: TaskResult, settings: Settings) -> str | None:
-    """What the second run would do to a state that the first has written to."""
+def _effect_of_second_run(plan: Plan, result: TaskResult, settings: Settings) -> str | None:
+    """The effect of a second run on a state that the first has written to, as a reason; None without any."""
     isolated = settings.isolation in _FRESH
     written = None if isolated and not plan.spec.episode_id else what_was_written(result)
     if written is None:
@@ -85,12 +85,12 @@ def _twice(plan: Plan, result: TaskResult, settings: Settings) -> str | None:
 
 
 def what_was_written(result: TaskResult) -> str | None:
-    """The first thing that the task may have changed on its sites; None when nothing was, by all that was seen."""
+    """The first thing that the task may have changed on its sites; None if nothing was seen."""
     try:
         document = json.loads(Path(result.artifacts or "", "network_logs.har").read_text("utf-8"))
         requests = [each["request"] for each in document["log"]["entries"]]
     except (OSError, ValueError, KeyError, TypeError):
-        return "its requests were not kept, so that nobody knows what it wrote"
+        return "its requests were not kept, so nobody knows what it wrote"
     sent = (f"it sent {each['method']} {each['url']}" for each in requests if each["method"] not in _SAFE)
     wrote = (record for record in result.history if record.wrote or any(each.unsafe for each in record.sent))
     steps = (f"step {place(each.index, result.steps_total)} ({each.step.act}) may have written" for each in wrote)
@@ -98,9 +98,9 @@ def what_was_written(result: TaskResult) -> str | None:
 
 
 def command(item: pytest.Item, state: SessionState) -> str:
-    """The command that runs this item alone with the option, from the folder that pytest was started in.
+    """The command that runs this item alone with the option, from the folder where pytest was started.
 
-    It meets the same faults, and the same agent chooses its steps: else it would not fail in the same way.
+    It has the same faults and the same agent, since it would not fail in the same way without them.
     """
     file, _, name = item.nodeid.partition("::")
     start = item.config.invocation_params.dir

@@ -1,4 +1,4 @@
-"""Running one item: dependencies, the engine, and what pytest is told."""
+"""Runs one item: dependencies, the engine, and the report to pytest."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from typing import Any
 import pytest
 
 from harness.model.events import Event, TaskEnded
-from harness.model.outcome import reached, unmet
+from harness.model.outcome import ended_as_declared, outcome_differences
 from harness.model.plan import Plan
 from harness.model.ports import LeftOut
 from harness.model.record import TaskResult
 from harness.model.settings import Settings
 from harness.pytest_plugin.errors import CriterionFailed, TaskFailed
+from harness.pytest_plugin.not_run import not_run_result, placeholder_plan
 from harness.pytest_plugin.retrace import traced_in_full
 from harness.pytest_plugin.state import RECORD, STATE, SessionState
 from harness.pytest_plugin.telemetry import telemetry_of
-from harness.pytest_plugin.unrun import bare_plan, unrun
 from harness.recovery.catalog import Family
 from harness.recovery.failure import Failure
 from harness.reporting.allure.sink import AllureSink
@@ -36,22 +36,22 @@ from harness.spec.load import exists
 from harness.spec.loaded import Loaded
 from harness.spec.problems import SpecError
 
-# Asking the person at the terminal (`on_state_inconsistency: manual_resolution`).
+# Questions to the person at the terminal (`on_state_inconsistency: manual_resolution`).
 
 Ask = Callable[[str, tuple[str, ...]], str | None]
 
 
 def person(config: pytest.Config) -> Ask | None:
-    """Who can be asked; None under xdist. In CI, and wherever no terminal is, nobody answers."""
+    """A function that asks a person; None under xdist. In CI, and wherever there is no terminal, it gets no answer."""
     if hasattr(config, "workerinput") or config.getoption("numprocesses", None):
         return None
     return lambda question, choices: _ask(config, question, choices)
 
 
 def _ask(config: pytest.Config, question: str, choices: tuple[str, ...]) -> str | None:
-    """One of the choices, by its number or its name; None for an empty line, the end of the input, no terminal."""
+    """Ask for one of the choices, by number or name; None for an empty line, the end of the input, or no terminal."""
     numbered = ", ".join(f"{number}: {choice}" for number, choice in enumerate(choices, 1))
-    with _uncaptured(config):
+    with _suspend_capture(config):
         if not _terminal():
             return None
         print(f"\n{question}\n{numbered}, empty: neither", flush=True)  # noqa: T201 - it is a conversation
@@ -70,13 +70,13 @@ def _ask(config: pytest.Config, question: str, choices: tuple[str, ...]) -> str 
 
 
 def _terminal() -> bool:
-    """Whether a person can read and type. While pytest captures, its files stand in place of the terminal."""
+    """Return whether a person can read and type. While pytest captures, its files replace the terminal."""
     return all(stream is not None and stream.isatty() for stream in (sys.__stdin__, sys.__stdout__))
 
 
 @contextlib.contextmanager
-def _uncaptured(config: pytest.Config) -> Any:
-    """pytest's capturing off, of the input too."""
+def _suspend_capture(config: pytest.Config) -> Any:
+    """Suspend pytest's capturing, of the input too."""
     capture: Any = config.pluginmanager.getplugin("capturemanager")
     if capture is None:
         yield
@@ -88,7 +88,7 @@ def _uncaptured(config: pytest.Config) -> Any:
         capture.resume()
 
 
-# Why a task cannot run without the tasks that it depends on.
+# The reason why a task cannot run without the tasks that it depends on.
 
 OPTION = "--task-with-deps"
 
@@ -99,17 +99,17 @@ class Obstacle:
 
     reason: str
     absent: str = ""
-    """The name of what is not among the tasks of this run."""
+    """The name of a dependency that is not among the tasks of this run."""
 
 
 _exists = lru_cache(maxsize=1024)(exists)
-"""Many tasks may depend on what is not there."""
+"""Cached, since many tasks may depend on the same missing one."""
 
 
 def obstacle(
     wanted: Sequence[str], names: Mapping[str, Sequence[str]], selected: Collection[str], done: Mapping[str, bool]
 ) -> Obstacle | None:
-    """The first of the dependencies that stands in the way. `names`: what each name stands for, by `by_name`."""
+    """The first dependency that did not pass. `names`: the ids that each name means, from `by_name`."""
     for name in wanted:
         ids = names.get(name, (name,))
         if any(task_id not in selected for task_id in ids):
@@ -122,33 +122,32 @@ def obstacle(
 
 
 def advice(item: pytest.Item, name: str) -> str:
-    """What runs the item with all that it depends on, to be typed where this run was started; of a task that no file
-    has, that."""
+    """The command that runs the item with all its dependencies, from this run's folder; or that no file has it."""
     config = item.config
     places = (item.path.parent, *(config.rootpath / each for each in config.getini("testpaths") or ["."]))
     if not _exists(name, places, tuple(config.getini("taskspec_files"))):
-        return "no task file of the project has it: add the task, or take it out of `dependencies`"
+        return "no task file of the project has this task: add it, or remove it from `dependencies`"
     if item.config.getoption(OPTION):
-        return f"{OPTION} found no task file that has it, neither beside the files named nor in the project's testpaths"
+        return f"{OPTION} found no file with this task, neither beside the named files nor in the project's testpaths"
     path = os.path.relpath(item.path, item.config.invocation_params.dir)
     return f"run: pytest {shlex.quote(f'{path}::{item.name}')} {OPTION}"
 
 
 def perform(request: pytest.FixtureRequest, loaded: Loaded) -> None:
-    """Run the task; raises TaskFailed, or skips when a task that it depends on did not pass."""
+    """Run the task; raises TaskFailed, or skips if a task that it depends on did not pass."""
     __tracebackhide__ = True
     state, item = request.config.stash[STATE], request.node
     if problems := state.problems.get(loaded.source):
         raise TaskFailed(problems[0].splitlines()[0], "\n".join(problems))
     _require(state, item, loaded)
-    plan, result, interrupted = _played(state, item, loaded)
+    plan, result, interrupted = _run_to_end(state, item, loaded)
     harness = state.harness()
-    state.done[plan.task_id] = reached(plan.spec, result)
+    state.done[plan.task_id] = ended_as_declared(plan.spec, result)
     unexpected = plan.spec.expect is not None and not state.done[plan.task_id] and interrupted is None
     try:
         full = traced_in_full(state, item, plan, result) if interrupted is None else ""
-    finally:  # Allure copies what is there now: the second trace, and the manifest that speaks of it
-        AllureSink(harness.redactor, harness.archive.kept).finish(plan, result, harness.browser)
+    finally:  # Allure copies the files that exist now: the second trace, and the manifest that names it
+        AllureSink(harness.redactor, harness.archive.kept_files).finish(plan, result, harness.browser)
     telemetry_of(request.config).attach(plan.task_id)
     record = task_record(plan, result, harness.redactor, unexpected=unexpected)
     if interrupted is not None:
@@ -166,42 +165,40 @@ class RepairFailed(Exception):  # noqa: N818 - its name is shown to people
 
 
 class SessionOver(BaseException):
-    """`pytest.exit` in a repair hook: breaks into the wait for the task, as Ctrl-C does."""
+    """`pytest.exit` in a repair hook: it interrupts the wait for the task, as Ctrl-C does."""
 
     def __init__(self, ending: BaseException) -> None:
         self.ending = ending
         super().__init__(str(ending))
 
 
-def _played(state: SessionState, item: pytest.Item, loaded: Loaded) -> tuple[Plan, TaskResult, BaseException | None]:
-    """The result, also of a task that was interrupted: its report is written before the interruption goes on."""
+def _run_to_end(
+    state: SessionState, item: pytest.Item, loaded: Loaded
+) -> tuple[Plan, TaskResult, BaseException | None]:
+    """The result, also of an interrupted task: its report is written before the interruption goes on."""
     __tracebackhide__ = True
     ended: list[TaskEnded] = []
-    telemetry = telemetry_of(item.config)
+    stream = telemetry_of(item.config).stream
 
     def sink(event: Event) -> None:
-        if state.ahead is None:
-            telemetry.on(event)
-        else:  # it was heard when it happened
-            telemetry.deliver()
-        state.progress.on(event)
+        stream.turn(event, heard=state.ahead is not None)
         if isinstance(event, TaskEnded):
             ended.append(event)
 
     try:
-        return *_ran(state, item, loaded, sink), None
+        return *_run_in_turn(state, item, loaded, sink), None
     except SpecError as error:
-        raise _unready(state, item, loaded, error) from None
+        raise _plan_failed(state, item, loaded, error) from None
     except BaseException as interruption:
         if not ended:
             raise
         return ended[-1].plan, ended[-1].result, interruption
 
 
-def _ran(
+def _run_in_turn(
     state: SessionState, item: pytest.Item, loaded: Loaded, sink: Callable[[Event], None]
 ) -> tuple[Plan, TaskResult]:
-    """In its turn; under `--task-workers` it may have begun before."""
+    """Run the task in its turn; under `--task-workers` it may have begun before."""
     if state.ahead is not None:
         ran = state.ahead.run(item, sink)
         return ran.plan, ran.result
@@ -210,7 +207,7 @@ def _ran(
 
 
 def plan_of(state: SessionState, loaded: Loaded) -> Plan:
-    """Raises SpecError. What a worker of xdist has left behind that died is not met by a task that runs again."""
+    """Compile the plan. Raises SpecError. A task that runs again after its worker died has a fresh world."""
     plan = compile_plan(loaded, settings=state.settings, run_id=state.run_id, agent=state.chosen)
     episode = plan.spec.episode_id
     if episode and state.last.get(episode) != plan.task_id:
@@ -219,24 +216,24 @@ def plan_of(state: SessionState, loaded: Loaded) -> Plan:
 
 
 def asking(state: SessionState, config: pytest.Config) -> Ask | None:
-    """Who can be asked, without being shown secrets."""
+    """A function that asks a person, without showing secrets."""
     ask, redactor = person(config), state.harness().redactor
     return ask and (lambda question, choices: ask(redactor.text(question), choices))
 
 
 def repair(config: pytest.Config, plan: Plan, precondition: str, memory: Mapping[str, Any]) -> Any:
-    """What the hook `pytest_taskspec_repair` says; False where nobody implements it.
+    """The answer of the hook `pytest_taskspec_repair`; False if there is no implementation.
 
-    Raises what an outcome of pytest means for the task: LeftOut (`skip`), SessionOver (`exit`), else what was raised.
+    Raises what pytest's outcomes mean for the task: LeftOut (`skip`), SessionOver (`exit`), else the original error.
     """
     hook = config.hook.pytest_taskspec_repair
     try:
         answer = hook(config=config, task_id=plan.task_id, precondition=precondition, memory=memory)
     except pytest.skip.Exception as skip:
         raise LeftOut(str(skip)) from skip
-    except pytest.fail.Exception as failed:  # no Exception: it would be taken for Ctrl-C
+    except pytest.fail.Exception as failed:  # it is no Exception: it would be taken for Ctrl-C
         raise RepairFailed(str(failed)) from failed
-    except pytest.exit.Exception as ending:  # an Exception: it would be taken for a hook that fails
+    except pytest.exit.Exception as ending:  # it is an Exception: it would be taken for a hook that fails
         raise SessionOver(ending) from ending
     return False if answer is None else answer
 
@@ -260,10 +257,10 @@ def _skipped(reason: str) -> BaseException:
     return skip
 
 
-def _unready(state: SessionState, item: pytest.Item, loaded: Loaded, error: SpecError) -> TaskFailed:
-    """A task that no plan can be made of reads, counts and is kept like the others."""
-    plan, redactor = bare_plan(loaded, state.run_id), state.harness().redactor
-    result = unrun(state, plan, Failure("INVALID_INPUT", str(error)))
+def _plan_failed(state: SessionState, item: pytest.Item, loaded: Loaded, error: SpecError) -> TaskFailed:
+    """The failure of a task without a plan, which is printed, counted and kept like the others."""
+    plan, redactor = placeholder_plan(loaded, state.run_id), state.harness().redactor
+    result = not_run_result(state, plan, Failure("INVALID_INPUT", str(error)))
     AllureSink(redactor).finish(plan, result)
     _tell(item, result, task_record(plan, result, redactor))
     lines = [headline(plan, result, redactor), *(f"  {line}" for line in str(error).splitlines())]
@@ -273,7 +270,7 @@ def _unready(state: SessionState, item: pytest.Item, loaded: Loaded, error: Spec
 
 
 def _tell(item: pytest.Item, result: TaskResult, record: TaskRecord) -> None:
-    """What travels with the report: to junit.xml, and from an xdist worker to its controller."""
+    """Add the data that travels with the report: to junit.xml, and from an xdist worker to its controller."""
     item.user_properties += [("task_id", result.task_id), ("final_state", result.final_state)]
     if result.failure is not None:
         item.user_properties += [("error_type", str(result.failure.type)), ("code", result.failure.code)]
@@ -288,8 +285,8 @@ def _judge(plan: Plan, result: TaskResult, redactor: Redactor, settings: Setting
     expect = plan.spec.expect
     text = failure_text(plan, result, redactor=redactor, unserved=unserved, full_trace=full_trace)
     if expect is not None:
-        if wrong := unmet(expect, result):
-            told = f"did not show the outcome it declares: {'; '.join(wrong)}"
+        if wrong := outcome_differences(expect, result):
+            told = f"did not end as it declares: {'; '.join(wrong)}"
             headline = f"{plan.task_id} {told}"
             raise CriterionFailed(headline, f"{headline}\n\n{text}", told)
     elif result.failure is not None:

@@ -1,4 +1,4 @@
-"""`--task-with-deps`: what the chosen tasks depend on is collected and run too."""
+"""Selection and order of tasks: `--task-with-deps` adds dependencies, `--task-shard` takes one part."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from harness.spec.load import find_tasks, load_file, mentions
 from harness.spec.loaded import Loaded
 from harness.spec.parametrize import expand
 from harness.spec.problems import SpecError
-from harness.spec.suite import by_name, check_suite, dependencies, needed
+from harness.spec.suite import by_name, check_suite, dependencies, needed_tasks
 
 
 def names_of(items: Iterable[pytest.Item]) -> dict[str, tuple[str, ...]]:
-    """Every name that a dependency may use -> ids, those of cases that were not chosen included."""
+    """Every name that a dependency may use -> ids, those of cases that were not selected included."""
     files = {item.path: item.cases for item in task_items(items)}
     return by_name(chain.from_iterable(files.values()))
 
 
 class WithDependencies:
-    """Registered only where `--task-with-deps` is given, and after pytest's `--lf`, so that it has the last word."""
+    """Registered only with `--task-with-deps`, and after pytest's `--lf`, so that it decides last."""
 
     def __init__(self) -> None:
         self._asked: tuple[Asked, ...] = ()
@@ -36,9 +36,9 @@ class WithDependencies:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection(self, session: pytest.Session) -> None:
-        """Files with dependencies are collected as if they had been named. Under xdist every worker does it."""
+        """Collect files with dependencies as if they had been named. Under xdist every worker does it."""
         config = session.config
-        if config.pluginmanager.has_plugin("lfplugin-collwrapper"):  # it leaves whole files out before we can look
+        if config.pluginmanager.has_plugin("lfplugin-collwrapper"):  # it deselects whole files before this runs
             config.pluginmanager.unregister(name="lfplugin-collwrapper")
         self._asked = tuple(Asked.of(argument, config.invocation_params.dir) for argument in config.args)
         folders = [config.rootpath / name for name in config.getini("testpaths")] or [config.rootpath]
@@ -49,32 +49,32 @@ class WithDependencies:
     def pytest_collection_modifyitems(
         self, config: pytest.Config, items: list[pytest.Item]
     ) -> Generator[None, None, None]:
-        """What `-k`, `-m` and `--lf` left, with all that it depends on."""
+        """Keep what `-k`, `-m` and `--lf` left, with all dependencies."""
         collected = list({item.nodeid: item for item in items}.values())
         items[:] = collected
         yield
-        kept = chosen(collected, [item for item in items if self._is_asked(item)])
+        kept = select_items(collected, [item for item in items if self._is_asked(item)])
         tell_deselected(config, collected, kept)
         items[:] = kept
         arrange(config.stash[STATE], items)
 
     def _is_asked(self, item: pytest.Item) -> bool:
-        """Whether the item would have been collected without this option."""
+        """Return whether the item would have been collected without this option."""
         return item.path not in self._added or any(each.reaches(item.path, item.name) for each in self._asked)
 
 
-def chosen(collected: Sequence[pytest.Item], left: Iterable[pytest.Item]) -> list[pytest.Item]:
-    """What is left of what was collected, and all that this depends on."""
+def select_items(collected: Sequence[pytest.Item], left: Iterable[pytest.Item]) -> list[pytest.Item]:
+    """The selected items, and all that they depend on."""
     tasks = {item.loaded.spec.task_id: item for item in task_items(collected)}
     own = set(left)
     graph = dependencies([item.loaded for item in tasks.values()])
-    wanted = needed((item.loaded.spec.task_id for item in task_items(own)), graph)
+    wanted = needed_tasks((item.loaded.spec.task_id for item in task_items(own)), graph)
     own |= {tasks[task_id] for task_id in wanted}
     return [item for item in collected if item in own]
 
 
 def tell_deselected(config: pytest.Config, collected: Sequence[pytest.Item], kept: Sequence[pytest.Item]) -> None:
-    """The terminal counts what is not run, whoever left it out."""
+    """Report the items that are not run, so that the terminal counts them."""
     reporter = config.pluginmanager.getplugin("terminalreporter")
     if reporter is not None:
         reporter.stats.pop("deselected", None)
@@ -83,7 +83,7 @@ def tell_deselected(config: pytest.Config, collected: Sequence[pytest.Item], kep
         config.hook.pytest_deselected(items=dropped)
 
 
-# Order and groups: dependencies first, priority next; episodes and dependencies stay together under xdist.
+# Order and groups: dependencies first, then priority; xdist keeps episodes and dependencies together.
 
 
 def task_items(items: Iterable[pytest.Item]) -> list[TaskItem]:
@@ -91,19 +91,19 @@ def task_items(items: Iterable[pytest.Item]) -> list[TaskItem]:
 
 
 def ordered(items: Sequence[pytest.Item], *, together: bool = False) -> list[pytest.Item]:
-    """Tasks by priority, each after what it depends on; other items keep their places. Same on every worker.
+    """Tasks by priority, each after its dependencies; other items keep their places. All workers get the same.
 
-    `together`: no other task stands between two of an episode, unless its dependencies put it there.
+    `together`: the tasks of an episode follow each other, unless dependencies prevent it.
     """
     tasks = _after_dependencies(sorted(task_items(items), key=lambda item: item.loaded.spec.priority))
-    places = iter(_episodes_together(tasks) if together else tasks)
+    places = iter(episodes_together(tasks) if together else tasks)
     return [next(places) if isinstance(item, TaskItem) else item for item in items]
 
 
 def arrange(state: SessionState, items: list[pytest.Item]) -> None:
-    """Put the items in order. What is wrong with tasks beside each other is kept for when they run."""
+    """Order the items. Problems between tasks are kept until the tasks run."""
     state.problems.clear()
-    # A task that another one names may be in a file that was not collected: whoever makes the plan looks there.
+    # A task may name another in a file that was not collected: making the plan reads that file.
     for problem in check_suite([item.loaded for item in task_items(items)], lambda *_: True):
         if problem.severity == "error":
             state.problems.setdefault(problem.file, []).append(str(problem))
@@ -111,16 +111,16 @@ def arrange(state: SessionState, items: list[pytest.Item]) -> None:
 
 
 def _after_dependencies(tasks: Sequence[TaskItem]) -> list[TaskItem]:
-    """A circle is cut; its tasks fail with their problem."""
+    """The tasks after their dependencies. A cycle is cut; its tasks fail with their problem."""
     by_id: dict[str, list[TaskItem]] = {}
     for item in tasks:
-        by_id.setdefault(item.loaded.spec.task_id, []).append(item)  # several of one id fail with their problem
+        by_id.setdefault(item.loaded.spec.task_id, []).append(item)  # several tasks of one id fail with their problem
     graph = dependencies([item.loaded for item in tasks])
     return [item for task_id in _depth_first(graph) for item in by_id[task_id]]
 
 
-def _episodes_together(tasks: Sequence[TaskItem]) -> list[TaskItem]:
-    """Tasks that stand after what they depend on, with each episode in one piece where that keeps them so."""
+def episodes_together(tasks: Sequence[TaskItem]) -> list[TaskItem]:
+    """The tasks with each episode in one piece where dependencies allow it."""
     unit = {item.loaded.spec.task_id: item.loaded.spec.episode_id or item.nodeid for item in tasks}
     graph = dependencies([item.loaded for item in tasks])
     members: dict[str, list[TaskItem]] = {}
@@ -137,7 +137,7 @@ def _episodes_together(tasks: Sequence[TaskItem]) -> list[TaskItem]:
 
 
 def _depth_first(wanted: Mapping[str, Sequence[str]]) -> list[str]:
-    """The names in their order, each after what it wants. Without recursion: chains may be long."""
+    """The names, each after those it depends on. No recursion: chains may be long."""
     out: dict[str, None] = {}
     seen: set[str] = set()
     stack = [(name, False) for name in reversed(list(wanted))]
@@ -175,7 +175,7 @@ def groups(tasks: Mapping[str, tuple[Sequence[str], str | None]]) -> dict[str, s
     return {task_id: find(task_id) for task_id in tasks}
 
 
-# Which task files a command line reaches, and which more of them its tasks depend on.
+# The task files that a command line selects, and those that their tasks depend on.
 
 SUFFIXES = (".yaml", ".yml", ".json")
 
@@ -189,32 +189,32 @@ class Asked:
 
     @classmethod
     def of(cls, argument: str, folder: Path) -> Asked:
-        """As pytest reads it. Relative paths are relative to `folder`."""
+        """Parse an argument as pytest does. Relative paths are relative to `folder`."""
         before, bracket, after = argument.partition("[")
         path, separator, name = before.partition("::")
         return cls(Path(os.path.normpath(folder / path)), f"{name}{bracket}{after}" if separator else "")
 
     def reaches(self, path: Path, task_id: str) -> bool:
-        """Whether it asks for this task of this file."""
+        """Return whether it selects this task of this file."""
         if not self.name:
             return path == self.path or self.path in path.parents
         return path == self.path and self.name in (task_id, task_id.partition("[")[0])
 
 
 def added_files(asked: Sequence[Asked], folders: Sequence[Path], patterns: tuple[str, ...]) -> list[Path]:
-    """Files, beyond those asked for, of tasks that these depend on.
+    """Further files with tasks that the requested ones depend on.
 
-    They are looked for beside the files that were asked for, then in `folders`; the first that has an id is taken.
+    They are searched next to the requested files, then in `folders`; the first file with an id is taken.
     """
     known = {path: _cases(path) for path in _files(asked, patterns)}
     others: list[Path] | None = None
-    while missing := _missing(known, asked):
-        others = _around(asked, folders, patterns) if others is None else others
+    while missing := _missing_dependencies(known, asked):
+        others = _tasks_around(asked, folders, patterns) if others is None else others
         found = [path for path in others if path not in known and mentions(path, missing)]
         if not found:
             break
         known |= {path: _cases(path) for path in found}
-    return list(dict.fromkeys(path for path, name in _wanted(known, asked) if not _reached(asked, path, name)))
+    return list(dict.fromkeys(path for path, name in _wanted_tasks(known, asked) if not _is_reached(asked, path, name)))
 
 
 def _files(asked: Iterable[Asked], patterns: tuple[str, ...]) -> Iterator[Path]:
@@ -225,7 +225,7 @@ def _files(asked: Iterable[Asked], patterns: tuple[str, ...]) -> Iterator[Path]:
             yield each.path
 
 
-def _around(asked: Iterable[Asked], folders: Iterable[Path], patterns: tuple[str, ...]) -> list[Path]:
+def _tasks_around(asked: Iterable[Asked], folders: Iterable[Path], patterns: tuple[str, ...]) -> list[Path]:
     beside = (each.path if each.path.is_dir() else each.path.parent for each in asked)
     places = dict.fromkeys(place for place in chain(beside, folders) if place.is_dir())
     return list(dict.fromkeys(chain.from_iterable(find_tasks([place], patterns) for place in places)))
@@ -235,29 +235,29 @@ def _cases(path: Path) -> tuple[Loaded, ...]:
     try:
         return expand(load_file(path, needs_steps=False))
     except SpecError:
-        return ()  # it is told of where the file is collected
+        return ()  # it is reported where the file is collected
 
 
-def _reached(asked: Iterable[Asked], path: Path, task_id: str) -> bool:
+def _is_reached(asked: Iterable[Asked], path: Path, task_id: str) -> bool:
     return any(each.reaches(path, task_id) for each in asked)
 
 
-def _wanted(known: Mapping[Path, tuple[Loaded, ...]], asked: Sequence[Asked]) -> Iterator[tuple[Path, str]]:
-    """File and id of each task that is asked for, or needed by one that is."""
+def _wanted_tasks(known: Mapping[Path, tuple[Loaded, ...]], asked: Sequence[Asked]) -> Iterator[tuple[Path, str]]:
+    """File and id of each requested task, and of those that they depend on."""
     owners: dict[str, Path] = {}
     for path, tasks in known.items():
         for task in tasks:
             owners.setdefault(task.spec.task_id, path)
     graph = dependencies(list(chain.from_iterable(known.values())))
-    start = [task_id for task_id, path in owners.items() if _reached(asked, path, task_id)]
-    wanted = needed(start, graph)
+    start = [task_id for task_id, path in owners.items() if _is_reached(asked, path, task_id)]
+    wanted = needed_tasks(start, graph)
     return ((path, task_id) for task_id, path in owners.items() if task_id in wanted)
 
 
-def _missing(known: Mapping[Path, tuple[Loaded, ...]], asked: Sequence[Asked]) -> set[str]:
-    """Names of what is needed that none of the known files has."""
+def _missing_dependencies(known: Mapping[Path, tuple[Loaded, ...]], asked: Sequence[Asked]) -> set[str]:
+    """The names of dependencies that none of the known files has."""
     names = by_name(chain.from_iterable(known.values()))
-    wanted = {task_id for _, task_id in _wanted(known, asked)}
+    wanted = {task_id for _, task_id in _wanted_tasks(known, asked)}
     tasks = (task for task in chain.from_iterable(known.values()) if task.spec.task_id in wanted)
     return {name for task in tasks for name in task.spec.dependencies if name not in names}
 
@@ -270,25 +270,26 @@ class Shard:
     """The part of this machine."""
 
     number: int
-    """1 for the first."""
+    """The number of the part; 1 for the first."""
     count: int
 
     @classmethod
     def parse(cls, text: str) -> Shard:
-        """`2/3`; ArgumentTypeError for what is none."""
+        """Parse `2/3`; raises ArgumentTypeError for other texts."""
         number, slash, count = text.partition("/")
         if slash and number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count):
             return cls(int(number), int(count))
-        raise ArgumentTypeError(f"{text!r} is no part such as 2/3: a number from 1 on, and of how many")
+        raise ArgumentTypeError(f"{text!r} is not a part such as 2/3: expected I/N, with I from 1 to N")
 
     def __str__(self) -> str:
         return f"{self.number}/{self.count}"
 
 
 def parts(names: Iterable[str], tied: Mapping[str, str], count: int) -> dict[str, int]:
-    """Name -> its part, 1 to `count`. What is tied together (`tied`: name -> name of its group) stays together.
+    """Name -> its part, 1 to `count`. Names with the same group (`tied`: name -> group) stay together.
 
-    By the names and their order alone, so that every machine comes to the same answer: each group goes where least is.
+    It depends only on the names and their order, so that every machine gets the same answer: each group goes to the
+    smallest part.
     """
     sizes: dict[str, list[str]] = {}
     for name in names:
@@ -303,7 +304,7 @@ def parts(names: Iterable[str], tied: Mapping[str, str], count: int) -> dict[str
 
 
 class Sharding:
-    """Registered only where `--task-shard` is given, after all that selects items, so that it has the last word."""
+    """Registered only with `--task-shard`, after all that selects items, so that it decides last."""
 
     def __init__(self, shard: Shard) -> None:
         self._shard = shard
@@ -314,11 +315,11 @@ class Sharding:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        """What is not of this part is deselected, whatever order a machine has. Under xdist every worker does it."""
+        """Deselect the items of other parts, whatever order a machine has. Under xdist every worker does it."""
         tasks = task_items(items)
         wanted = dependencies([item.loaded for item in tasks])
-        tied = groups({name: (wanted[name], item.loaded.spec.episode_id) for name, item in _named(tasks)})
-        names = {item.nodeid: f"task {tied[name]}" for name, item in _named(tasks)}
+        tied = groups({name: (wanted[name], item.loaded.spec.episode_id) for name, item in _by_task_id(tasks)})
+        names = {item.nodeid: f"task {tied[name]}" for name, item in _by_task_id(tasks)}
         part = parts(sorted(item.nodeid for item in items), names, self._shard.count)
         kept = [item for item in items if part[item.nodeid] == self._shard.number]
         self._emptied = bool(items) and not kept
@@ -329,10 +330,10 @@ class Sharding:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
-        """More parts than there are tasks: an empty one is no failure of the matrix."""
+        """Make an empty part a success: there may be more parts than tasks."""
         if self._emptied and exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
             session.exitstatus = pytest.ExitCode.OK
 
 
-def _named(tasks: Iterable[Any]) -> Iterable[tuple[str, Any]]:
+def _by_task_id(tasks: Iterable[Any]) -> Iterable[tuple[str, Any]]:
     return ((item.loaded.spec.task_id, item) for item in tasks)

@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and SIGHUP: the first one ends the run in order, and no further one breaks into that."""
+"""Ctrl-C, SIGTERM and SIGHUP: the first one ends the run regularly, and no further one interrupts that."""
 
 from __future__ import annotations
 
@@ -15,22 +15,24 @@ import pytest
 from harness.resilience import SystemClock
 
 BOUND = 8.0
-"""Seconds that the end of a run may take after a second signal. Then the process ends as it stands."""
+"""Seconds that the end of a run may take after a second signal. Then the process ends at once."""
 PATIENCE_OF_XDIST = 12.0
-"""Seconds more for its controller: it waits up to ten for its workers, which write the reports, and kills them then."""
+"""Further seconds for the xdist controller: it waits up to ten for its workers' reports, and then kills them."""
 HEARD = ("SIGINT", "SIGTERM", "SIGHUP")
-"""SIGTERM: a CI system that cancels. SIGHUP: a terminal that is closed; there is none on Windows."""
+"""SIGTERM: a CI system cancels the run. SIGHUP: the terminal was closed; Windows does not have it."""
 HELD = (
-    "taskspec: the run is already ending: its reports are written, and its browser and services are ended. "
-    "That takes {:g} s at most."
+    "taskspec: the run is already ending: it writes its reports and stops its browser and services. "
+    "That takes at most {:g} s."
 )
-GIVEN_UP = "taskspec: the run was not over {:g} s later, and was cut off: reports that are not written are missing."
+GIVEN_UP = (
+    "taskspec: the run had not ended {:g} s later and was stopped; reports that were not written yet are missing."
+)
 
 
 class Signals:
-    """The signals of one session, or of one xdist worker of it. Registered as a plugin; acts from `begin` on.
+    """Handles the signals of one session or xdist worker. It is registered as a plugin and acts from `begin` on.
 
-    A worker says nothing and keeps the same bound: its terminal is that of the controller, which speaks.
+    A worker prints nothing and has the same bound: its terminal belongs to the controller, which prints.
     """
 
     def __init__(self, config: pytest.Config) -> None:
@@ -41,7 +43,7 @@ class Signals:
         self._bound = BOUND + (PATIENCE_OF_XDIST if parallel else 0)
         self._terminal: int | None = None
         self._wakeup: queue.SimpleQueue[bool] = queue.SimpleQueue()
-        """True: a second signal was heard. False: the session is over. Its `put` may interrupt itself."""
+        """True: a second signal has come. False: the session is over. Its `put` may interrupt itself."""
         self._ending = False
         self._heard = False
         self._held = False
@@ -49,21 +51,21 @@ class Signals:
         self._over: float | None = None
 
     def begin(self) -> None:
-        """Hear the signals that nobody else has taken. Once; on another thread than the main one nothing happens."""
+        """Handle the signals that have no other handler. Once; on another thread than the main one it does nothing."""
         if self._before or threading.current_thread() is not threading.main_thread():
             return
         for number in (getattr(signal, name) for name in HEARD if hasattr(signal, name)):
             before = signal.getsignal(number)
             if before in (signal.SIG_DFL, signal.default_int_handler):
-                self._before[number] = signal.signal(number, self._hear)
+                self._before[number] = signal.signal(number, self._handle_signal)
         if not hasattr(self._config, "workerinput"):
             self._terminal = _beside_capturing(self._config)
         threading.Thread(target=self._watch, name="taskspec-signals", daemon=True).start()
 
-    def _hear(self, number: int, frame: FrameType | None) -> None:
-        """The handler. It takes no lock: the main thread may hold any that there is."""
+    def _handle_signal(self, number: int, frame: FrameType | None) -> None:
+        """The handler. It takes no lock, since the main thread may hold any."""
         if self._over is not None and self._clock.now() - self._over > BOUND:
-            self._restore()  # whoever called `pytest.main` goes on
+            self._restore()  # the caller of `pytest.main` continues
             signal.raise_signal(number)
         elif self._debugging or not self._ending:
             self._ending = self._heard = not self._debugging
@@ -79,11 +81,11 @@ class Signals:
                 self._wakeup.get(timeout=self._bound)
             return
         self._say(GIVEN_UP)
-        os._exit(pytest.ExitCode.INTERRUPTED)  # the reaper ends what this process has started
+        os._exit(pytest.ExitCode.INTERRUPTED)  # the reaper ends the processes that this one has started
 
     def _say(self, text: str) -> None:
         if self._terminal is not None:
-            with contextlib.suppress(OSError):  # a terminal that was closed
+            with contextlib.suppress(OSError):  # the terminal was closed
                 os.write(self._terminal, f"\n{text.format(self._bound)}\n".encode())
 
     def _restore(self) -> None:
@@ -95,11 +97,11 @@ class Signals:
             os.close(terminal)
 
     def pytest_runtest_logstart(self) -> None:
-        """The run goes on: an ordinary test has dealt with the interruption itself."""
+        """Forget the interruption if the run goes on: an ordinary test has handled it itself."""
         self._ending = False
 
     def pytest_enter_pdb(self) -> None:
-        """At a debugger's prompt Ctrl-C belongs to the debugger, as often as it is pressed."""
+        """Leave Ctrl-C to the debugger at its prompt, however often it is pressed."""
         self._debugging = True
 
     def pytest_leave_pdb(self) -> None:
@@ -107,12 +109,12 @@ class Signals:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self) -> None:
-        """Nothing runs any more. What is left is written, also when this is the first signal."""
+        """Note that the run ends and its reports are being written, even if the first signal is still to come."""
         self._ending, self._debugging = True, False
 
     @pytest.hookimpl(trylast=True)
     def pytest_unconfigure(self) -> None:
-        """After an interruption the handlers stay for the moment that the process still takes to end."""
+        """End the watch; after an interruption the handlers stay for the last moment of the process."""
         self._over = self._clock.now()
         self._wakeup.put(False)
         if not self._heard:
@@ -120,7 +122,7 @@ class Signals:
 
 
 def _beside_capturing(config: pytest.Config) -> int | None:
-    """A descriptor of standard error that stays the terminal's while pytest captures."""
+    """A file descriptor of standard error that stays the terminal's while pytest captures."""
     capture: Any = config.pluginmanager.getplugin("capturemanager")
     with capture.global_and_fixture_disabled() if capture else contextlib.nullcontext():
         try:

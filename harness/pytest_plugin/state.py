@@ -1,4 +1,4 @@
-"""What the plugin keeps for one pytest session."""
+"""The state of the plugin for one pytest session."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from harness.reporting.files import MANIFEST, read_json
 from harness.reporting.progress import ProgressLine
 from harness.reporting.summary import idle_lines
 from harness.reporting.task_record import TaskRecord
-from harness.resilience.events import Emit, nobody
+from harness.resilience.events import Emit, discard
 from harness.runner.compile import plans_of
 from harness.spec.task import TaskSpec
 
@@ -32,24 +32,24 @@ if TYPE_CHECKING:
 # The tasks that Ctrl-C ended: pytest makes no report of them.
 
 
-def cut_short(
+def interrupted_tasks(
     config: pytest.Config, state: SessionState, exitstatus: int, heard: Iterable[TaskRecord]
 ) -> list[TaskRecord]:
-    """Those of xdist's workers, which are gone by now, by the reports they left. `heard`: those that have a report."""
+    """The interrupted tasks: under xdist by the reports that its workers left. `heard`: tasks that have a report."""
     if config.getoption("numprocesses", None) and exitstatus == pytest.ExitCode.INTERRUPTED:
-        return list(interrupted_tasks(state.settings.artifacts, state.run_id, {record.key for record in heard}))
+        return list(interrupted_by_manifest(state.settings.artifacts, state.run_id, {record.key for record in heard}))
     return state.interrupted
 
 
-# The tasks of an interrupted run that xdist's workers could not tell of any more.
+# The tasks of an interrupted run that xdist's workers could no longer report.
 
 CODE = "INTERRUPTED"
 
 
-def interrupted_tasks(artifacts: Path, run_id: str, known: Collection[str] = ()) -> Iterator[TaskRecord]:
-    """What the workers of the run left under `errors/` of tasks that were interrupted, by name.
+def interrupted_by_manifest(artifacts: Path, run_id: str, known: Collection[str] = ()) -> Iterator[TaskRecord]:
+    """The interrupted tasks of the run's workers, by the directories under `errors/`, sorted by name.
 
-    And of those that failed by themselves after pytest had stopped listening; `known` are the keys that it heard of.
+    Tasks that failed after pytest had stopped listening are included; `known` are the keys that pytest has.
     """
     for file in sorted(artifacts.glob(f"*/{MANIFEST}")):
         try:
@@ -59,7 +59,7 @@ def interrupted_tasks(artifacts: Path, run_id: str, known: Collection[str] = ())
                 report = ErrorReport.model_validate(read_json(file.with_name("error_report.json")))
                 yield _record(report, str(manifest["key"]), file.parent)
         except (OSError, ValueError, KeyError, TypeError):
-            continue  # not a directory of a task
+            continue  # it is no directory of a task
 
 
 def _record(report: ErrorReport, key: str, folder: Path) -> TaskRecord:
@@ -84,10 +84,10 @@ def _record(report: ErrorReport, key: str, folder: Path) -> TaskRecord:
 
 
 class RunsAhead(Protocol):
-    """What runs tasks before their turn."""
+    """Runs tasks before their turn."""
 
     def run(self, item: pytest.Item, sink: Callable[[Any], None]) -> Ran:
-        """The end of this item's task, which may have run already; `sink` hears what is told of it meanwhile."""
+        """Return the result of this item's task, which may have run already; `sink` receives its events."""
         ...
 
     def skip(self, item: pytest.Item) -> None:
@@ -95,13 +95,13 @@ class RunsAhead(Protocol):
         ...
 
     def stop(self) -> list[Ran | BrokenTask]:
-        """End what runs; what ran and had no turn."""
+        """End what runs; returns the tasks that ran and had no turn."""
         ...
 
 
 @dataclass(slots=True)
 class SessionState:
-    """One session, or one xdist worker of it."""
+    """The state of one session, or of one xdist worker of it."""
 
     settings: Settings
     progress: ProgressLine
@@ -112,45 +112,45 @@ class SessionState:
     """For each file that could not be collected: whether it is a task file."""
     selected: set[str] = field(default_factory=set)
     last: dict[str, str] = field(default_factory=dict)
-    """Episode -> id of its last task among the selected ones."""
+    """Episode -> id of its last selected task."""
     links: dict[Path, str] = field(default_factory=dict)
-    """Links in the place of tasks' folders as the run began, and where they lead."""
+    """Links in place of tasks' folders when the run began, with their targets."""
     names: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """What a dependency may be called -> ids of the tasks it stands for, those that were not selected included."""
+    """Name that a dependency may use -> ids of the tasks that it means, those not selected included."""
     done: dict[str, bool] = field(default_factory=dict)
     """Task id -> whether it passed (or showed the failure it declares)."""
     problems: dict[str, list[str]] = field(default_factory=dict)
-    """Task file -> what only shows beside other files: a duplicate id, a circle of dependencies."""
+    """Task file -> problems with other files: a duplicate id, a cycle of dependencies."""
     idle: list[str] | None = None
-    """What of the fault plans strikes no task of the run, a line each; None: there are no plans."""
+    """The entries of the fault plans that strike no task of the run, a line each; None: there are no plans."""
     interrupted: list[TaskRecord] = field(default_factory=list)
     """Tasks that Ctrl-C ended: pytest makes no report of them."""
     unjudged: list[pytest.Item] = field(default_factory=list)
-    """Tasks skipped because what they depend on did not run."""
+    """Tasks that were skipped because a dependency did not run."""
     begun: Callable[[], None] = lambda: None
-    """Called when the first thing of a run is about to start."""
-    tell: Emit = nobody
-    """Hears what happens around calls: circuits, services."""
+    """Called when the first part of a run is about to start."""
+    tell: Emit = discard
+    """Receives the events of circuits and services."""
     ahead: RunsAhead | None = None
     """Runs tasks before their turn; None: each runs in its turn."""
     passed_over: list[TaskRecord] = field(default_factory=list)
-    """Tasks that ran ahead of a run that ended early: pytest makes no report of them."""
+    """Tasks that ran ahead in a run that ended early: pytest makes no report of them."""
     broken_off: list[str] = field(default_factory=list)
-    """Those of them that could not be finished, and why."""
+    """Tasks that ran ahead and could not be finished, with the reason."""
     workers_lost: int = 0
-    """Workers of xdist that died."""
+    """The number of xdist workers that died."""
     one_by_one: bool = False
-    """From now on workers of xdist do one task at a time: it is not known which of several tasks has killed one."""
+    """Whether xdist workers do one task at a time from now on, since one died and several tasks may be the cause."""
     afresh: str = ""
-    """Of a worker that follows one that died: the end of its worlds' names. A task that runs again has a fresh one."""
+    """In a worker that follows a dead one: the suffix of its worlds' names, so that repeated tasks have new ones."""
     told_browser: str = ""
-    """What a worker of xdist said of its browser."""
+    """The browser that an xdist worker has reported."""
     services: Mapping[str, int] | None = None
-    """Hosts of the services, once they are up for ordinary tests."""
+    """The hosts of the services, once they run for ordinary tests."""
     _harness: SyncHarness | None = None
 
     def harness(self) -> SyncHarness:
-        """Made with the first task that runs. Raises ValueError or OSError for settings that cannot be met."""
+        """The harness, made for the first task that runs. Raises ValueError or OSError for bad settings."""
         if self._harness is None:
             from harness.runner.harness import SyncHarness  # Playwright is loaded only in a session that runs a task
 
@@ -161,19 +161,19 @@ class SessionState:
         return self._harness
 
     def check_folders(self) -> None:
-        """UsageError, with a sentence for each, when the folders that every run writes into cannot be used."""
+        """Raise UsageError, with a sentence for each, if folders that every run writes to cannot be used."""
         if found := unusable_folders(self.settings):
             raise pytest.UsageError("\n".join(found))
         self.links = links_in(self.settings.artifacts)
 
     def look_at_plans(self, specs: Sequence[TaskSpec]) -> None:
-        """Which tasks were selected is known: keep what of the fault plans strikes none of them."""
+        """Keep the entries of the fault plans that strike none of the selected tasks."""
         if plans := plans_of(self.settings):
             self.idle = list(idle_lines(plans, specs))
 
     @property
     def agent(self) -> str | None:
-        """Who chooses the steps of a task that has none."""
+        """The agent that chooses the steps of a task without steps."""
         return self.chosen or self.settings.chosen_agent
 
     @property
@@ -183,11 +183,11 @@ class SessionState:
 
     @property
     def kept_services(self) -> tuple[str, ...]:
-        """A line for each service that this run used and did not start, since the project keeps it."""
+        """A line for each service that this run used but did not start, because the project keeps it."""
         return self._harness.kept_services if self._harness else ()
 
     def close(self) -> None:
-        """Bounded. What was cut off in it is not tried again."""
+        """Close the harness, in bounded time. A close that was interrupted is not tried again."""
         self.told_browser = self.browser
         harness, self._harness = self._harness, None
         if harness is not None:
@@ -195,11 +195,11 @@ class SessionState:
 
 
 BROWSER = "taskspec_browser"
-"""What a worker of xdist says at its end: `State.browser`."""
+"""The key under which an xdist worker reports its browser: `SessionState.browser`."""
 AFRESH = "taskspec_afresh"
-"""Key of `workerinput`: `State.afresh`."""
+"""Key of `workerinput`: `SessionState.afresh`."""
 DONE = "taskspec_done"
-"""Key of `workerinput`: `State.done` so far, of a worker that follows one that died."""
+"""Key of `workerinput`: `SessionState.done` so far, for a worker that follows a dead one."""
 STATE: pytest.StashKey[SessionState] = pytest.StashKey()
 RECORD: pytest.StashKey[TaskRecord] = pytest.StashKey()
-"""Of an item whose task ran."""
+"""The record of an item whose task ran."""

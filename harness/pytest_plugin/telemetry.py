@@ -1,4 +1,4 @@
-"""The stream of events inside of pytest: what a person sees of it, plugins get of it, and a run leaves of it."""
+"""The stream of events inside pytest: lines on the terminal, hooks of plugins, and the files of a run."""
 
 from __future__ import annotations
 
@@ -13,32 +13,33 @@ from typing import Any
 
 import pytest
 
-from harness.model.events import Event, TaskStarted
 from harness.model.settings import Settings
+from harness.pytest_plugin.crashed_workers import WorkerJournal
 from harness.pytest_plugin.state import SessionState
 from harness.reporting.allure.sink import running_test
 from harness.reporting.files import commandless, write_json, write_text
 from harness.reporting.progress import ProgressLine
 from harness.reporting.redaction import Redactor
 from harness.reporting.task_record import TaskRecord, error_metrics
-from harness.reporting.telemetry.log import LOGGER, EventLog, LogSink, Tail, begin, events_of, level_name, line
+from harness.reporting.telemetry.log import LOGGER, EventLog, Tail, begin, events_of, level_name, line
 from harness.reporting.telemetry.metrics import MetricsSink
 from harness.reporting.telemetry.record import Record, StepDone, TaskDone, TelemetryEvent
-from harness.reporting.telemetry.stream import Listener, Sink, Telemetry
-from harness.resilience import SystemClock
+from harness.reporting.telemetry.sinks import PytestSinks, stream_of
+from harness.reporting.telemetry.stream import Sink, Telemetry
 from harness.resilience.events import GaveUp, InvariantBroken, Retrying, SlotAwaited, Waiting
 from harness.resilience.thresholds import ThresholdCrossed
-from harness.spec.names import blanked
+from harness.spec.names import blank_unprintable
 
 # Sinks that belong to pytest's own thread: the terminal, the hook, and the running Allure test.
 
 LONG = 10.0
-"""Seconds: a wait that is told without `-v` too."""
+"""Seconds of a wait that is shown without `-v` too."""
 
 
-class TerminalLines:
-    """`Retrying 2/3 in 2.0 s: connection refused`: with `-v`, and before a long wait. What cannot be
-    is told always, but with `-q`; thresholds that were crossed stand in the summary."""
+class TerminalLines(Sink):
+    """`Retrying 2/3 in 2.0 s: connection refused`: shown with `-v`, and before a long wait. A violated invariant is
+    always shown, except with `-q`; crossed thresholds are in the summary.
+    """
 
     name = "terminal"
 
@@ -46,9 +47,9 @@ class TerminalLines:
         self._config = config
         self._progress = progress
 
-    def __call__(self, record: Record) -> None:
+    def on_delivery(self, record: Record) -> None:
         terminal: Any = self._config.pluginmanager.getplugin("terminalreporter")
-        if terminal is None or not shown(record, self._config.get_verbosity()):
+        if terminal is None or not is_shown(record, self._config.get_verbosity()):
             return
         capture: Any = self._config.pluginmanager.getplugin("capturemanager")
         with capture.global_and_fixture_disabled() if capture else contextlib.nullcontext():
@@ -57,8 +58,8 @@ class TerminalLines:
             terminal.flush()
 
 
-def shown(record: Record, verbosity: int) -> bool:
-    """Whether a person wants to see it now."""
+def is_shown(record: Record, verbosity: int) -> bool:
+    """Return whether to show the record now."""
     match record.event:
         case _ if verbosity < 0:
             return False
@@ -73,41 +74,41 @@ def shown(record: Record, verbosity: int) -> bool:
 
 
 def printable(text: str) -> str:
-    """What a page or a server said must not steer the terminal, nor command the runner of a job."""
-    return commandless(blanked(text))
+    """The text of a page or a server, so that it can neither control the terminal nor command the runner of a job."""
+    return commandless(blank_unprintable(text))
 
 
-class Hook:
-    """`pytest_taskspec_event`; what an implementation raises is said in the summary, and breaks no task."""
+class Hook(Sink):
+    """`pytest_taskspec_event`; errors of an implementation are in the summary, and fail no task."""
 
     name = "hook pytest_taskspec_event"
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
 
-    def __call__(self, record: Record) -> None:
+    def on_delivery(self, record: Record) -> None:
         try:
             self._config.hook.pytest_taskspec_event(event=record, config=self._config)
         except (pytest.skip.Exception, pytest.fail.Exception) as outcome:
             raise RuntimeError(f"it ended in {type(outcome).__name__}: {outcome}") from outcome
 
 
-class AllureEvents:
-    """Keeps what the test does not show as steps: what circuits, sites and policies did while the task ran."""
+class AllureEvents(Sink):
+    """Keeps the events that the test shows in no step: of circuits, sites and policies while the task ran."""
 
     name = "Allure"
 
     def __init__(self) -> None:
         self._lines: list[tuple[str, str]] = []
-        """Id of the task, empty for what concerns all, and the line."""
+        """Id of the task, empty for events about all tasks, and the line."""
 
-    def __call__(self, record: Record) -> None:
+    def on_delivery(self, record: Record) -> None:
         if record.step is None and not isinstance(record.event, TaskDone | ThresholdCrossed):
             text = f"{record.at:%H:%M:%S.%f}"[:-3] + f" {level_name(record.event)} {line(record)}"
             self._lines.append((record.task_id, text))
 
     def attach(self, task_id: str) -> None:
-        """To the running test, as one text; nothing for a task that went by itself. Those of others wait for them."""
+        """Attach the task's events to the running test as one text, if any; those of other tasks are kept for them."""
         own = [text for task, text in self._lines if task in ("", task_id)]
         self._lines = [(task, text) for task, text in self._lines if task not in ("", task_id)]
         if own and running_test() is not None:
@@ -119,13 +120,13 @@ class AllureEvents:
 METRICS = Path(".harness/metrics.json")
 PROMETHEUS = Path(".harness/metrics.prom")
 EXTRAS = {"otel": "opentelemetry", "prometheus": "prometheus_client"}
-"""Setting, which is the extra's name too -> what it needs."""
+"""Setting, which is also the name of the extra -> the library that it needs."""
 OUTPUT = "taskspec_telemetry"
-"""What a worker of xdist says at its end: sinks that failed."""
+"""The key under which an xdist worker reports sinks that failed."""
 
 
 def check_extras(settings: Settings) -> None:
-    """UsageError for a setting whose library is not there."""
+    """Raise UsageError for a setting whose library is not installed."""
     for name, module in EXTRAS.items():
         if getattr(settings.telemetry, name) and find_spec(module) is None:
             raise pytest.UsageError(
@@ -145,119 +146,81 @@ class RunTelemetry:
         self._worker: str = getattr(config, "workerinput", {}).get("workerid", "")
         self._controls = not self._worker and config.getoption("dist", "no") != "no"
         self._stream: Telemetry | None = None
-        self._log = EventLog(self._events)
         self._tail = Tail(self._events, state.run_id)
         self._allure = AllureEvents()
         self._terminal = TerminalLines(config, state.progress)
         self._records: dict[str, list[dict[str, Any]]] = {}
-        """Node id -> what became of the task, each time that it ran (`--reruns`)."""
+        """Node id -> the records of the task, one for each execution (`--reruns`)."""
         self._notes: dict[str, str] = {}
         self.metrics = MetricsSink(self.emit)
 
     @property
     def stream(self) -> Telemetry:
-        """Made when it is first asked for. ValueError for a `redact` that is no regular expression."""
+        """The stream, made when it is first needed. Raises ValueError for a `redact` that is no regular expression."""
         if self._stream is None:
-            sinks, listeners = self._sinks()
-            self._stream = Telemetry(
-                self._state.run_id,
-                SystemClock(),
-                Redactor.of(self._settings),
-                worker=self._worker,
-                steps=self._settings.log_profile == "debug",
-                sinks=sinks,
-                listeners=listeners,
-                later=self._later(),
-            )
+            settings, run, made = self._settings, self._state.run_id, self._sinks()
+            self._stream = stream_of(settings, run, Redactor.of(settings), made, worker=self._worker)
         return self._stream
 
     def spare_reports(self) -> None:
-        """Keep our log lines out of what pytest captures for its reports: the failure itself says all of it, shorter.
+        """Keep our log lines out of the output that pytest captures for its reports: the failure itself says more.
 
-        Whoever asks for `--task-log-profile debug`, a log file or live logs gets them.
+        They are kept with `--task-log-profile debug`, a log file or live logs.
         """
         handler = getattr(self._config.pluginmanager.getplugin("logging-plugin"), "report_handler", None)
         if self._settings.log_profile != "debug" and isinstance(handler, logging.Handler):
             handler.addFilter(lambda record: record.name != LOGGER)
 
-    def _sinks(self) -> tuple[list[Sink], list[Listener]]:
-        sinks: list[Sink] = [self._log, LogSink(self._settings.log_profile)]
-        listeners: list[Listener] = []
-        if self._settings.telemetry.otel:
-            from harness.reporting.telemetry.exporters import Spans
-
-            spans = Spans(self._state.run_id)
-            sinks.append(spans.tell)
-            listeners.append(spans)
-        if not (self._worker or self._controls):
-            sinks.append(self.metrics)  # the last: what it tells comes after its cause
-        return sinks, listeners
-
-    def _later(self) -> list[Sink]:
-        sinks: list[Sink] = [Hook(self._config), self._allure]
-        return sinks if self._worker else [*sinks, self._terminal]
+    def _sinks(self) -> PytestSinks:
+        return PytestSinks(
+            journal=WorkerJournal.of(self._config),
+            hook=Hook(self._config),
+            allure=self._allure,
+            terminal=None if self._worker else self._terminal,
+            live_line=self._state.progress,
+            metrics=None if self._worker or self._controls else self.metrics,
+        )
 
     def emit(self, event: TelemetryEvent) -> None:
-        """What circuits, services and policies did (`resilience.events.Emit`); from any thread."""
+        """Take an event of circuits, services and policies (`resilience.events.Emit`); from any thread."""
         self.stream.emit(event)
 
     def begin(self) -> None:
-        """A run that has tasks begins; before any of them, and never in a worker. Figures of an earlier one go."""
+        """Begin a run with tasks, before any of them, and never in a worker. Figures of an earlier run are deleted."""
         if not self._worker and self._stream is None:
             begin(self._events, datetime.now(UTC))
             for figures in (METRICS, PROMETHEUS):
-                with contextlib.suppress(OSError):  # what cannot be removed, cannot be replaced either, and is told
+                with contextlib.suppress(OSError):  # replacing it fails too, which is reported
                     (self._settings.root / figures).unlink(missing_ok=True)
             self.stream.deliver()
         self.spare_reports()
 
-    def hear(self, event: Event | Record) -> None:
-        """What the engine says, in the moment; from any thread. `deliver` tells the sinks of pytest's own.
-
-        A record says only that there is something to deliver.
-        """
-        if isinstance(event, Record):
-            return
-        if isinstance(event, TaskStarted):
-            with self.stream.lock:  # the loop's thread counts meanwhile
-                self.metrics.look(event.at)
-        self.stream.on(event)
-
-    def deliver(self) -> None:
-        """To the sinks of pytest's own thread, what has come since."""
-        self.stream.deliver()
-
-    def on(self, event: Event | Record) -> None:
-        """What the engine says, on pytest's own thread."""
-        self.hear(event)
-        self.deliver()
-
     def attach(self, task_id: str) -> None:
-        """What the policies around a task did, into its Allure test, which still runs."""
+        """Attach the events of the policies around a task to its Allure test, which still runs."""
         self._allure.attach(task_id)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """The controller looks at what its workers wrote since: thresholds and long waits are told at once."""
+        """Read in the controller what its workers wrote, so that thresholds and long waits are reported at once."""
         if document := getattr(report, "taskspec", None):
             found = self._records.setdefault(report.nodeid, [])
             if found and report.when == "teardown":
-                found.pop()  # of the same execution: a fixture failed after it
-            found.append(document)  # as it is: pytest keeps it too, and a second one would be dear
+                found.pop()  # it belongs to the same execution: a fixture failed after it
+            found.append(document)  # not copied: pytest keeps it too, and a copy would be expensive
         self._follow()
 
     def _follow(self) -> None:
         if self._controls and self._stream is not None:
             try:
                 for record in self._tail.records():
-                    self.metrics(record)
-                    if record.worker:  # a worker has no terminal; what the controller itself said was shown
-                        self._terminal(record)
+                    self.metrics.on_record(record)
+                    if record.worker:  # a worker has no terminal; the controller's own records were shown
+                        self._terminal.on_delivery(record)
             except OSError as error:
-                self._notes.setdefault(self._log.name, str(error))
+                self._notes.setdefault(EventLog.name, str(error))
             self._stream.deliver()
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """A worker tells its controller what went wrong with which sink; others write figures, terminal or not."""
+        """Report failed sinks from a worker to its controller; in other processes write the figures."""
         if self._stream is None:
             return
         if self._worker:
@@ -269,12 +232,12 @@ class RunTelemetry:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
-        """What a worker said at its end; one that died said nothing."""
+        """Take the report of a worker that ended; one that died sent none."""
         for sink, problem in getattr(node, "workeroutput", {}).get(OUTPUT, {}).items():
             self._notes.setdefault(sink, problem)
 
     def finish(self, records: Sequence[TaskRecord]) -> list[str]:
-        """Write the figures again, with the tasks of workers that were interrupted; lines for the summary."""
+        """Write the figures again, with the tasks of interrupted workers; returns lines for the summary."""
         self._follow()
         self.stream.deliver()
         self._write(records)
@@ -283,7 +246,7 @@ class RunTelemetry:
             from harness.reporting.telemetry.exporters import no_provider
 
             if no_provider():
-                problems["OpenTelemetry"] = "no tracer provider is set in this process, so its spans went nowhere"
+                problems["OpenTelemetry"] = "no tracer provider is set in this process, so its spans were lost"
         with self.stream.lock:
             lines = self.metrics.lines()
         return [*lines, *(f"telemetry: {sink}: {problem}" for sink, problem in problems.items())]
@@ -311,7 +274,8 @@ class RunTelemetry:
             self._notes["metrics"] = str(error)
 
     def close(self) -> None:
-        self._log.close()
+        if self._stream is not None:
+            self._stream.close()
 
 
 TELEMETRY: pytest.StashKey[RunTelemetry] = pytest.StashKey()

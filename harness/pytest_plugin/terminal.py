@@ -1,4 +1,4 @@
-"""What the terminal shows: a live line while a task runs, and the summary of the tasks."""
+"""The output on the terminal: a live line while a task runs, and the summary of the tasks."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from harness.reporting.progress import ProgressLine
 from harness.reporting.summary import summary_lines
 from harness.reporting.task_record import TaskRecord
 
-# What stands in junit.xml beside a task's test case.
+# The properties of a task's test case in junit.xml.
 
 
 def add_properties(item: pytest.Item, record: TaskRecord) -> None:
-    """Those that the item does not have yet; under xdist they travel with its reports."""
+    """Add the properties that the item lacks; under xdist they travel with its reports."""
     there = {name for name, _ in item.user_properties}
     item.user_properties += [each for each in properties(record) if each[0] not in there]
 
 
 def properties(record: TaskRecord) -> Iterator[tuple[str, object]]:
-    """Name and value, of what is known."""
+    """Name and value of each known property."""
     yield "task_id", record.task_id
     yield "final_state", record.final_state
     yield "retries", record.retries
@@ -48,7 +48,7 @@ def properties(record: TaskRecord) -> Iterator[tuple[str, object]]:
 
 
 class Terminal(io.TextIOBase):
-    """pytest's own terminal, reached past its capturing of standard output."""
+    """pytest's own terminal, without its capturing of standard output."""
 
     def __init__(self, config: pytest.Config, *, live: bool) -> None:
         self._config = config
@@ -58,24 +58,24 @@ class Terminal(io.TextIOBase):
         return self._live
 
     def write(self, text: str) -> int:
-        """Past pytest's own writer, which would count these columns and misplace its percentage."""
+        """Write past pytest's own writer, which would count these columns and misplace its percentage."""
         capture: Any = self._config.pluginmanager.getplugin("capturemanager")
         with capture.global_and_fixture_disabled() if capture else contextlib.nullcontext():
             stream = sys.__stdout__
             if stream is not None:
-                with contextlib.suppress(OSError):  # a terminal that was closed; the run ends in order all the same
+                with contextlib.suppress(OSError):  # the terminal was closed; the run still ends in order
                     stream.write(text)
                     stream.flush()
         return len(text)
 
     def room(self) -> int:
-        """Columns free behind the cursor."""
+        """The number of free columns after the cursor."""
         writer = self._config.get_terminal_writer()
         return writer.fullwidth - writer.width_of_current_line
 
 
 def live_progress(config: pytest.Config) -> ProgressLine:
-    """A live line where a person looks at a terminal; silence under xdist, `-q`, and in logs."""
+    """A live line on an interactive terminal; silent under xdist, with `-q`, and in logs."""
     parallel = hasattr(config, "workerinput") or bool(config.getoption("numprocesses", None))
     live = sys.stdout.isatty() and not parallel and config.get_verbosity() >= 0
     terminal: Any = Terminal(config, live=live)
@@ -91,7 +91,10 @@ def write_summary(
     more: Sequence[str] = (),
     idle: Sequence[str] | None = None,
 ) -> None:
-    """`skipped`: task ids and reasons. `more`: lines that follow. `idle`: what of the fault plans strikes no task."""
+    """Write the summary.
+
+    `skipped`: task ids and reasons. `more`: lines that follow. `idle`: entries of fault plans that strike no task.
+    """
     terminalreporter.section("tasks")
     for record in records:
         if record.code == INTERRUPTED:
@@ -101,24 +104,24 @@ def write_summary(
         terminalreporter.write_line(commandless(line))
 
 
-def refused(place: Path, write: Callable[[], object]) -> list[str]:
-    """Write it; why that cannot be, as a line for the summary. A run ends as its tasks did, whatever a disk says."""
+def write_or_report(place: Path, write: Callable[[], object]) -> list[str]:
+    """Write something; returns an error as a line for the summary. The result of a run does not depend on a disk."""
     try:
         write()
     except OSError as error:
         why = f"{shown_path(place)} cannot be written: {error.strerror or error}"
-        return [f"{why}; make room on its disk, or let its folder be written to"]
+        return [f"{why}; free space on the disk, or make the folder writable"]
     return []
 
 
 def command() -> str:
-    """What `harness` is called here: by its path in an environment below this folder, which need not be activated."""
+    """The command `harness` as it must be typed here: with its path in an environment below this folder."""
     path = shown_path(Path(sys.executable).with_name("harness"))
     return "harness" if Path(path).is_absolute() else path
 
 
 def environment(config: pytest.Config, state: SessionState) -> dict[str, str]:
-    """For Allure's environment table: what the run ran on."""
+    """The environment table of Allure: what the run ran on."""
     settings = state.settings
     return {
         "Browser": state.browser or "not started in this process",

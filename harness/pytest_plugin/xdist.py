@@ -1,4 +1,4 @@
-"""Under xdist: groups stay on one worker; what kills a worker is not given to the next one."""
+"""The hooks for xdist: groups stay on one worker, and items that kill a worker are not given to the next one."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ READ: pytest.StashKey[Read] = pytest.StashKey()
 
 
 class XdistHooks:
-    """Registered only where xdist is active (`--dist loadgroup` is broken on pytest 9.2)."""
+    """Registered only if xdist is active (`--dist loadgroup` is broken on pytest 9.2)."""
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Any:
         if config.getoption("dist") not in SCOPES:
             return None
-        config.option.loadscopereorder = False  # `priority` says what comes first, not the size of a group
+        config.option.loadscopereorder = False  # `priority` decides the order, not the size of a group
         return _scheduling()(config, log)
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class XdistHooks:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
-        """What a worker has to know of those that died before it."""
+        """Tell a worker about those that died before it."""
         state: SessionState = node.config.stash[STATE]
         worker: dict[str, Any] = node.workerinput
         if state.workers_lost:
@@ -61,7 +61,7 @@ class XdistHooks:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: Any) -> None:
-        """A worker that died has said nothing."""
+        """Count a worker that died."""
         state: SessionState = node.config.stash[STATE]
         state.told_browser = state.told_browser or getattr(node, "workeroutput", {}).get(BROWSER, "")
         if error is not None:
@@ -71,7 +71,7 @@ class XdistHooks:
                 sched.give_up(node)
 
     def pytest_runtest_logreport(self, report: Any) -> None:
-        """What became of a task: what depends on it may run in a worker that did not see it."""
+        """Note the result of a task, so that tasks depending on it may run in a worker that did not see it."""
         document, node = getattr(report, "taskspec", None), getattr(report, "node", None)
         if document and node is not None and report.when == "call":
             node.config.stash[STATE].done[document["task_id"]] = report.passed
@@ -82,9 +82,9 @@ class XdistHooks:
 
     @pytest.hookimpl(optionalhook=True, wrapper=True, tryfirst=True)
     def pytest_handlecrashitem(self, sched: Any) -> Generator[None, Any, Any]:
-        """After all others, of which pytest-rerunfailures may have asked for the item once more (`mark_test_pending`).
+        """Continue after all others: pytest-rerunfailures may have requested the item again (`mark_test_pending`).
 
-        As a wrapper, since the first one that answers is the last one that is asked.
+        It is a wrapper, since the implementation that answers first is the last one to be called.
         """
         try:
             return (yield)
@@ -95,9 +95,9 @@ class XdistHooks:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, node: Any, ids: list[str]) -> None:
-        """The controller owns the services: it starts them when a worker has found tasks, before the first one runs."""
+        """Start the services in the controller, which owns them, when a worker has found tasks."""
         state: SessionState = node.config.stash[STATE]
-        if ids and ordinary_tests.wanted(node.config):
+        if ids and ordinary_tests.uses_services(node.config):
             with contextlib.suppress(Failed, ValueError, OSError):  # each test reports it
                 state.harness().start()
         if not any(map(of_task, ids)):
@@ -120,15 +120,15 @@ SCOPES: dict[str, Callable[[str], str]] = {
     "loadfile": lambda node_id: node_id.partition("::")[0],
     "loadscope": lambda node_id: node_id.rpartition("::")[0],
 }
-"""`--dist` -> what keeps ordinary tests together, as in xdist; tasks keep with their group under all of them."""
+"""`--dist` -> what keeps ordinary tests together, as in xdist; tasks stay with their group under all of them."""
 
 DEEP = 8
-"""Items that a worker knows of under `--task-workers auto`."""
+"""The number of items that a worker knows under `--task-workers auto`."""
 BY_FILE = ("loadfile", "loadscope")
 
 
 class Deep:
-    """With look-ahead a worker knows of so many items that all of its places are taken."""
+    """Gives a worker with look-ahead so many items that all of its places are used."""
 
     config: Any
     workqueue: Any
@@ -138,17 +138,17 @@ class Deep:
     _assign_work_unit: Any
 
     def _reschedule(self, node: Any) -> None:
-        """Called when a worker may be given more; so may the others: who has least is the next, so that none runs dry.
+        """Assign more items: to the worker with the fewest first, so that none runs dry.
 
-        xdist gives the worker itself what it needs to go on, or ends it when nothing is left.
+        xdist itself gives a worker what it needs to go on, or ends it if nothing is left.
         """
         base: Any = super()
         base._reschedule(node)  # noqa: SLF001 - xdist's schedulers are extended so
-        while self.workqueue and (other := self._emptiest()) is not None:
+        while self.workqueue and (other := self._least_loaded()) is not None:
             self._assign_work_unit(other)
 
-    def _emptiest(self) -> Any:
-        """The worker with the fewest items, of those that may know of more; None: there is none."""
+    def _least_loaded(self) -> Any:
+        """The worker with the fewest items, of those that may get more; None if there is none."""
         state: SessionState = self.config.stash[STATE]
         depth = _depth(state.settings.task_workers)
         room: dict[Any, int] = {}
@@ -161,11 +161,11 @@ class Deep:
 
 @cache
 def _scheduling() -> Any:
-    """The scheduler's class; made when asked for, since xdist may be absent."""
+    """The scheduler's class; made on demand, since xdist may be absent."""
     from xdist.scheduler import LoadScopeScheduling
 
     class TaskGroupScheduling(CrashedWorkers, Deep, LoadScopeScheduling):  # type: ignore[misc]
-        """Whole groups of tasks go to one worker; every other item is its own group."""
+        """Sends whole groups of tasks to one worker; every other item is its own group."""
 
         names: dict[str, str] | None = None
 
@@ -178,7 +178,7 @@ def _scheduling() -> Any:
                 state: SessionState = self.config.stash[STATE]
                 slots = state.harness().slots if groups and state.settings.shared_state else None
                 self.names = in_slots(groups, slots, len(self.nodes))
-                read.clear()  # nobody asks after this
+                read.clear()  # nothing reads them after this
             scope = SCOPES[self.config.getoption("dist")]
             return self.names.get(nodeid) or scope(nodeid)
 
@@ -186,16 +186,16 @@ def _scheduling() -> Any:
 
 
 def _depth(task_workers: int | str) -> int:
-    """So many items a worker is to know of; without look-ahead xdist's own number does."""
+    """The number of items that a worker should know; without look-ahead xdist's own number."""
     if task_workers == "auto":
         return DEEP
     return 2 * int(task_workers) if task_workers != 1 else 0
 
 
 def in_slots(names: Mapping[str, str], slots: int | None, workers: int) -> dict[str, str]:
-    """The groups put together, so that no more workers run tasks than there are slots: the others would wait.
+    """Join groups, so that no more workers run tasks than there are slots: the others would wait.
 
-    `slots`: see `SyncHarness.slots`. The largest groups are dealt out first.
+    `slots`: see `SyncHarness.slots`. The largest groups are assigned first.
     """
     if slots is None or slots >= workers:
         return dict(names)
@@ -227,7 +227,7 @@ def group_names(
 
 
 def tasks_of(root: Path, node_ids: Iterable[str], read: Read | None = None) -> dict[str, Loaded]:
-    """Node id -> task, of those that are tasks. `read`: files that were read before; what is read now is added."""
+    """Node id -> task, for those that are tasks. `read`: files that were read before; this adds to them."""
     node_ids, read = list(node_ids), {} if read is None else read
     with rarely():
         for file in _task_files(node_ids):
@@ -237,7 +237,7 @@ def tasks_of(root: Path, node_ids: Iterable[str], read: Read | None = None) -> d
 
 
 def tasks_in(config: pytest.Config, node_ids: Iterable[str]) -> dict[str, Loaded]:
-    """The same in the controller: several plugins ask, and each file is read once."""
+    """`tasks_of` in the controller: several plugins ask, and each file is read once."""
     return tasks_of(config.rootpath, node_ids, config.stash.setdefault(READ, {}))
 
 

@@ -12,23 +12,23 @@ from harness.recovery.remedy import Capture, GiveUp, Random, Remedy, Retry, Rule
 
 
 class _Captures(Rule):
-    """What all strategies share: which evidence the report has, one by one."""
+    """The `capture_*` settings that all strategies share."""
 
     capture_screenshot: bool = Field(True, description="Whether the report has a screenshot.")
-    capture_dom: bool = Field(True, description="Whether it has the page's DOM.")
-    capture_memory: bool = Field(True, description="Whether it has the memory.")
+    capture_dom: bool = Field(True, description="Whether the report has the page's DOM.")
+    capture_memory: bool = Field(True, description="Whether the report has the memory.")
 
     @model_validator(mode="after")
     def _agrees(self) -> Self:
         declared = (name for name in ("capture_screenshot", "capture_dom", "capture_memory") if getattr(self, name))
         wanted = next((name for name in declared if name in self.model_fields_set), None)
         if self.capture == "none" and wanted is not None:
-            raise ValueError(f"`capture: none` takes nothing, so `{wanted}: true` cannot act; leave one of them out")
+            raise ValueError(f"`capture: none` keeps nothing, so `{wanted}: true` has no effect; leave one of them out")
         return self
 
 
 class AssertionRule(_Captures):
-    """What the strategies that report share."""
+    """The base of the strategies that report."""
 
     def _give_up(self) -> GiveUp:
         return GiveUp("failed", Capture(self.capture_screenshot, self.capture_dom, self.capture_memory))
@@ -47,11 +47,11 @@ class SaveTraceAndReport(AssertionRule):
 
 
 class RetryAfterWait(AssertionRule):
-    """Look once more after a wait: some states come late."""
+    """Check once more after a wait, because some states come late."""
 
     strategy: Literal["retry_after_wait"] = "retry_after_wait"
     wait_before_retry_seconds: float = Field(
-        5, ge=0, le=3600, description="How long to wait before the second look, in seconds."
+        5, ge=0, le=3600, description="How long to wait before the second check, in seconds."
     )
 
     def remedies(self, failure: Failure, random: Random) -> Iterator[Remedy]:
@@ -60,12 +60,12 @@ class RetryAfterWait(AssertionRule):
 
 
 class AbortSilent(_Captures):
-    """End the task; no evidence but what its `capture_*` keys name."""
+    """End the task, and keep only the evidence that the `capture_*` keys name."""
 
     strategy: Literal["abort_silent"] = "abort_silent"
     capture_screenshot: bool = Field(False, description="Whether the report has a screenshot.")
-    capture_dom: bool = Field(False, description="Whether it has the page's DOM.")
-    capture_memory: bool = Field(False, description="Whether it has the memory.")
+    capture_dom: bool = Field(False, description="Whether the report has the page's DOM.")
+    capture_memory: bool = Field(False, description="Whether the report has the memory.")
 
     def remedies(self, failure: Failure, random: Random) -> Iterator[Remedy]:
         named = self.capture_screenshot, self.capture_dom, self.capture_memory

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from harness.resilience.thresholds import SESSION
+from harness.resilience.thresholds import SESSION, VALIDATION
 
 # The closed vocabularies of failure.
 
@@ -49,7 +49,7 @@ class Severity(StrEnum):
 
 
 class Family(StrEnum):
-    """Which rule of `error_recovery` answers for a failure; NONE always gives up."""
+    """The rule of `error_recovery` that answers a failure; NONE always gives up."""
 
     TIMEOUT = "on_timeout"
     NETWORK = "on_network_error"
@@ -101,23 +101,30 @@ class Row:
     cause: str
     hint: str
     max_retries: int = 0
-    """How often `on_network_error` tries again where the task's file does not say."""
+    """How many times `on_network_error` tries again if the task's file names no number."""
     named_scope: Scope | None = None
     named_artifact: str = ""
+    named_event_category: str = ""
 
     @property
     def scope(self) -> Scope:
-        """How far it reaches; unless its row says otherwise, as far as its family does."""
+        """How far the failure reaches: as its row says, or else as its family says."""
         return self.named_scope or FAMILIES[self.family].scope
 
     @property
     def first_artifact(self) -> str:
-        """The file that is looked at first; unless its row names one, its family's."""
+        """The file to look at first: the one of its row, or else the one of its family."""
         return self.named_artifact or FAMILIES[self.family].first_artifact
+
+    @property
+    def event_category(self) -> str:
+        """The `category` of its events, by which thresholds count: that of its row or family, else its `error_type`."""
+        general = str(self.category if self.error_type is ErrorType.UNKNOWN else self.error_type)
+        return self.named_event_category or FAMILIES[self.family].event_category or general
 
 
 class Group(StrEnum):
-    """Under which heading reports put a failure, in their order: product defects apart from infrastructure."""
+    """The headings of reports, in their order: product defects apart from infrastructure."""
 
     PRODUCT = "Product defects (assertions and success criteria)"
     STATE = "Preconditions and state"
@@ -137,20 +144,25 @@ class FamilyFacts:
     scope: Scope
     """How far such a failure reaches."""
     leaves_open: bool
-    """Whether nobody can tell afterwards if a write took effect; a code that is an answer (4xx) tells all the same."""
+    """Whether it stays unknown if a write took effect, unless the code itself is an answer (4xx)."""
     awaits: bool
-    """Whether its attempt was waiting when it failed: at the end of the task's time, that end is what it failed by."""
+    """Whether the attempt was waiting when it failed; if the task's time ends then, that is the failure."""
     report_group: Group
     first_artifact: str
-    """The file that shows most of it, and is looked at first; empty: none is better than the report."""
+    """The file that shows most of the failure and is looked at first; empty: none is better than the report."""
     outlasted_by: str
-    """What of a task gets over an injected fault of this kind, in words; empty where nothing can be declared."""
+    """The part of a task that withstands an injected fault of this kind, in words; empty if nothing can be declared."""
     proposed_rule: tuple[str, ...]
-    """Lines of YAML that a task which is flaky by it may declare, the first in `error_recovery`; empty: no rule helps."""
+    """Lines of YAML that a task which is flaky by this family may declare, the first in `error_recovery`; empty: none.
+    """
     event_category: str
-    """The `category` of its telemetry events; empty: its `error_type` is, or the category of its code."""
+    """The `category` of its events (`Row.event_category`); empty: the family declares none."""
     recovery_name: str
     """The name of its rate in `recovery_success_rate`."""
+    warning: str
+    """The type of the warning if a step failed with this family and passed in the end."""
+    got_over: str = "{type} recovered after {retries}"
+    """The text of that warning; `{message}` is the message of the first failure."""
 
 
 _CHECKPOINT = "checkpoints: [0]   # or the last step that is safe to go back to"
@@ -166,6 +178,7 @@ FAMILIES: dict[Family, FamilyFacts] = {
         proposed_rule=("on_timeout: {strategy: retry_from_checkpoint}", _CHECKPOINT),
         event_category="",
         recovery_name="timeout",
+        warning="action_retry_success",
     ),
     Family.NETWORK: FamilyFacts(
         scope=Scope.ORIGIN,
@@ -173,10 +186,11 @@ FAMILIES: dict[Family, FamilyFacts] = {
         awaits=True,
         report_group=Group.NETWORK,
         first_artifact="network_logs.har",
-        outlasted_by="more of `on_network_error`",
+        outlasted_by="more retries in `on_network_error`",
         proposed_rule=("on_network_error: {strategy: exponential_backoff, max_retries: 5}",),
         event_category="network",
         recovery_name="network_error",
+        warning="network_error_recovered",
     ),
     Family.ELEMENT: FamilyFacts(
         scope=Scope.PAGE,
@@ -184,10 +198,11 @@ FAMILIES: dict[Family, FamilyFacts] = {
         awaits=True,
         report_group=Group.ELEMENT,
         first_artifact="screenshot.png",
-        outlasted_by="more of `on_element_not_found`",
+        outlasted_by="a longer `wait_seconds` in `on_element_not_found`",
         proposed_rule=("on_element_not_found: {strategy: wait_and_retry, wait_seconds: 20}",),
         event_category="",
         recovery_name="element_not_found",
+        warning="element_appeared_late",
     ),
     Family.AMBIGUOUS: FamilyFacts(
         scope=Scope.PAGE,
@@ -199,6 +214,7 @@ FAMILIES: dict[Family, FamilyFacts] = {
         proposed_rule=(),
         event_category="",
         recovery_name="selector_ambiguous",
+        warning="element_appeared_late",
     ),
     Family.ACTION: FamilyFacts(
         scope=Scope.PAGE,
@@ -206,10 +222,11 @@ FAMILIES: dict[Family, FamilyFacts] = {
         awaits=True,
         report_group=Group.ACTION,
         first_artifact="screenshot.png",
-        outlasted_by="more of `on_action_failed`",
+        outlasted_by="`on_action_failed`",
         proposed_rule=(),
         event_category="",
         recovery_name="action_failed",
+        warning="action_retry_success",
     ),
     Family.ASSERTION: FamilyFacts(
         scope=Scope.PAGE,
@@ -221,6 +238,7 @@ FAMILIES: dict[Family, FamilyFacts] = {
         proposed_rule=("on_assertion_fail: {strategy: retry_after_wait, wait_before_retry_seconds: 5}",),
         event_category="",
         recovery_name="assertion_retry",
+        warning="assertion_retry_success",
     ),
     Family.PRECONDITION: FamilyFacts(
         scope=Scope.WORLD,
@@ -232,6 +250,7 @@ FAMILIES: dict[Family, FamilyFacts] = {
         proposed_rule=(),
         event_category="",
         recovery_name="precondition_fail",
+        warning="precondition_repaired",
     ),
     Family.INCONSISTENCY: FamilyFacts(
         scope=Scope.WORLD,
@@ -243,6 +262,7 @@ FAMILIES: dict[Family, FamilyFacts] = {
         proposed_rule=(),
         event_category="",
         recovery_name="state_inconsistency",
+        warning="state_inconsistency_resolved",
     ),
     Family.BROWSER: FamilyFacts(
         scope=Scope.BROWSER,
@@ -254,6 +274,8 @@ FAMILIES: dict[Family, FamilyFacts] = {
         proposed_rule=("on_browser_crash: {strategy: restart_from_checkpoint}", _CHECKPOINT),
         event_category=SESSION,
         recovery_name="browser_crash",
+        warning="page_recovered",
+        got_over="{message}; the page was freed or opened again",
     ),
     Family.NONE: FamilyFacts(
         scope=Scope.TASK,
@@ -265,25 +287,31 @@ FAMILIES: dict[Family, FamilyFacts] = {
         proposed_rule=(),
         event_category="",
         recovery_name="none",
+        warning="action_retry_success",
     ),
 }
-"""All that a new family needs to be told of, beside its rule; a test says that none is forgotten."""
+"""The facts of each family, beside its rule; a test checks that every family has a row."""
 _T, _C, _S, _F = ErrorType, Category, Severity, Family
 _INFRA, _EXEC, _LOGIC, _FATAL = _C.INFRASTRUCTURE, _C.EXECUTION, _C.LOGIC, _C.CATASTROPHIC
 
 
 DEFAULT_RETRIES = 3
-"""Extra attempts after a failure of the network, unless the row of its code names another number, or none."""
+"""Extra attempts after a network failure, unless the row of its code names another number."""
 
 
-def _network(code: str, error_type: ErrorType, cause: str, hint: str, retries: int = DEFAULT_RETRIES) -> Row:
-    return Row(code, error_type, _INFRA, _S.ERROR, _F.NETWORK, bool(retries), cause, hint, retries)
+def _network(
+    code: str, error_type: ErrorType, cause: str, hint: str, retries: int = DEFAULT_RETRIES, *, event_category: str = ""
+) -> Row:
+    return Row(
+        code, error_type, _INFRA, _S.ERROR, _F.NETWORK, bool(retries), cause, hint, retries,
+        named_event_category=event_category,
+    )  # fmt: skip
 
 
 _ROWS: tuple[Row, ...] = (
     Row("TASK_TIMEOUT", _T.TIMEOUT_TASK, _EXEC, _S.ERROR, _F.TIMEOUT, False,
         "The whole task ran longer than its `timeout`.",
-        "Raise `timeout`, or see in the step table where the time went.", named_scope=Scope.TASK,
+        "Raise `timeout`, or look in the step table where the time went.", named_scope=Scope.TASK,
         named_artifact="partial_trace.json"),
     Row("STEP_TIMEOUT", _T.TIMEOUT_STEP, _EXEC, _S.ERROR, _F.TIMEOUT, True,
         "One attempt of a step ran longer than `step_timeout`.",
@@ -298,134 +326,149 @@ _ROWS: tuple[Row, ...] = (
     _network("NET_CONNECTION_REFUSED", _T.NETWORK_CONNECTION_REFUSED, "Nothing listens at the host's port.",
              "The site is down or not started: see `[tool.harness.services]` and the service's log."),
     _network("NET_TIMEOUT", _T.NETWORK_TIMEOUT, "The server accepted the connection and did not answer in time.",
-             "The site hangs: look at its log, or raise `step_timeout`."),
-    _network("NET_CONNECTION_RESET", _T.UNKNOWN, "The server broke the connection off.",
+             "The site hangs: look at its log, or raise `step_timeout`.",
+             event_category="timeout"),
+    _network("NET_CONNECTION_RESET", _T.UNKNOWN, "The server reset the connection.",
              "The site crashed, or a proxy cut the connection, or (over https) the site is down: look at its log."),
     _network("NET_EMPTY_RESPONSE", _T.UNKNOWN, "The server closed the connection without an answer.",
              "The site crashed while answering, or this port speaks https: look at its log."),
     _network("NET_OFFLINE", _T.UNKNOWN, "The browser is offline.", "Check the machine's network."),
-    _network("NET_UNREACHABLE", _T.UNKNOWN, "No connection to the host could be made: nothing is sent to its address.",
-             "Check the machine's network, the host's address, and whether a firewall lies between."),
-    _network("NET_PROTOCOL", _T.UNKNOWN, "What the server sent is not a valid HTTP answer.",
+    _network("NET_UNREACHABLE", _T.UNKNOWN, "No connection to the host's address could be made, so nothing was sent.",
+             "Check the machine's network, the host's address, and whether a firewall blocks the connection."),
+    _network("NET_PROTOCOL", _T.UNKNOWN, "The server's answer is not valid HTTP.",
              "Another program may listen at this port, or the site's server is broken: look at its log; "
              "`context.net_error` says what is wrong with the answer.", 1),
-    _network("NET_PROXY", _T.UNKNOWN, "The proxy that the browser was told to use does not let it through.",
+    _network("NET_PROXY", _T.UNKNOWN, "The browser's proxy does not let the request through.",
              "Check `--proxy-server` in the browser's `args`, and that the proxy runs."),
     _network("NET_FAILED", _T.UNKNOWN, "The browser could not load the page.",
              "`context.net_error` in the report is Chromium's own name for the cause."),
     _network("NET_BLOCKED", _T.UNKNOWN, "The browser refused to send the request.",
-             "Check the URL: its scheme, its port, and whether the site may be reached.", 0),
+             "Check the URL's scheme and port, and whether the task may reach this site.", 0),
     _network("NET_TLS", _T.UNKNOWN, "The site's certificate or TLS set-up is not accepted.",
-             "`context.tls` tells expiry, unknown issuer, wrong host name and the like apart, with what to do about each.",
+             "`context.tls` says what is wrong (expired, unknown issuer, wrong host name, ...) and what to do about it.",
              0),
     _network("NET_TOO_MANY_REDIRECTS", _T.UNKNOWN, "The site redirects in a circle.",
-             "Often a lost login session or a wrong base URL.", 0),
-    _network("CIRCUIT_OPEN", _T.UNKNOWN, "The site failed too often in a row and is left alone for a while: nothing was sent.",
-             "`context.last_error` says how the site failed: look at its log. `wait_for_circuit` in `on_network_error` "
-             "waits for it, `--task-breaker off` sends every request."),
+             "The cause is often a lost login session or a wrong base URL.", 0),
+    _network("CIRCUIT_OPEN", _T.UNKNOWN, "The site failed too often in a row, so it is left alone for a while: nothing was sent.",
+             "`context.last_error` says how the site failed: look at its log. With `wait_for_circuit` in "
+             "`on_network_error` the task waits for the site; `--task-breaker off` sends every request.",
+             event_category="unavailable"),
     _network("HTTP_TIMEOUT", _T.NETWORK_TIMEOUT, "The site answered 408: it waited too long for the request.",
-             "The site, or a proxy before it, is overloaded or cuts slow requests: look at its log."),
+             "The site or a proxy in front of it is overloaded or cuts slow requests: look at its log.",
+             event_category="timeout"),
     _network("HTTP_NOT_FOUND", _T.UNKNOWN, "The site has nothing at this URL (404 or 410).",
-             "Check the step's URL, `base_url`, and that what it names has been made.", 0),
-    _network("HTTP_UNEXPECTED_STATUS", _T.UNKNOWN, "The answer is no error, and its status is not the one the step names.",
-             "Compare the step's `status` with `context.status` and the body in the report.", 0),
+             "Check the step's URL and `base_url`, and whether the resource at this URL exists.", 0,
+             event_category="not_found"),
+    _network("HTTP_UNEXPECTED_STATUS", _T.UNKNOWN, "The response is not an error, but its status is not the one that the step expects.",
+             "Compare the step's `status` with `context.status` and the body in the report.", 0,
+             event_category="invalid"),
     _network("HTTP_RATE_LIMITED", _T.UNKNOWN, "The site answered 429 Too Many Requests.",
-             "Slow down: fewer tasks at once, or a longer retry delay."),
-    _network("HTTP_UNAVAILABLE", _T.UNKNOWN, "The site answered 502, 503 or 504: it, or what is behind it, is down.",
-             "Look at the site's log."),
+             "Run fewer tasks at once, or use a longer retry delay.",
+             event_category="rate_limit"),
+    _network("HTTP_UNAVAILABLE", _T.UNKNOWN, "The site answered 502, 503 or 504: the site or a server behind it is down.",
+             "Look at the site's log.",
+             event_category="unavailable"),
     _network("HTTP_SERVER_ERROR", _T.UNKNOWN, "The site answered with a server error (5xx).", "Look at the site's log."),
     _network("HTTP_CLIENT_ERROR", _T.UNKNOWN, "The site refused the request (4xx).",
-             "Check the step's URL, and what it sends.", 0),
+             "Check the step's URL and the data that it sends.", 0,
+             event_category="invalid"),
     Row("ELEMENT_NOT_FOUND", _T.ELEMENT_NOT_FOUND, _EXEC, _S.ERROR, _F.ELEMENT, True,
         "No element matched the selector in time.",
         "Compare the selector with dom_snapshot.html; declare `fallback_selectors` where the site's markup varies."),
     Row("FRAME_NOT_FOUND", _T.ELEMENT_NOT_FOUND, _EXEC, _S.ERROR, _F.ELEMENT, True,
-        "The frame the step names is not on the page.", "Check the step's `frame` against dom_snapshot.html."),
+        "The frame that the step names is not on the page.", "Check the step's `frame` against dom_snapshot.html."),
     Row("SELECTOR_AMBIGUOUS", _T.SELECTOR_AMBIGUOUS, _EXEC, _S.ERROR, _F.AMBIGUOUS, False,
-        "The selector matches several elements, and the act may change something.",
+        "The selector matches several elements, but the act needs exactly one.",
         "Make the selector match one element; the report lists the matches."),
     Row("ELEMENT_COVERED", _T.ACTION_FAILED, _EXEC, _S.ERROR, _F.ACTION, True,
-        "Another element lies over the one to act on.", "Close the covering element first; the report names it."),
+        "Another element covers the one to act on.", "Close the covering element first; the report names it."),
     Row("ELEMENT_DISABLED", _T.ACTION_FAILED, _EXEC, _S.ERROR, _F.ACTION, True,
-        "The element is disabled or read-only.", "A step before it did not do what the page needs to enable it."),
+        "The element is disabled or read-only.", "An earlier step did not do what the page needs to enable the element."),
     Row("ELEMENT_HIDDEN", _T.ACTION_FAILED, _EXEC, _S.ERROR, _F.ACTION, True,
-        "The element exists but is not visible, or is outside of the view.",
-        "Open what hides it first, or select the visible one."),
+        "The element exists but is not visible, or it is outside the view.",
+        "Make the element visible first (open its menu or tab), or select the visible one."),
     Row("ELEMENT_UNSTABLE", _T.ACTION_FAILED, _EXEC, _S.ERROR, _F.ACTION, True,
         "The element keeps moving or is re-created all the time.", "Wait for the page to settle before this step."),
     Row("OPTION_NOT_FOUND", _T.ACTION_FAILED, _EXEC, _S.ERROR, _F.ACTION, True,
         "The list has no such option.", "Compare the step's `value` with the options in dom_snapshot.html."),
     Row("DIALOG_BLOCKED", _T.ACTION_FAILED, _EXEC, _S.ERROR, _F.ACTION, True,
-        "A dialog blocks the page: its answer was that the page is not to be left, or dialogs come without end.",
+        "A dialog blocks the page: it was answered with staying on the page, or new dialogs open without end.",
         "The report's `dialogs` say what was asked and answered; a `dialog` step before this one chooses the answer."),
     Row("NAVIGATION_INTERRUPTED", _T.ACTION_FAILED, _EXEC, _S.ERROR, _F.ACTION, True,
-        "The page went elsewhere while the step opened something.",
-        "A script of the page leads on by itself: open the URL it leads to, or wait for that page before the next step."),
+        "The page navigated elsewhere while the step was opening a URL.",
+        "A script of the page navigates by itself: open its target URL, or wait for that page before the next step."),
     Row("DOWNLOAD_FAILED", _T.ACTION_FAILED, _EXEC, _S.ERROR, _F.ACTION, True,
-        "No file came, or not the one expected.", "Check that the element starts a download, and its file name."),
+        "No download started, or its file is not the expected one.",
+        "Check that the element starts a download, and compare the file name."),
     Row("ACTION_FAILED", _T.ACTION_FAILED, _EXEC, _S.ERROR, _F.ACTION, True,
         "The act could not be performed.", "The report has the browser's own words in `context.call_log`."),
     Row("INVALID_INPUT", _T.ACTION_FAILED, _LOGIC, _S.ERROR, _F.NONE, False,
         "The step asks for something that cannot be done: a bad selector, key, file or kind of element.",
-        "Fix the step as the message says."),
+        "Fix the step as the message says.",
+        named_event_category="invalid"),
     Row("ASSERTION_FAILED", _T.ASSERTION_FAILED, _LOGIC, _S.ERROR, _F.ASSERTION, True,
-        "A step's assertion does not hold.", "Where the page may need time, say `expect_timeout: 5`, or EVENTUALLY(...) in an `expr`."),
+        "A step's assertion does not hold.", "If the page needs time, use `expect_timeout: 5`, or EVENTUALLY(...) in an `expr`."),
     Row("CRITERIA_UNMET", _T.ASSERTION_FAILED, _LOGIC, _S.ERROR, _F.ASSERTION, True,
-        "The steps passed, and a success criterion does not hold.",
-        "Where the page may need time, say `expect_timeout: 5`, or EVENTUALLY(...) in the criterion."),
+        "The steps passed, but a success criterion does not hold.",
+        "If the page needs time, use `expect_timeout: 5`, or EVENTUALLY(...) in the criterion."),
     Row("INCOMPLETE", _T.ASSERTION_FAILED, _LOGIC, _S.ERROR, _F.NONE, False,
-        "The task passed, and left out something that it names (`--taskspec-strict`).",
-        "A step must write what `memory_keys` and `artifacts` name, or the task should not name it."),
+        "The task passed, but a memory entry or artifact that it names is missing (`--taskspec-strict`).",
+        "Add a step that writes what `memory_keys` and `artifacts` name, or remove the name."),
     Row("PRECONDITION_NOT_MET", _T.PRECONDITION_NOT_MET, _LOGIC, _S.WARNING, _F.PRECONDITION, False,
         "A precondition does not hold, so the task was not started.",
-        "Set up the state the task needs: `memory:`, a task it depends on, or the environment."),
+        "Set up the state that the task needs: in `memory:`, by a task that it depends on, or in the environment."),
     Row("STATE_INCONSISTENT", _T.STATE_INCONSISTENCY, _LOGIC, _S.ERROR, _F.INCONSISTENCY, False,
-        "Memory and environment say different things of what `state_bindings` ties together.",
-        "See which is right: memory_snapshot.json or env_snapshot.json; `on_state_inconsistency` says which one to trust.",
+        "Memory and environment have different values in one of `state_bindings`.",
+        "Compare memory_snapshot.json with env_snapshot.json; `on_state_inconsistency` says which one to trust.",
         named_artifact="env_snapshot.json"),
     Row("MEMORY_MISSING", _T.STATE_INCONSISTENCY, _LOGIC, _S.ERROR, _F.NONE, False,
-        "A step needs a memory entry that nobody wrote.", "Check the `remember:` of the steps before it, or `memory:`.",
+        "A step needs a memory entry that was never written.", "Check `remember:` of the earlier steps, or `memory:`.",
         named_scope=Scope.WORLD,
         named_artifact="memory_snapshot.json"),
     Row("NOTHING_TO_REMEMBER", _T.ELEMENT_NOT_FOUND, _EXEC, _S.ERROR, _F.NONE, False,
-        "The step was done, and the value that it should `remember` did not come.",
+        "The step was done, but the value that it should `remember` did not appear.",
         "Compare the `remember` expression with dom_snapshot.html and env_snapshot.json."),
     Row("AUTHENTICATION_FAILED", _T.AUTHENTICATION_FAILED, _FATAL, _S.CRITICAL, _F.NONE, False,
-        "The site refused the login (401 or 403), or a proxy did (407).", "Check the account the task uses.",
-        named_artifact="screenshot.png"),
+        "The site refused the login (401 or 403), or a proxy did (407).", "Check the account that the task uses.",
+        named_artifact="screenshot.png",
+        named_event_category="auth"),
     Row("SESSION_LOST", _T.AUTHENTICATION_FAILED, _FATAL, _S.CRITICAL, _F.NONE, False,
-        "The site shows its login page where the task was logged in, or had just sent its password.",
+        "The site shows its login page although the task was logged in or had just sent its password.",
         "The account was refused or logged out: check its password, and whether another test uses it.",
         named_scope=Scope.CONTEXT,
-        named_artifact="screenshot.png"),
+        named_artifact="screenshot.png",
+        named_event_category="auth"),
     Row("DATA_CORRUPTION", _T.UNKNOWN, _FATAL, _S.CRITICAL, _F.NONE, False,
         "The environment's document no longer parses, or it breaks the schema that the project declares for its channel.",
-        "The site has damaged its own state: see env_snapshot.json and the message. Nothing is tried again, so that it stays as it is.",
+        "The site has damaged its own state: see env_snapshot.json and the message. Nothing is retried, so the state stays as it is.",
         named_scope=Scope.WORLD),
     Row("BUDGET_EXCEEDED", _T.BUDGET_EXCEEDED, _FATAL, _S.ERROR, _F.NONE, False,
-        "The task used up what its `budget` allows.", "Raise the budget, or see in the step table what used it.",
+        "The task used up what its `budget` allows.", "Raise the budget, or look in the step table what used it.",
         named_artifact="partial_trace.json"),
     Row("AGENT_FAILED", _T.UNKNOWN, _LOGIC, _S.ERROR, _F.NONE, False,
         "The agent raised an error while it chose the next step.", "The report has its stack trace; the site is not to blame.",
-        named_scope=Scope.AGENT),
+        named_scope=Scope.AGENT,
+        named_event_category="agent_crash"),
     Row("AGENT_UNAVAILABLE", _T.UNKNOWN, _LOGIC, _S.ERROR, _F.NONE, False,
-        "The agent could not be made: its module, its name in it or its options are not right.",
-        "Mend the agent, or its table in `[tool.harness.agents]`; the message says what is wrong.",
+        "The agent could not be created: its module, the name in that module or its options are wrong.",
+        "Fix the agent or its table in `[tool.harness.agents]`; the message says what is wrong.",
         named_scope=Scope.AGENT),
     Row("AGENT_TIMEOUT", _T.UNKNOWN, _LOGIC, _S.ERROR, _F.NONE, False,
         "The agent did not choose a step in time.", "Look at the agent, or raise its `timeout` in `[tool.harness.agents]`.",
-        named_scope=Scope.AGENT),
+        named_scope=Scope.AGENT,
+        named_event_category="timeout"),
     Row("AGENT_INVALID_STEP", _T.UNKNOWN, _LOGIC, _S.ERROR, _F.NONE, False,
-        "The agent proposed something that is not a step.", "The message names what is wrong with it.",
-        named_scope=Scope.AGENT),
+        "The agent proposed something that is not a step.", "The message says what is wrong with the proposal.",
+        named_scope=Scope.AGENT,
+        named_event_category=VALIDATION),
     Row("AGENT_STUCK", _T.UNKNOWN, _LOGIC, _S.ERROR, _F.NONE, False,
-        "The agent proposed the same failing step three times.", "See in the step table what it kept trying.",
+        "The agent proposed the same failing step three times.", "Look in the step table what it kept trying.",
         named_scope=Scope.AGENT),
     Row("PAGE_CRASHED", _T.UNKNOWN, _INFRA, _S.CRITICAL, _F.BROWSER, False,
-        "The page's process crashed.", "Often memory: look at the console log.", named_scope=Scope.PAGE,
+        "The page's process crashed.", "Often it ran out of memory: look at the console log.", named_scope=Scope.PAGE,
         named_artifact="console_logs.txt"),
     Row("PAGE_CLOSED", _T.UNKNOWN, _INFRA, _S.ERROR, _F.BROWSER, False,
-        "The page was closed under the step.", "The site closed its own window, or an earlier step did.",
+        "The page was closed during the step.", "The site closed its own window, or an earlier step closed it.",
         named_scope=Scope.PAGE),
     Row("BROWSER_CRASHED", _T.UNKNOWN, _INFRA, _S.CRITICAL, _F.BROWSER, False,
         "The browser is gone.", "It crashed or was killed: look at the machine's memory."),
@@ -434,12 +477,12 @@ _ROWS: tuple[Row, ...] = (
     Row("BROWSER_LAUNCH_FAILED", _T.UNKNOWN, _INFRA, _S.CRITICAL, _F.NONE, False,
         "The browser could not be started.", "The message has the browser's own words.", named_scope=Scope.RUN),
     Row("BROWSER_ENDPOINT_DOWN", _T.UNKNOWN, _INFRA, _S.CRITICAL, _F.NONE, True,
-        "None of the endpoints of `--task-browser-endpoint` gives a browser now.",
-        "The message says why of each: start its server (`python -m playwright run-server --unsafe`), or name another.",
+        "No endpoint of `--task-browser-endpoint` provides a browser at the moment.",
+        "The message gives the reason for each endpoint. Start its server (`python -m playwright run-server --unsafe`) or name another.",
         named_scope=Scope.RUN),
     Row("BROWSER_ENDPOINT_UNFIT", _T.UNKNOWN, _INFRA, _S.CRITICAL, _F.NONE, False,
         "The browser at an endpoint of `--task-browser-endpoint` cannot do what the task needs.",
-        "The message says what: another version of Playwright, a path the server has not, no `--unsafe`, no display, hosts of this machine, a fault.",
+        "The message says why: another version of Playwright, a missing executable, no `--unsafe`, no display, unreachable hosts of this machine, or a fault that it cannot do.",
         named_scope=Scope.RUN),
     Row("DRIVER_GONE", _T.UNKNOWN, _INFRA, _S.CRITICAL, _F.BROWSER, False,
         "Playwright's driver process is gone or stopped.", "It was killed: look at the machine's memory.",
@@ -451,29 +494,30 @@ _ROWS: tuple[Row, ...] = (
         named_artifact="env_snapshot.json"),
     Row("RESET_FAILED", _T.UNKNOWN, _INFRA, _S.CRITICAL, _F.NONE, False,
         "Under `isolation = \"reset\"` the state of the system under test could not be reset before the task.",
-        "See that the channel answers `POST <url>/reset`, or say with `reset` in [tool.harness] what resets the state.",
+        "Make sure that the channel answers `POST <url>/reset`, or declare in `reset` of [tool.harness] what resets the state.",
         named_scope=Scope.WORLD),
     Row("EPISODE_STATE_LOST", _T.UNKNOWN, _INFRA, _S.ERROR, _F.NONE, False,
-        "Another task has run between two tasks of an episode, and the one state that they share was reset for it.",
-        "Let no task outside of the episode stand between its tasks (by `dependencies` or by order in Python).",
+        "Another task ran between two tasks of an episode, and the state that they share was reset for it.",
+        "Order the tasks so that no other task runs between those of the episode (see `dependencies`, or the order in Python).",
         named_scope=Scope.WORLD),
     Row("SERVICE_DOWN", _T.UNKNOWN, _INFRA, _S.CRITICAL, _F.NONE, False,
         "A site under test could not be started, or crashed three times within five minutes.",
-        "See the end of its log, and try it alone: `harness services start`.", named_scope=Scope.ORIGIN),
+        "See the end of its log, and try it alone: `harness services start`.", named_scope=Scope.ORIGIN,
+        named_event_category="unavailable"),
     Row("ARTIFACTS_UNWRITABLE", _T.UNKNOWN, _INFRA, _S.CRITICAL, _F.NONE, False,
-        "The folder for what the task writes while it runs could not be made, so the task was not started.",
-        "Make room on the disk of `artifacts`, or see that it can be written; the message names the folder.",
+        "The folder for the task's files could not be created, so the task was not started.",
+        "Free space on the disk of `artifacts`, or make the folder writable; the message names the folder.",
         named_scope=Scope.RUN),
     Row("OUTCOME_UNKNOWN", _T.UNKNOWN, _LOGIC, _S.CRITICAL, _F.NONE, False,
-        "A `write` step failed in a way that leaves open whether it took effect, so it was not repeated.",
+        "A `write` step failed, and nobody can tell whether it took effect, so it was not repeated.",
         "Give the step a `done_when` criterion that tells whether it took effect.",
         named_artifact="network_logs.har"),
     Row("POLICY_DOMAIN", _T.UNKNOWN, _FATAL, _S.CRITICAL, _F.NONE, False,
-        "The task tried to leave its `allowed_domains`.", "Add the host to `allowed_domains`, if the task may go there."),
+        "The task tried to leave its `allowed_domains`.", "Add the host to `allowed_domains` if the task may go there."),
     Row("INTERRUPTED", _T.UNKNOWN, _FATAL, _S.WARNING, _F.NONE, False,
         "The run was interrupted (Ctrl-C, or its process was ended).", "Run it again.", named_scope=Scope.RUN),
     Row("WORKER_CRASHED", _T.UNKNOWN, _INFRA, _S.CRITICAL, _F.NONE, False,
-        "The pytest-xdist worker that ran the task died.", "Often memory, or a kill: look at the machine's log.",
+        "The pytest-xdist worker that ran the task died.", "Often the machine ran out of memory or the process was killed: look at the machine's log.",
         named_scope=Scope.RUN),
     Row("INTERNAL_ERROR", _T.UNKNOWN, _INFRA, _S.FATAL, _F.NONE, False,
         "The harness itself failed.", "Please report it, with the stack trace of the report.", named_scope=Scope.RUN,
@@ -487,5 +531,5 @@ CATALOG: dict[str, Row] = {entry.code: entry for entry in _ROWS}
 
 
 def row(code: str) -> Row:
-    """The catalog's row of a code; KeyError for one that is not in it."""
+    """Return the catalog's row of a code; raises KeyError for an unknown code."""
     return CATALOG[code]

@@ -12,13 +12,13 @@ from harness.recovery.failure import Failure
 from harness.recovery.remedy import GiveUp, Random, Remedy, Retry, Rewind, Rule, shorthand
 
 PERMANENT = 3
-"""The third crash of one task ..."""
+"""The number of crashes of one task within `WITHIN` seconds that is permanent."""
 WITHIN = 300.0
-"""... within so many seconds is permanent for it."""
+"""Seconds for which a crash counts."""
 
 
 class RestartFromCheckpoint(Rule):
-    """Free or replace the page, or start a new browser, and go on from the nearest checkpoint.
+    """Free or replace the page, or start a new browser, and continue from the nearest checkpoint.
 
     A page that hangs is freed first, and the step done again. Where there is no checkpoint, a crashed page is opened
     again in the same context, and a browser that is gone ends the task.
@@ -31,7 +31,7 @@ class RestartFromCheckpoint(Rule):
 
 
 class RestartTask(Rule):
-    """As `restart_from_checkpoint`; without a checkpoint, the task begins again with its first step."""
+    """Do the same as `restart_from_checkpoint`, but without a checkpoint begin the task again with its first step."""
 
     strategy: Literal["restart_task"] = "restart_task"
 
@@ -40,9 +40,9 @@ class RestartTask(Rule):
 
 
 def _escalation(failure: Failure, *, to_start: bool) -> Iterator[Remedy]:
-    """From the cheapest rung upwards (docs/decisions/006).
+    """Yield the remedies from the cheapest upwards (docs/decisions/006).
 
-    Whose browser was ended for another task's sake, or with other tasks in it, may always begin again.
+    A task whose browser was ended for another task's sake, or while other tasks used it, may always begin again.
     """
     to_start = to_start or failure.circumstances.others_may_be_to_blame
     if failure.code == "PAGE_UNRESPONSIVE":
@@ -54,7 +54,7 @@ def _escalation(failure: Failure, *, to_start: bool) -> Iterator[Remedy]:
 
 
 class AbortOnCrash(Rule):
-    """End the task, with the evidence that was kept."""
+    """End the task with the evidence that was kept."""
 
     strategy: Literal["abort"] = "abort"
 

@@ -12,7 +12,7 @@ from harness.recovery.remedy import GiveUp, Random, Remedy, Retry, Rule, Substit
 
 
 class ElementRule(Rule):
-    """What `wait_and_retry` and `try_fallback_selector` share.
+    """The base of `wait_and_retry` and `try_fallback_selector`.
 
     The wait of `wait_seconds` is the first attempt itself; the fallbacks follow it (docs/design/steps-and-recovery.md).
     `wait_and_retry` goes on to declared fallbacks too.
@@ -22,10 +22,10 @@ class ElementRule(Rule):
         10, ge=0, le=3600, description="How long the first attempt looks for the element, in seconds."
     )
     fallback_wait_seconds: float = Field(
-        5, ge=0, le=3600, description="How long each fallback is looked for, in seconds."
+        5, ge=0, le=3600, description="How long the task looks for each fallback, in seconds."
     )
     fallback_selectors: dict[str, tuple[str, ...]] = Field(
-        default_factory=dict, description="Selector as the step writes it -> selectors to try instead, in order."
+        default_factory=dict, description="Selector as written in the step -> selectors to try instead, in order."
     )
 
     @property

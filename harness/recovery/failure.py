@@ -1,4 +1,4 @@
-"""What went wrong, as values: taxonomy, catalog of codes, Failure and Outcome."""
+"""Failures and outcomes as values: what went wrong, and under which circumstances."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ class Assertion:
     actual: Any
     diff: str = ""
     plain: str = ""
-    """The end of the failure's message, where that says no more than `expected` and `actual`."""
+    """The end of the failure's message if that only repeats `expected` and `actual`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
-    """What decides, beside its code, how a failure is answered and counted. What is so is shown as evidence too."""
+    """Facts that decide, with the code, how a failure is answered and counted. Those that hold are evidence too."""
 
     waits: bool = False
-    """Nothing was sent: the task waits for a circuit that is open, which is no retry."""
+    """Nothing was sent: the task waits for an open circuit, which is not a retry."""
     innocent: bool = False
     """The browser was ended for another task's sake."""
     shared: bool = False
-    """Other tasks were in the browser that is gone, and nobody knows which of them has ended it."""
+    """The browser that is gone was shared with other tasks, and it is unknown which of them ended it."""
     injected: bool = False
-    """A fault of the task's own plan has ended the page or browser."""
+    """A fault of the task's own plan ended the page or browser."""
     opened_before: bool = False
-    """The page that failed was opened by an earlier step, whose GET is navigated again before this one."""
+    """The page that failed was opened by an earlier step, whose GET is repeated before this step."""
     intended: bool = False
     """The service was ended on purpose."""
 
@@ -44,11 +44,11 @@ class Circumstances:
         return self.innocent or self.shared
 
     def __or__(self, other: Circumstances) -> Circumstances:
-        """What is so of either."""
+        """The circumstances that hold in either."""
         return Circumstances(*map(or_, astuple(self), astuple(other)))
 
     def as_json(self) -> dict[str, bool]:
-        """What is so, by name."""
+        """The circumstances that hold, by name."""
         return {name: True for name, so in asdict(self).items() if so}
 
 
@@ -57,7 +57,7 @@ NOTHING_SPECIAL = Circumstances()
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One failed attempt. `code` is a key of the catalog; everything general about the code stands there."""
+    """One failed attempt. `code` is a key of the catalog, whose row has all that each failure of the code shares."""
 
     code: str
     message: str
@@ -72,18 +72,18 @@ class Failure:
     """The page can no longer be trusted: the next attempt needs a fresh one (docs/design/deadlines.md)."""
     cause: BaseException | None = field(default=None, compare=False, repr=False)
     advice: str = ""
-    """What to do about this very failure, where the catalog's hint for its code would mislead."""
+    """What to do about this failure, if the catalog's hint for its code would mislead."""
     circumstances: Circumstances = NOTHING_SPECIAL
     act_done: bool = False
-    """The step's act was done, and what it was to remember is missing: a retry does not do the act again."""
+    """The step's act was done, and only what it was to remember is missing: a retry does not repeat the act."""
 
     @property
     def evidence(self) -> dict[str, Any]:
-        """What a report shows of it: the details, and which circumstances decided."""
+        """The failure's evidence for a report: its details and the circumstances that hold."""
         return {**self.details, **self.circumstances.as_json()}
 
     def also(self, circumstances: Circumstances) -> Failure:
-        """The same failure, of which this is so too."""
+        """Return the same failure with these circumstances added."""
         return replace(self, circumstances=self.circumstances | circumstances)
 
     @property
@@ -115,19 +115,34 @@ class Failure:
         return self.row.retryable
 
     @property
+    def event_category(self) -> str:
+        """The `category` of its events. A browser that was ended for another task is no lost session of this one."""
+        if self.family is Family.BROWSER and self.circumstances.innocent:
+            return str(self.category)
+        return self.row.event_category
+
+    @property
+    def origin(self) -> dict[str, str]:
+        """The fields `code`, `severity` and `source` (who failed) of an event."""
+        hook = self.family is Family.PRECONDITION and "pytest_taskspec_repair" in self.message
+        server = self.family is Family.NETWORK or self.scope in (Scope.ORIGIN, Scope.WORLD)
+        source = "hook" if hook else "server" if server else "client"
+        return {"code": self.code, "severity": str(self.severity), "source": source}
+
+    @property
     def hint(self) -> str:
-        """What to do; what the page has instead of what was looked for comes first."""
-        return self.advice or f"{_meant(self.details.get('similar', ()))}{self.row.hint}"
+        """What to do; similar names found on the page come first."""
+        return self.advice or f"{_suggestion(self.details.get('similar', ()))}{self.row.hint}"
 
 
-def _meant(similar: Sequence[str]) -> str:
+def _suggestion(similar: Sequence[str]) -> str:
     """`Did you mean #a or #b? `; empty when nothing is near."""
     return f"Did you mean {' or '.join(map(str, similar))}? " if similar else ""
 
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """A successful attempt. `details` says what is worth reporting: the element's role and name, a saved file, ..."""
+    """A successful attempt. `details` has what is worth reporting: the element's role and name, a saved file, ..."""
 
     details: Mapping[str, Any] = field(default_factory=dict)
 
@@ -136,7 +151,7 @@ Outcome = Passed | Failure
 
 
 class Failed(Exception):  # noqa: N818 - it carries a Failure, it is not itself the error
-    """Carries a Failure through code that cannot return one (a page read in the middle of a criterion)."""
+    """Carries a Failure through code that cannot return one (a read of the page in the middle of a criterion)."""
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.message)

@@ -32,7 +32,7 @@ class TrustMemory(Rule):
 
 
 class ManualResolution(Rule):
-    """A person decides, at a terminal; without one the task fails with both values."""
+    """Ask a person at the terminal; without a terminal the task fails and names both values."""
 
     strategy: Literal["manual_resolution"] = "manual_resolution"
 

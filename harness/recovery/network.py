@@ -14,7 +14,8 @@ from harness.recovery.remedy import GiveUp, Random, Remedy, Retry, Rule, shortha
 from harness.resilience import Backoff
 
 WAITS = Backoff(retries=1000, initial=0.1, multiplier=2.0, cap=2.0)
-"""Between two looks whether a circuit admits, which is no retry: nothing is sent. The task's time bounds them."""
+"""The delays between two checks of an open circuit. These are not retries: nothing is sent. The task's time ends them.
+"""
 
 
 class NetworkRule(Rule):
@@ -30,18 +31,21 @@ class NetworkRule(Rule):
     retry_delay_ms: int = Field(
         1000, ge=0, le=3_600_000, description="How long to wait before the first retry, in milliseconds."
     )
-    backoff_multiplier: float = Field(1.0, ge=1, le=100, description="Each delay over the one before, as a factor.")
-    max_delay_ms: int = Field(30_000, ge=0, le=3_600_000, description="No delay is longer, in milliseconds.")
-    jitter: float = Field(0.0, ge=0, le=1, description="How much of itself a delay may differ either way, as a share.")
+    backoff_multiplier: float = Field(
+        1.0, ge=1, le=100, description="Each delay is this many times the one before, as a factor."
+    )
+    max_delay_ms: int = Field(30_000, ge=0, le=3_600_000, description="Longest delay, in milliseconds.")
+    jitter: float = Field(0.0, ge=0, le=1, description="Random variation of each delay, up or down, as a share.")
 
     wait_for_circuit: bool | None = Field(
         None,
-        description="Whether to wait until a site that is left alone (`CIRCUIT_OPEN`) may be tried again, as the task's"
-        " time allows: true each time, false never (retries keep their delays, and send nothing); else the first time.",
+        description="Whether the task waits until a site that is left alone (`CIRCUIT_OPEN`) may be tried again, if "
+        "its time allows. `true`: each time. `false`: never; retries keep their delays and send nothing. "
+        "Default: only the first time.",
     )
 
     def backoff(self, failure: Failure) -> Backoff:
-        """The delays for this failure; none where its catalog row says that a retry cannot help."""
+        """The delays for this failure; none if its catalog row says that a retry cannot help."""
         if not failure.retryable:
             return Backoff(retries=0)
         retries = failure.row.max_retries if self.max_retries is None else self.max_retries
@@ -64,7 +68,9 @@ class ExponentialBackoff(NetworkRule):
     """Try again after delays that grow by a factor, 2 unless declared."""
 
     strategy: Literal["exponential_backoff"] = "exponential_backoff"
-    backoff_multiplier: float = Field(2.0, ge=1, le=100, description="Each delay over the one before, as a factor.")
+    backoff_multiplier: float = Field(
+        2.0, ge=1, le=100, description="Each delay is this many times the one before, as a factor."
+    )
 
 
 class AbortOnNetworkError(Rule):

@@ -12,7 +12,7 @@ from harness.recovery.remedy import GiveUp, Random, Remedy, RepairPrecondition, 
 
 
 class AbortWithWarning(Rule):
-    """Do not start the task; report what does not hold."""
+    """Do not start the task, and report the precondition that does not hold."""
 
     strategy: Literal["abort_with_warning"] = "abort_with_warning"
 
@@ -21,7 +21,7 @@ class AbortWithWarning(Rule):
 
 
 class AttemptRepair(Rule):
-    """Set the precondition up, then look again; when it still does not hold, do not start the task."""
+    """Set up the precondition and check it again; if it still does not hold, do not start the task."""
 
     strategy: Literal["attempt_repair"] = "attempt_repair"
 
@@ -31,7 +31,7 @@ class AttemptRepair(Rule):
 
 
 class SkipTask(Rule):
-    """Leave the task out: a skip with the reason, no report."""
+    """Skip the task with the reason, and write no report."""
 
     strategy: Literal["skip_task"] = "skip_task"
 

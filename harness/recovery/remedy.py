@@ -1,7 +1,8 @@
-"""What a rule may answer with: a closed union; one `match` in the engine applies it.
+"""The answers that a rule may give: a closed union, applied by one `match` in the engine.
 
-Each remedy says of itself whether it does the same `again` (else another thing is done in its place), and whether the
-step `ends` with it. A `match` over remedies ends in `assert_never`: where a new one is forgotten, mypy names the place.
+Each remedy says whether it repeats the same attempt (`again`; otherwise another thing is done in its place), and
+whether the step `ends` with it. A `match` over remedies ends in `assert_never`: mypy names each place where a new one
+is forgotten.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from harness.recovery.failure import Failure
 
-# A rule is its settings plus `remedies(failure)`; it never sleeps, clicks or writes.
+# A rule consists of its settings and `remedies(failure)`; it never sleeps, clicks or writes.
 
 Random = Callable[[], float]
-"""Yields numbers in [0, 1); seeded by the task."""
+"""Returns numbers in [0, 1); seeded by the task."""
 Captured = Literal["all", "none"]
-"""What is kept of a task that ends: all that the strategy takes, or the report and the steps alone."""
+"""What is kept of a task that ends: all that the strategy takes, or only the report and the steps."""
 
 
 class Rule(BaseModel):
@@ -31,8 +32,8 @@ class Rule(BaseModel):
     strategy: str
     capture: Captured | None = Field(
         None,
-        description="What is kept when the task ends by this rule: `none` for the report and the steps alone, `all` for"
-        " what the strategy takes. Without it `error_recovery.capture` decides.",
+        description="What is kept when this rule ends the task. `none` keeps only the report and the steps, `all` "
+        "keeps what the strategy takes. Default: `error_recovery.capture`.",
     )
 
     @property
@@ -42,11 +43,11 @@ class Rule(BaseModel):
 
     @abstractmethod
     def remedies(self, failure: Failure, random: Random) -> Iterator[Remedy]:
-        """What to try, in order. Running out means: give up."""
+        """Yield the remedies to try, in order. When they are used up, the task gives up."""
 
 
 def shorthand(default: str) -> BeforeValidator:
-    """`"abort"` is short for `{"strategy": "abort"}`; a mapping without `strategy` means the default one."""
+    """Accept a name as a mapping: `"abort"` means `{"strategy": "abort"}`; without `strategy` the default holds."""
 
     def normalize(value: Any) -> Any:
         if isinstance(value, str):
@@ -68,7 +69,7 @@ class Capture:
     environment: bool = True
     logs: bool = True
     why: str = field(default="", compare=False)
-    """Why something is not wanted, where it is not a `capture_*` key of its own that says so."""
+    """The reason why something is not wanted, unless it is a `capture_*` key of its own."""
 
 
 FULL = Capture()
@@ -77,7 +78,7 @@ NOTHING = Capture(screenshot=False, dom=False, memory=False, environment=False, 
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """The same step again, `after` seconds from now."""
+    """Do the same step again in `after` seconds."""
 
     again: ClassVar[bool] = True
     ends: ClassVar[bool] = False
@@ -86,7 +87,7 @@ class Retry:
 
 @dataclass(frozen=True, slots=True)
 class Substitute:
-    """The same step with another selector, looked for at most `patience` seconds."""
+    """Do the same step with another selector, and look for it for at most `patience` seconds."""
 
     again: ClassVar[bool] = False
     ends: ClassVar[bool] = False
@@ -106,21 +107,21 @@ class GiveUp:
 
 @dataclass(frozen=True, slots=True)
 class Rewind:
-    """Back to the nearest checkpoint at or before the step; from there the steps are done again."""
+    """Go back to the nearest checkpoint at or before the step, and do the steps from there again."""
 
     again: ClassVar[bool] = True
     ends: ClassVar[bool] = False
     stretch: float = 1.0
-    """Factor for `timeout` and `step_timeout` from here on: of the whole, from the start of the task."""
+    """The factor for `timeout` and `step_timeout` from here on; it applies to the limit from the task's start."""
     restart: bool = False
-    """In a new browser."""
+    """Start a new browser for it."""
     to_start: bool = False
-    """Without a checkpoint, back to the first step."""
+    """Go back to the first step if there is no checkpoint."""
 
 
 @dataclass(frozen=True, slots=True)
 class RepairPrecondition:
-    """Set up the precondition that does not hold, then look again."""
+    """Set up the precondition that does not hold, then check it again."""
 
     again: ClassVar[bool] = True
     ends: ClassVar[bool] = False
@@ -128,7 +129,7 @@ class RepairPrecondition:
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """Where memory and environment differ, the one takes the value of the other; or a person says which."""
+    """Settle a difference of memory and environment: one takes the value of the other, or a person decides."""
 
     again: ClassVar[bool] = False
     ends: ClassVar[bool] = False

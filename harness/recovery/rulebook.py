@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -24,6 +25,9 @@ from harness.recovery.precondition import AbortWithWarning, OnPreconditionFail
 from harness.recovery.remedy import NOTHING, Capture, Captured, GiveUp, Random, Remedy, Rule, Skip
 from harness.recovery.timeout import CaptureStateAndAbort, OnTimeout
 
+MANY = 1000
+"""The largest number of remedies of one rule that are counted."""
+
 
 class Rulebook(BaseModel):
     """The rules of one task. A rule that the file does not declare is its default."""
@@ -41,7 +45,7 @@ class Rulebook(BaseModel):
     )
     on_action_failed: OnActionFailed = Field(
         RetryAction(),
-        description="An act on an element that is there fails: covered, hidden, disabled, no such option, no download.",
+        description="An act fails although its element exists: covered, hidden, disabled, no such option, no download.",
     )
     on_assertion_fail: OnAssertionFail = Field(
         SaveTraceAndReport(), description="An `assert` or a success criterion does not hold."
@@ -56,22 +60,27 @@ class Rulebook(BaseModel):
 
     capture: Captured = Field(
         "all",
-        description="What is kept of the task when it fails: `none` for the report and the steps alone, without"
-        " screenshot, DOM, logs, memory and environment. A rule's own `capture` goes over it.",
+        description="What is kept when the task fails. `none` keeps only the report and the steps, without "
+        "screenshot, DOM, logs, memory and environment. The `capture` of a rule overrides it.",
     )
 
     def rule(self, family: Family) -> Rule | None:
-        """The rule of a family; None where nothing can be declared: then the task ends."""
-        rule: Rule | None = getattr(self, family.value, None)  # a family's value is the name of its rule
+        """Return the rule of a family, or None for the families that have none: their failures end the task."""
+        rule: Rule | None = getattr(self, family.value, None)  # the value of a family is the name of its rule
         return rule
 
     def remedies(self, failure: Failure, random: Random) -> Iterator[Remedy]:
-        """What to try for a failure, by the family that its catalog row names."""
+        """Yield the remedies to try for a failure, by the family of its code."""
         rule = self.rule(failure.family)
         return rule.remedies(failure, random) if rule else iter((_end(failure),))
 
+    def planned(self, failure: Failure, kind: type[Remedy]) -> int:
+        """The number of remedies of one kind that its rule has for such a failure."""
+        every = islice(self.remedies(failure, lambda: 0.5), MANY)
+        return sum(isinstance(each, kind) for each in every)
+
     def evidence(self, failure: Failure, wanted: Capture) -> Capture:
-        """What is taken of a task that ends with this failure, where its strategy has `wanted` so much."""
+        """Return what to take as evidence if the task ends with this failure; `wanted` is what its strategy wants."""
         rule = self.rule(failure.family)
         declared = rule.capture if rule and rule.capture else self.capture
         return NOTHING if declared == "none" else wanted
@@ -81,17 +90,17 @@ class NoRecovery(Rulebook):
     """`--task-no-recovery`: nothing is tried again. How a task ends, and what it leaves, is as its rules say."""
 
     def remedies(self, failure: Failure, random: Random) -> Iterator[Remedy]:
-        """The end that the rule comes to when nothing that it tries helps; a task that is left out stays that."""
+        """Yield only the remedy that ends the task or leaves it out, as if nothing before it had helped."""
         rule = self.rule(failure.family)
         ends = (each for each in (rule.remedies(failure, random) if rule else ()) if _is_an_end(each))
         yield next(ends, _end(failure))
 
 
 def _is_an_end(remedy: Remedy) -> bool:
-    """To go on without a step (`skip_step`) is recovery, and no end."""
+    """Return whether the remedy ends the task. To go on without a step (`skip_step`) is recovery, and no end."""
     return isinstance(remedy, GiveUp) or remedy == Skip("task")
 
 
 def _end(failure: Failure) -> GiveUp:
-    """Policy, authentication, budget and interruption abort a task; all else fails it."""
+    """A failure of policy, login or budget and an interruption abort the task; every other failure fails it."""
     return GiveUp("aborted" if failure.category is Category.CATASTROPHIC else "failed")

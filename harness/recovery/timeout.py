@@ -12,7 +12,7 @@ from harness.recovery.failure import Failure
 from harness.recovery.remedy import GiveUp, Random, Remedy, Rewind, Rule, Skip, shorthand
 
 STRETCH = 1.5
-"""What both limits are multiplied by when the task goes back to a checkpoint."""
+"""The factor for both limits when the task goes back to a checkpoint."""
 
 
 class CaptureStateAndAbort(Rule):
@@ -34,7 +34,7 @@ class AbortOnTimeout(Rule):
 
 
 class RetryFromCheckpoint(Rule):
-    """Go back to the nearest checkpoint with limits stretched by half, once in a task; then capture and abort."""
+    """Go back to the nearest checkpoint, once in a task, with limits 1.5 times as long; then end the task as failed."""
 
     strategy: Literal["retry_from_checkpoint"] = "retry_from_checkpoint"
 
@@ -44,7 +44,7 @@ class RetryFromCheckpoint(Rule):
 
 
 class SkipStep(Rule):
-    """Go on with the next step. The task's own timeout is not skipped."""
+    """Go on with the next step. A timeout of the whole task still ends it."""
 
     strategy: Literal["skip_step"] = "skip_step"
 

@@ -1,1 +1,1 @@
-"""What is left of a run for people and other programs: artifacts, trace, Allure, console, history, metrics."""
+"""The reports of a run for people and programs: artifacts, trace, Allure, console, history, metrics."""

@@ -1,4 +1,4 @@
-"""`errors/<task>/`: one complete, redacted, inert directory for every failed task, published by rename."""
+"""`errors/<task>/`: one complete, redacted, inert directory for every failed task, published by a rename."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from harness.reporting.files import (
     NAMES,
     UNREADABLE,
     ManifestEntry,
-    absent,
+    absent_entry,
     copy_files,
     copy_trace,
     manifest,
@@ -32,7 +32,7 @@ from harness.reporting.files import (
     redacted_copy,
     safe_name,
     shown_path,
-    taken,
+    taken_entry,
     write_json,
     write_text,
 )
@@ -44,14 +44,14 @@ from harness.reporting.whole_trace import TRACE, write_whole_trace
 
 KEPT = ".kept"
 FULL_TRACE = "trace_full.zip"
-"""The trace of a task that was run a second time for it (`--task-retrace`)."""
+"""The trace of a second run that was made for it (`--task-retrace`)."""
 
 
 class DirectoryArchive:
-    """The Archive on disk. Its methods may be called from several threads, and by several processes on one root."""
+    """The archive on disk. Several threads may call its methods, and several processes may have the same root."""
 
     def __init__(self, root: Path, run_id: str, redactor: Redactor, keep_previous: int) -> None:
-        """ValueError for a run id that is no safe directory name."""
+        """Raises ValueError for a run id that is no safe directory name."""
         self._root = root.absolute()
         self._run_id = safe_name(run_id)
         self._redactor = redactor
@@ -63,13 +63,14 @@ class DirectoryArchive:
 
     @property
     def workspace(self) -> Path:
-        """The folder of this process for what is not whole yet; nothing in it outlives the process."""
+        """The folder of this process for unfinished files; nothing in it outlives the process."""
         return self._workspace.own
 
     def scratch(self, plan: Plan) -> Path:
-        """A new empty folder for what the task writes while it runs.
+        """Make an empty folder for the files that the task writes while it runs.
 
-        Its secrets are kept out of all that is written from now on: other tasks of its episode share its memory.
+        The task's secrets are redacted from everything written from now on, since other tasks of its episode share its
+        memory.
         """
         self._redactor.learn(plan.all_secrets)
         folder = self._workspace.folder(safe_name(plan.key))
@@ -78,7 +79,7 @@ class DirectoryArchive:
         return folder
 
     def keep(self, plan: Plan, result: TaskResult, report: ErrorReport, evidence: Evidence, state: Snapshot) -> Path:
-        """Write `errors/<key>` whole, then rename. ValueError when the key would lead out of the root."""
+        """Write `errors/<key>` completely, then rename it. Raises ValueError if the key would lead out of the root."""
         target = self._root / safe_name(plan.key)
         build = self._workspace.folder(f"{plan.key}-whole")
         assemble(build, plan, result, report, evidence, state, self._redactor.plus(plan.secrets), self._run_id)
@@ -89,11 +90,11 @@ class DirectoryArchive:
         return target
 
     def skipped(self, plan: Plan) -> None:
-        """The task was left out: its scratch folder goes, an old `errors/<key>` stays as it is."""
+        """The task was left out: delete its scratch folder, and keep an old `errors/<key>`."""
         self._forget(plan)
 
     def passed(self, plan: Plan, result: TaskResult) -> None:  # noqa: ARG002 - the port has it
-        """The task passed: its old directory moves to `.previous`, files its steps kept to `.kept`, scratch goes."""
+        """Keep the old directory of a passed task in `.previous`, and its steps' files in `.kept`; delete the rest."""
         with self._lock:
             self._previous.take(self._root / safe_name(plan.key))
             folders = tuple(self._scratch.get(plan.key, ()))
@@ -110,7 +111,7 @@ class DirectoryArchive:
         self._forget(plan, build)
 
     def retraced(self, first: Plan, second: Plan, result: TaskResult) -> Path | None:
-        """The trace of a second run, moved beside the artifacts of the first; None when there is none.
+        """Move the trace of a second run next to the artifacts of the first; returns None if there is none.
 
         The manifest of the first says so, and how the second run ended. Everything else of the second is deleted.
         """
@@ -128,8 +129,8 @@ class DirectoryArchive:
             self._workspace.discard(place)
         return target / FULL_TRACE if found else None
 
-    def kept(self, plan: Plan) -> tuple[Path, ...]:
-        """Named screenshots and downloads of the task's last run that passed."""
+    def kept_files(self, plan: Plan) -> tuple[Path, ...]:
+        """The named screenshots and downloads of the task's last passed run."""
         folder = self._root / KEPT / safe_name(plan.key)
         return tuple(sorted(path for path in folder.rglob("*") if path.is_file()))
 
@@ -141,14 +142,14 @@ class DirectoryArchive:
                 self._workspace.discard(folder)
 
 
-# Fills one artifact directory: what the evidence has, redacted and inert; each artifact on its own.
+# Fills one artifact directory with the evidence, redacted and inert; each artifact separately.
 
 
 def assemble(
     folder: Path, plan: Plan, result: TaskResult, report: ErrorReport, evidence: Evidence, state: Snapshot,
     redactor: Redactor, run: str,
 ) -> None:  # fmt: skip
-    """Everything of a failed task. Report, trace and manifest always; an OSError there is the caller's."""
+    """Write all artifacts of a failed task. Report, trace and manifest are always written, or OSError is raised."""
     writers = _writers(result, evidence, state, redactor)
     entries = [_always(folder / "error_report.json", lambda path: write_json(path, report_json(report, redactor)))]
     entries.append(_always(folder / "partial_trace.json", lambda path: write_trace(result, path, redactor)))
@@ -177,14 +178,14 @@ def _without_null(document: dict[str, Json]) -> dict[str, Json]:
 def _always(path: Path, write: Callable[[Path], None]) -> ManifestEntry:
     began = time.perf_counter()
     write(path)
-    return taken(path, time.perf_counter() - began)
+    return taken_entry(path, time.perf_counter() - began)
 
 
 Writer = Callable[[Path], None]
 
 
 def _writers(result: TaskResult, evidence: Evidence, state: Snapshot, redactor: Redactor) -> dict[str, Writer]:
-    """How each artifact that there is material for is written."""
+    """Name -> writer, for each artifact that there is material for."""
     found: dict[str, Writer] = {}
     if state.memory is not None:
         found["memory_snapshot.json"] = lambda path: write_json(path, redactor.json(state.memory))
@@ -195,7 +196,7 @@ def _writers(result: TaskResult, evidence: Evidence, state: Snapshot, redactor: 
         text = "".join(f"{line}\n" for line in evidence.console)
         found["console_logs.txt"] = lambda path: write_text(path, redactor.text(text))
     traced = any(item.name == TRACE and item.status != "skipped" for item in evidence.items)
-    if traced and (result.history or (evidence.folder / TRACE).is_file()):  # else the task never began
+    if traced and (result.history or (evidence.folder / TRACE).is_file()):  # otherwise the task never began
         found[TRACE] = lambda path: _whole_trace(path, result, evidence, redactor)
     for name in NAMES:
         source = evidence.folder / name
@@ -213,10 +214,12 @@ def _whole_trace(path: Path, result: TaskResult, evidence: Evidence, redactor: R
 def _artifact(path: Path, write: Writer | None, evidence: Evidence, state: Snapshot) -> ManifestEntry:
     item = next((item for item in evidence.items if item.name == path.name), None)
     if item is not None and item.status == "skipped":
-        return absent(path.name, item, evidence.why)
+        return absent_entry(path.name, item, evidence.why)
     if write is None:
         unwanted = item is None and path.name in names_of("state")
-        return ManifestEntry(path.name, "skipped", state.why) if unwanted else absent(path.name, item, evidence.why)
+        return (
+            ManifestEntry(path.name, "skipped", state.why) if unwanted else absent_entry(path.name, item, evidence.why)
+        )
     began = time.perf_counter()
     try:
         write(path)
@@ -224,27 +227,27 @@ def _artifact(path: Path, write: Writer | None, evidence: Evidence, state: Snaps
         path.unlink(missing_ok=True)
         why = f"could not be redacted: {type(error).__name__}: {error}"
         return ManifestEntry(path.name, "missed", why, at=item.at if item else None)
-    return taken(path, time.perf_counter() - began, item)
+    return taken_entry(path, time.perf_counter() - began, item)
 
 
-# The folders that every run writes into: whether they can be used.
+# The folders that every run writes to, and whether they are usable.
 
 
 def unusable_folders(settings: Settings) -> list[str]:
-    """A sentence for each that cannot be written into: what it is instead, and how to mend it."""
+    """A sentence for each folder that cannot be written: what it is instead, and the remedy."""
     own = settings.root / ".harness"
-    folders = {own: "what happens in a run is kept there: move it away"}
+    folders = {own: "the events of a run are kept there: move it away"}
     if not settings.artifacts.is_relative_to(own):
         advice = "failed tasks are kept there: move it away, or name another with `--task-artifacts`"
         folders = {settings.artifacts: advice, **folders}
     return [f"{shown_path(each)} {why}; {advice}" for each, advice in folders.items() if (why := unusable(each))]
 
 
-# `errors/.previous/<run>/<key>`: what earlier runs and earlier attempts left, the newest few runs.
+# `errors/.previous/<run>/<key>`: directories of earlier runs and attempts, for the latest runs.
 
 
 class Previous:
-    """Takes directories over by rename, and forgets the oldest runs."""
+    """Moves old directories away by rename, and deletes the oldest runs."""
 
     def __init__(self, root: Path, keep: int, workspace: Workspace) -> None:
         self._root = root / ".previous"
@@ -252,9 +255,9 @@ class Previous:
         self._workspace = workspace
 
     def take(self, directory: Path) -> None:
-        """Move `errors/<key>` away, filed under the run that wrote it; nothing happens when there is none.
+        """Move `errors/<key>` into the folder of the run that wrote it, if it exists.
 
-        A link is moved itself, one that leads nowhere too: what it leads to is neither changed nor deleted.
+        A link itself is moved, even a broken one: its target is neither changed nor deleted.
         """
         if not os.path.lexists(directory):
             return
@@ -263,7 +266,7 @@ class Previous:
             return
         run = self._root / _run_of(directory)
         run.mkdir(parents=True, exist_ok=True)
-        for name in _numbered(directory.name):
+        for name in _numbered_names(directory.name):
             try:
                 directory.rename(run / name)
                 break
@@ -273,21 +276,21 @@ class Previous:
         self.prune()
 
     def prune(self) -> None:
-        """Keep the runs that were filed last."""
-        runs = sorted(filter(Path.is_dir, self._root.iterdir()), key=_filed, reverse=True)
+        """Keep the runs that were moved last."""
+        runs = sorted(filter(Path.is_dir, self._root.iterdir()), key=_filing_time, reverse=True)
         for old in runs[self._keep :]:
             self._workspace.discard(old)
 
 
-def _numbered(name: str) -> Iterator[str]:
+def _numbered_names(name: str) -> Iterator[str]:
     yield name
     yield from (f"{name}-{number}" for number in itertools.count(2))
 
 
-def _filed(run: Path) -> float:
+def _filing_time(run: Path) -> float:
     try:
         return run.stat().st_mtime_ns
-    except FileNotFoundError:  # a parallel worker pruned it
+    except FileNotFoundError:  # a parallel worker removed it
         return 0
 
 
@@ -298,11 +301,11 @@ def _run_of(directory: Path) -> str:
         return "unknown"
 
 
-# Temporary folders under `errors/.tmp`, one subfolder for each process; those of dead processes are swept.
+# Temporary folders under `errors/.tmp`, one subfolder for each process; those of ended processes are removed.
 
 
 class Workspace:
-    """New folders on the file system of the artifacts, so that a rename is enough to publish one."""
+    """Makes folders on the file system of the artifacts, so that a rename is enough to publish one."""
 
     def __init__(self, root: Path, run_id: str) -> None:
         self._base = root / ".tmp"
@@ -313,18 +316,18 @@ class Workspace:
 
     @property
     def own(self) -> Path:
-        """Around all folders of this process."""
+        """The folder that contains all folders of this process."""
         return self._own
 
     def folder(self, name: str) -> Path:
-        """A new empty folder; `name` is part of its name."""
+        """Make an empty folder; `name` is a part of its name."""
         path = self._own / f"{name}-{next(self._numbers)}"
         with self._lock:
             _make(path)
         return path
 
     def discard(self, path: Path) -> None:
-        """Delete a folder; it is out of sight at once, so that a kill leaves no half of it."""
+        """Delete a folder; it is renamed first, so that a kill leaves no half of it."""
         grave = self.folder("discarded")
         with contextlib.suppress(FileNotFoundError):
             path.rename(grave / path.name)
@@ -335,7 +338,7 @@ class Workspace:
 
 
 def _make(path: Path) -> None:
-    """A parallel worker that is done may remove the empty base between the making of the base and of the folder."""
+    """Make a folder, again if a parallel worker that is done has just removed the empty base."""
     for _ in range(20):
         with contextlib.suppress(FileNotFoundError):
             path.mkdir(parents=True)
@@ -344,7 +347,7 @@ def _make(path: Path) -> None:
 
 
 def unusable(folder: Path) -> str | None:
-    """Why nothing can be written into the folder, as the end of a sentence about it; None: it can, or will be made."""
+    """The reason why the folder cannot be written, as the end of a sentence; None if it can, or will be made."""
     if folder.is_symlink() and not folder.exists():
         return f"is a link that leads nowhere ({folder.readlink()})"
     if folder.exists() and not folder.is_dir():
@@ -354,7 +357,7 @@ def unusable(folder: Path) -> str | None:
 
 
 def links_in(root: Path) -> dict[Path, str]:
-    """The links that stand in the place of a task's folder, and where each leads; none without the folder."""
+    """The links in place of tasks' folders, with their targets; none without the folder."""
     with contextlib.suppress(OSError):
         found = [each for each in root.iterdir() if each.is_symlink() and not each.name.startswith(".")]
         return {each: str(each.readlink()) for each in found}
@@ -362,19 +365,19 @@ def links_in(root: Path) -> dict[Path, str]:
 
 
 def moved_aside(links: Mapping[Path, str], keeps: bool) -> list[str]:
-    """A line for each link that a task's folder has taken the place of. `keeps`: earlier artifacts are kept."""
+    """A line for each link that was replaced by a task's folder. `keeps`: earlier artifacts are kept."""
     where = "is under .previous now" if keeps else "is gone"
     return [
-        f"{shown_path(path)} was a link to {target}: the link {where}; what it leads to is as it was"
+        f"{shown_path(path)} was a link to {target}: the link {where}; its target is unchanged"
         for path, target in sorted(links.items())
         if not path.is_symlink()
     ]
 
 
 def sweep(base: Path) -> None:
-    """Delete the temporary folders whose process is gone. Parallel workers keep theirs."""
+    """Delete the temporary folders of processes that have ended, but not those of parallel workers."""
     found: list[Path] = []
-    with contextlib.suppress(FileNotFoundError):  # there is none, or a parallel worker has just removed it
+    with contextlib.suppress(FileNotFoundError):  # it does not exist, or a parallel worker has just removed it
         found = list(base.iterdir())
     for folder in found:
         pid = folder.name.partition("-")[0]
@@ -383,7 +386,7 @@ def sweep(base: Path) -> None:
 
 
 def _alive(pid: int, folder: Path) -> bool:
-    """Whether the process that made the folder still runs; a younger one of the same pid is another."""
+    """Return whether the process that made the folder still runs; a younger one with the same pid is another."""
     if pid == os.getpid():
         return True
     try:

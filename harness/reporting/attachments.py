@@ -1,4 +1,4 @@
-"""What of a finished task is shown in a report, under which name and type."""
+"""The attachments of a finished task in a report, with their names and types."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from pathlib import Path
 from harness.model.diagnosis import note, went_back
 from harness.model.ports import Json
 from harness.model.record import Score, StepRecord, TaskResult
-from harness.reporting.console import described, done, place, shortened
+from harness.reporting.console import filled_step, place, shortened, step_target
 from harness.reporting.files import ARTIFACTS, TRACE_MIME, Artifact, read_json, read_regular
 from harness.reporting.redact_files import POLICY
 from harness.reporting.redaction import Redactor
 
-# What was tried, on a time axis: steps, attempts, the waits between them, and the faults that struck.
+# A time axis: steps, attempts, the waits between them, and the faults that struck.
 
 MOST_ATTEMPTS = 300
-"""Rows that are shown: the last ones, for there the task ended."""
+"""The number of rows that are shown: the last ones, since the task ended there."""
 _TEXT = 140
 _ATTEMPT_STYLE = (
     "td{height:20px}.axis{position:relative;width:46%}.axis span{position:absolute;top:5px;height:14px;min-width:3px;"
@@ -36,7 +36,7 @@ _ATTEMPT_STYLE = (
 
 @dataclass(frozen=True, slots=True)
 class AttemptBar:
-    """A piece of time: `ok`, `no`, `wait` or `fault`. Seconds since the start of the task."""
+    """A stretch of time: `ok`, `no`, `wait` or `fault`. Seconds since the start of the task."""
 
     kind: str
     start: float
@@ -57,7 +57,7 @@ class AttemptRow:
 
 
 def attempt_page(result: TaskResult, redactor: Redactor) -> str | None:
-    """The page; None for a task that went by itself."""
+    """The page; None for a task without retries or faults."""
     if not any(record.extra_attempts or record.failure or record.rewound for record in result.history):
         return None
     lines = [*attempt_lines(result.history, result.steps_total), *_fault_lines(result)]
@@ -73,13 +73,13 @@ _KEYS = (("ok", "worked"), ("no", "failed"), ("fault", "injected fault"))
 
 
 def attempt_lines(history: Iterable[StepRecord], total: int) -> Iterator[AttemptRow]:
-    """A line for each attempt of a step that did not go at once, with the wait before it; one for those between."""
+    """A line for each attempt of a step with several, with the wait before it; one line for the steps between."""
     for plain, records in groupby(history, key=lambda record: record.passed and not record.extra_attempts):
         if plain:
             yield from _plain([record for record in records if record.attempts], total)
         else:
             for record in records:
-                yield from _tried(record, total)
+                yield from _attempt_rows(record, total)
 
 
 def _plain(records: list[StepRecord], total: int) -> Iterator[AttemptRow]:
@@ -87,13 +87,13 @@ def _plain(records: list[StepRecord], total: int) -> Iterator[AttemptRow]:
         return
     first, last = place(records[0].index, total), place(records[-1].index, total)
     bars = tuple(AttemptBar("ok", each.t, each.seconds) for record in records for each in record.attempts)
-    what = described(done(records[0])) if len(records) == 1 else f"{len(records)} steps passed at once"
+    what = step_target(filled_step(records[0])) if len(records) == 1 else f"{len(records)} steps passed at once"
     name = f"{records[0].step.act} {what}" if len(records) == 1 else what
     yield AttemptRow(first if first == last else f"{first} to {last}", name, bars)
 
 
-def _tried(record: StepRecord, total: int) -> Iterator[AttemptRow]:
-    name = f"{record.step.act} {described(done(record))}: "
+def _attempt_rows(record: StepRecord, total: int) -> Iterator[AttemptRow]:
+    name = f"{record.step.act} {step_target(filled_step(record))}: "
     end: float | None = None
     for attempt in record.attempts:
         wait = () if end is None or attempt.t - end < 0.01 else (AttemptBar("wait", end, attempt.t - end),)
@@ -127,36 +127,36 @@ def _row(line: AttemptRow, whole: float, redactor: Redactor) -> str:
     )
 
 
-# A HAR as a table for people: what failed first, then in the order of the requests.
+# A HAR as a table for people: failed requests first, the others in their order.
 
 MOST_REQUESTS = 1000
-"""Requests that are shown; the HAR has them all."""
+"""The number of requests that are shown; the HAR has all."""
 
 
 @dataclass(frozen=True, slots=True)
 class HarRequest:
-    """One request of a HAR, and what came of it."""
+    """One request of a HAR, with its result."""
 
     method: str
     url: str
     status: int
-    """0: there was no answer."""
+    """The status; 0: there was no answer."""
     milliseconds: float
     bytes: int
-    """-1: not known."""
+    """The size; -1: unknown."""
     type: str = ""
     why: str = ""
     at: str = ""
-    """When it began, as the HAR writes it."""
+    """The start as the HAR writes it."""
 
     @property
     def failed(self) -> bool:
-        """No answer, or one that says no."""
+        """Whether there was no answer, or one with an error status."""
         return self.status < 100 or self.status >= 400
 
 
 def requests_of(har: Json) -> Iterator[HarRequest]:
-    """In the order of the file; entries that cannot be read are passed over."""
+    """The requests in the order of the file; entries that cannot be read are left out."""
     log = har.get("log") if isinstance(har, dict) else None
     entries = log.get("entries") if isinstance(log, dict) else None
     for entry in entries if isinstance(entries, list) else ():
@@ -165,7 +165,7 @@ def requests_of(har: Json) -> Iterator[HarRequest]:
 
 
 def har_page(har: Json) -> str | None:
-    """The table as a page; None for a HAR without requests."""
+    """The table of requests as a page; None for a HAR without requests."""
     found = sorted(requests_of(har), key=lambda request: request.at)
     if not found:
         return None
@@ -175,7 +175,7 @@ def har_page(har: Json) -> str | None:
     more = f", the first {MOST_REQUESTS} of them shown" if len(found) > MOST_REQUESTS else ""
     head = "".join(f"<th>{name}</th>" for name in ("status", "method", "url", "at", "ms", "size", "type", "why"))
     told = (
-        f"{len(found)} requests{more}; {failed} failed, those first"
+        f"{len(found)} requests{more}; {failed} failed, shown first"
         if failed
         else f"{len(found)} requests{more}; none failed"
     )
@@ -229,10 +229,10 @@ def _moment(text: str) -> datetime | None:
         return None
 
 
-# What the page looked like when the task failed: its picture, and its elements beside it, inert.
+# The page when the task failed: its picture, and its elements next to it, inert.
 
 LARGEST_PICTURE, LARGEST_PAGE = 1_500_000, 1_000_000
-"""Bytes; what is larger stands only in its own attachment."""
+"""The largest picture and page in bytes; a larger one is only an attachment of its own."""
 
 _PAIR_STYLE = (
     ".two{display:flex;gap:16px;align-items:flex-start}.two>*{flex:1 1 50%;min-width:0;margin:0}"
@@ -242,7 +242,7 @@ _PAIR_STYLE = (
 
 
 def side_by_side(picture: bytes | None, snapshot: str | None) -> str | None:
-    """The page; None when there is nothing to put beside each other. `snapshot` was made inert (inert.py)."""
+    """A page with picture and snapshot next to each other; None if one is missing. `snapshot` is inert already."""
     shown = picture if picture and len(picture) <= LARGEST_PICTURE else None
     elements = snapshot if snapshot and len(snapshot) <= LARGEST_PAGE else None
     if shown is None or elements is None:
@@ -251,17 +251,17 @@ def side_by_side(picture: bytes | None, snapshot: str | None) -> str | None:
     body = (
         f'<div class="two"><figure><figcaption>screenshot</figcaption><img class="picture" alt="screenshot" '
         f'src="data:image/png;base64,{data}"></figure>\n<figure><figcaption>elements of the page, without its scripts '
-        f"and without what it loaded</figcaption>{_framed(elements)}</figure></div>\n"
+        f"and without what it loaded</figcaption>{_in_frame(elements)}</figure></div>\n"
     )
     return still_page("Page at the failure", body, _PAIR_STYLE)
 
 
-def _framed(snapshot: str) -> str:
-    """A document of its own, without rights: its style sheets reach no further, whatever they say."""
+def _in_frame(snapshot: str) -> str:
+    """The snapshot in a sandboxed frame, so that its style sheets affect nothing else."""
     return f'<iframe class="page" sandbox="" title="elements of the page" srcdoc="{html.escape(snapshot)}"></iframe>'
 
 
-# A page that only shows something: no script, nothing loaded, everything in it escaped.
+# A page that only displays: it has no scripts, loads nothing, and all of its content is escaped.
 
 _STYLE = (
     "html{background:#fff;color:#1c2024}body{font:14px/1.45 system-ui,sans-serif;margin:12px}"
@@ -273,7 +273,7 @@ _STYLE = (
 
 
 def still_page(title: str, body: str, style: str = "") -> str:
-    """The document; `body` is HTML whose texts were escaped."""
+    """An HTML document; the texts in `body` are escaped already."""
     return (
         f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
@@ -288,7 +288,7 @@ def row(cells: list[tuple[str, object]], kind: str = "") -> str:
 
 
 def size(count: float) -> str:
-    """A size in bytes, as people read it."""
+    """A size in bytes in a readable unit."""
     if count < 0:
         return ""
     return (
@@ -316,20 +316,20 @@ class Content:
 
     @classmethod
     def of(cls, path: Path) -> Content:
-        """A file that a step kept, by its own name."""
+        """A file that a step kept, under its own name."""
         guessed = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
         mime = TRACE_MIME if path.name == "trace.zip" else guessed
         return cls(path.name, mime, path.suffix.lstrip(".") or "bin", path)
 
 
 def on_test(result: TaskResult, redactor: Redactor) -> Iterator[Content]:
-    """Everything, what explains most first; for a passing task its warnings, and how it got there."""
+    """All attachments, the most helpful first; for a passing task its warnings and its attempts."""
     folder = result.artifacts
     if attempts := attempt_page(result, redactor):
         yield Content("attempts", HTML, "html", data=attempts)
     if folder is not None:
-        yield from _explained(folder)
-        yield from _there(folder, ARTIFACTS)
+        yield from _readable_files(folder)
+        yield from _existing_artifacts(folder, ARTIFACTS)
         yield from (Content.of(path) for path in sorted((folder / "files").rglob("*")) if path.is_file())
     if result.score is not None:
         yield Content("score", CSV, "csv", data=_score(result.score, redactor))
@@ -341,25 +341,25 @@ def on_test(result: TaskResult, redactor: Redactor) -> Iterator[Content]:
 
 
 def on_failing_step(result: TaskResult, redactor: Redactor) -> Iterator[Content]:
-    """What explains the failure at a glance."""
+    """The attachments of the failing step that explain the failure at a glance."""
     assertion = result.failure.assertion if result.failure else None
     if assertion is not None:
-        yield Content(EXPECTED, TEXT, "txt", data=redactor.text(_shown(assertion.expected)))
-        yield Content(ACTUAL, TEXT, "txt", data=redactor.text(_shown(assertion.actual)))
+        yield Content(EXPECTED, TEXT, "txt", data=redactor.text(_value_text(assertion.expected)))
+        yield Content(ACTUAL, TEXT, "txt", data=redactor.text(_value_text(assertion.actual)))
         if assertion.diff:
             yield Content("difference", TEXT, "diff", data=redactor.text(assertion.diff))
     if result.artifacts is not None:
-        yield from _there(result.artifacts, [each for each in ARTIFACTS if each.at_the_step])
+        yield from _existing_artifacts(result.artifacts, [each for each in ARTIFACTS if each.at_the_step])
 
 
-def _there(folder: Path, artifacts: Iterable[Artifact]) -> Iterator[Content]:
+def _existing_artifacts(folder: Path, artifacts: Iterable[Artifact]) -> Iterator[Content]:
     for each in artifacts:
         if (folder / each.name).is_file():
             yield Content(each.title, each.mime, each.extension, folder / each.name)
 
 
 def _score(score: Score, redactor: Redactor) -> str:
-    """A table: the metrics, each part with its weight, and the whole. Redacted before CSV doubles the quotes."""
+    """The score as a table: metrics, parts with weights, total. It is redacted before CSV doubles the quotes."""
     rows = [
         ("part", "weight", "value", "required", "why"),
         *((part.name, f"{part.weight:g}", int(part.met), part.required, part.reason) for part in score.parts),
@@ -371,13 +371,13 @@ def _score(score: Score, redactor: Redactor) -> str:
     return table.getvalue()
 
 
-def _shown(value: Json) -> str:
-    """A text as it is, else as JSON writes it: one line for each entry, so that two can be compared."""
+def _value_text(value: Json) -> str:
+    """A text unchanged, else JSON with one line for each entry, so that two values can be compared."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1, default=str)
 
 
-def _explained(folder: Path) -> Iterator[Content]:
-    """The kept files in a form for people; they were redacted when they were kept."""
+def _readable_files(folder: Path) -> Iterator[Content]:
+    """The kept files in a readable form; they were redacted when they were kept."""
     if page := side_by_side(_bytes(folder / "screenshot.png"), _text(folder / "dom_snapshot.html")):
         yield Content("page at the failure", HTML, "html", data=page)
     try:

@@ -1,4 +1,4 @@
-"""What a failed task prints: one screen, plain text."""
+"""The text that a failed task prints: one screen, plain text."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from harness.model.diagnosis import (
     after_faults,
     assertion_hint,
     fault_reports,
-    instead,
     note,
-    undone,
+    substitute_text,
+    uninjected_fault,
     went_back,
 )
 from harness.model.plan import Plan
@@ -30,15 +30,15 @@ from harness.reporting.files import ARTIFACTS, commandless, shown_path
 from harness.reporting.redaction import MARK, Redactor, is_secret_name
 from harness.spec.steps import Step
 
-# What a hint says where people read it: nothing about evidence that is not there.
+# Hints for readers of the terminal: they mention no evidence that does not exist.
 
 NO_SERVICES = "Check the host's spelling; there is no [tool.harness.services] in {}: `harness demo` shows a set-up."
 
 
 def fitting_hint(plan: Plan, result: TaskResult, said: Collection[str] = (), unserved: Path | None = None) -> str:
-    """The hint of the failure's code, without the parts that name what this failure does not have, or are `said`.
+    """The hint of the failure's code, without the parts about things that it lacks, or that are `said` already.
 
-    `unserved`: the settings of a project that says nothing of where its hosts are.
+    `unserved`: the settings file of a project that does not say where its hosts are.
     """
     if result.failure is None:
         return ""
@@ -48,7 +48,7 @@ def fitting_hint(plan: Plan, result: TaskResult, said: Collection[str] = (), uns
         return assertion_hint(plan, result.failure)
     if unserved is not None and result.failure.code == "NET_DNS":
         return NO_SERVICES.format(shown_path(unserved))
-    text, absent = result.failure.hint, _absent(plan, result).union(said)
+    text, absent = result.failure.hint, _absent_words(plan, result).union(said)
     parts = text.removesuffix(".").split("; ")
     kept = [part for part in parts if not any(words in part for words in absent)]
     if len(kept) == len(parts):
@@ -57,7 +57,7 @@ def fitting_hint(plan: Plan, result: TaskResult, said: Collection[str] = (), uns
     return f"{fitting[0].upper()}{fitting[1:]}." if fitting else ""
 
 
-def _absent(plan: Plan, result: TaskResult) -> set[str]:
+def _absent_words(plan: Plan, result: TaskResult) -> set[str]:
     folder, assertion = result.artifacts, result.failure.assertion if result.failure else None
     found: set[str] = set()
     if folder is not None and folder.is_dir():
@@ -72,7 +72,7 @@ def _absent(plan: Plan, result: TaskResult) -> set[str]:
 # The step table of a terminal report: some steps before the failure, the failing one, the next.
 
 BEFORE = 3
-"""Steps shown before the failing one."""
+"""The number of steps shown before the failing one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class TableRow:
 
 
 def table(plan: Plan, result: TaskResult) -> Iterator[TableRow]:
-    """The rows around the failure; nothing for a result without one."""
+    """The rows around the failure; none for a result without one."""
     failed, total = result.failed_index, result.steps_total
     if failed is None:
         return
@@ -114,11 +114,11 @@ def table(plan: Plan, result: TaskResult) -> Iterator[TableRow]:
 
 
 def _failing(plan: Plan, result: TaskResult, record: StepRecord | None, failed: int) -> Iterator[TableRow]:
-    """What failed; when that is a comparison of `state_bindings`, after the step that it followed."""
+    """The row of the failure; for a failed comparison of `state_bindings`, after the row of the step before it."""
     own = next((r for r in reversed(result.history) if r.index == failed and r.passed), None)
     if own is not None and record is not None and own.step != record.step and 0 <= failed < result.steps_total:
         yield replace(_row(plan, failed, result.steps_total, own, failed), failing=False)
-    if fault := undone(result):
+    if fault := uninjected_fault(result):
         yield TableRow(place(failed, result.steps_total), "fault", fault.fault.describe(), "FAILED", failing=True)
         yield replace(_row(plan, failed, result.steps_total, record, failed), failing=False)
         return
@@ -126,7 +126,7 @@ def _failing(plan: Plan, result: TaskResult, record: StepRecord | None, failed: 
 
 
 def _records(plan: Plan, result: TaskResult) -> dict[int, StepRecord]:
-    """The last record of each step. A comparison of `state_bindings` after it stands for it only when it failed."""
+    """The last record of each step. A comparison of `state_bindings` after it replaces it only if it failed."""
     found: dict[int, StepRecord] = {}
     for record in result.history:
         own = record.index >= len(plan.steps) or record.step == plan.steps[record.index]
@@ -136,17 +136,17 @@ def _records(plan: Plan, result: TaskResult) -> dict[int, StepRecord]:
 
 
 def place(index: int, total: int) -> str:
-    """`4`, or in words for what comes before and after the steps."""
+    """`4`, or words for what comes before and after the steps."""
     return "pre" if index < 0 else "end" if index >= total else str(index)
 
 
-def numbered(index: int, total: int) -> str:
+def step_label(index: int, total: int) -> str:
     """`step 2 (of 0-5)`: the count starts at 0."""
     return f"step {index} (of 0-{total - 1})"
 
 
 def before_the_first_step(result: TaskResult) -> bool:
-    """Whether it failed before anything of the task was tried: no browser, no site under test."""
+    """Return whether it failed before anything of the task was tried: neither browser nor site was involved."""
     if result.failure is None or (result.failed_index or 0) >= 0:
         return False
     tried = any(record.index < 0 and not record.passed for record in result.history)
@@ -154,29 +154,29 @@ def before_the_first_step(result: TaskResult) -> bool:
 
 
 def chosen_nothing(result: TaskResult) -> bool:
-    """Whether the agent failed to choose the next step."""
+    """Return whether the agent failed to choose the next step."""
     code = result.failure.code if result.failure else ""
     return code in ("AGENT_FAILED", "AGENT_TIMEOUT", "AGENT_INVALID_STEP", "AGENT_UNAVAILABLE")
 
 
 def incomplete(result: TaskResult) -> bool:
-    """Whether all that ran passed, and something the task names is not there."""
+    """Return whether everything passed, but something that the task names is missing."""
     return result.failure is not None and result.failure.code == "INCOMPLETE"
 
 
-def done(record: StepRecord) -> Step:
-    """The step to show: with `${memory...}` filled in, where the first attempt knows it."""
-    return record.attempts[0].step if record.attempts and "${" in described(record.step) else record.step
+def filled_step(record: StepRecord) -> Step:
+    """The step to show, with `${memory...}` filled in if the first attempt has the value."""
+    return record.attempts[0].step if record.attempts and "${" in step_target(record.step) else record.step
 
 
 def worked_on(record: StepRecord) -> str:
-    """What a step works on, and what was done instead of it at the last attempt, if that was something else."""
-    other = instead(record.attempts[-1].step, record.step) if record.attempts else ""
-    return described(done(record)) + (f" (retried{other})" if other else "")
+    """The target of a step, and what the last attempt did in place of it, if that was different."""
+    other = substitute_text(record.attempts[-1].step, record.step) if record.attempts else ""
+    return step_target(filled_step(record)) + (f" (retried{other})" if other else "")
 
 
-def described(step: Step) -> str:
-    """What a step works on; a password is not shown."""
+def step_target(step: Step) -> str:
+    """The target of a step; a password is not shown."""
     value = getattr(step, "value", None)
     if value and step.act == "type" and is_secret_name(step.target or ""):
         value = MARK
@@ -185,8 +185,8 @@ def described(step: Step) -> str:
 
 
 def _row(plan: Plan, index: int, total: int, record: StepRecord | None, failed: int) -> TableRow:
-    step = done(record) if record else plan.steps[index] if 0 <= index < len(plan.steps) else None
-    act, target = (step.act, worked_on(record) if record else described(step)) if step else ("", "")
+    step = filled_step(record) if record else plan.steps[index] if 0 <= index < len(plan.steps) else None
+    act, target = (step.act, worked_on(record) if record else step_target(step)) if step else ("", "")
     if record is not None and record.effect_already_done:
         seconds = sum(attempt.seconds for attempt in record.attempts)
         return TableRow(place(index, total), act, target, "done", seconds, len(record.attempts), index == failed)
@@ -198,15 +198,15 @@ def _row(plan: Plan, index: int, total: int, record: StepRecord | None, failed: 
 
 
 def shortened(text: str, width: int) -> str:
-    """One line of at most `width` characters."""
+    """The text in one line of at most `width` characters."""
     line = " ".join(text.split())
     return line if len(line) <= width else line[: max(0, width - 1)] + "…"
 
 
 CRITERION = 120
-"""Characters of a criterion in the first line."""
+"""The number of characters of a criterion in the first line."""
 _TRIED, _MESSAGE, _LOG, _UNMET, _DIFF, _WARNINGS, _CONSOLE, _MATCHES, _FAULTS = 5, 3, 5, 3, 4, 2, 3, 5, 3
-"""How many lines of each a screen has room for."""
+"""The number of lines of each part that fit on a screen."""
 
 
 def failure_text(
@@ -217,10 +217,10 @@ def failure_text(
     unserved: Path | None = None,
     full_trace: str = "",
 ) -> str:
-    """At most 35 lines of `width`: where, what was tried, why, and where the evidence is. Without secrets.
+    """The failure in at most 35 lines of `width`: where, what was tried, why, and the evidence. It has no secrets.
 
-    `unserved`: the settings of a project that says nothing of where its hosts are. `full_trace`: where a trace with
-    snapshots from the start is, or how to get one.
+    `unserved`: the settings file of a project that does not say where its hosts are. `full_trace`: the path of a trace
+    with snapshots from the start, or how to get one.
     """
     redactor = redactor or Redactor()
     lines = [_headline(result), *_body(plan, result, width, unserved, redactor.plus(plan.secrets).text)]
@@ -230,7 +230,7 @@ def failure_text(
 
 
 def brief(plan: Plan, result: TaskResult, redactor: Redactor | None = None) -> str:
-    """What fits into one box, as Allure's: where, why, expected and actual, what to do. Without secrets."""
+    """The failure for one box, such as Allure's: where, why, expected and actual, what to do. It has no secrets."""
     lines = [_headline(result)]
     if result.failure is not None:
         lines += [reason(result.failure), *(line.strip() for line in _comparison(result, 200))]
@@ -244,12 +244,12 @@ def brief(plan: Plan, result: TaskResult, redactor: Redactor | None = None) -> s
 
 
 def headline(plan: Plan, result: TaskResult, redactor: Redactor | None = None) -> str:
-    """The first line alone; Allure's categories know the failure's code by it."""
+    """The first line alone; Allure's categories find the failure's code in it."""
     return _as_printed(_headline(result), plan, redactor)
 
 
 def _as_printed(text: str, plan: Plan, redactor: Redactor | None) -> str:
-    """Without secrets, and without commands to whoever reads the log."""
+    """The text without secrets, and without commands for programs that read the log."""
     return commandless((redactor or Redactor()).plus(plan.secrets).text(text))
 
 
@@ -261,7 +261,7 @@ def _headline(result: TaskResult) -> str:
 
 
 def cause(plan: Plan, result: TaskResult, redactor: Redactor | None = None) -> str:
-    """The headline without the task, for lines that name it already. Without secrets."""
+    """The headline without the task, for lines that name it already. It has no secrets."""
     text = _headline(result) if result.failure is None else _cause(result, result.failure)
     return _as_printed(text, plan, redactor)
 
@@ -270,23 +270,23 @@ def _cause(result: TaskResult, failure: Failure) -> str:
     """The code, where Allure's categories look for it, the place, and the criterion or step that failed there."""
     what = failure.details.get("criterion") or _step(result)
     named = f": {shortened(str(what), CRITERION)}" if what else ""
-    return f"{failure.code} {_where(result)}{after_faults(fault_reports(result))}{named}"
+    return f"{failure.code} {_failure_place(result)}{after_faults(fault_reports(result))}{named}"
 
 
 def _step(result: TaskResult) -> str:
-    """The step that failed, as written; empty where none was tried."""
+    """The step that failed, as written; empty if none was tried."""
     failed = (each for each in reversed(result.history) if each.index == result.failed_index and not each.passed)
-    record = None if _lost(result) or incomplete(result) or chosen_nothing(result) else next(failed, None)
-    return f"{record.step.act} {described(done(record))}" if record is not None else ""
+    record = None if _is_process_lost(result) or incomplete(result) or chosen_nothing(result) else next(failed, None)
+    return f"{record.step.act} {step_target(filled_step(record))}" if record is not None else ""
 
 
-def _lost(result: TaskResult) -> bool:
-    """Whether its process died with all that it knew."""
+def _is_process_lost(result: TaskResult) -> bool:
+    """Return whether its process died, and all its knowledge with it."""
     return result.failure is not None and result.failure.code == "WORKER_CRASHED"
 
 
-def _where(result: TaskResult) -> str:
-    if _lost(result):
+def _failure_place(result: TaskResult) -> str:
+    if _is_process_lost(result):
         return "at an unknown step"
     if chosen_nothing(result):
         return f"while choosing step {result.failed_index}"
@@ -296,32 +296,32 @@ def _where(result: TaskResult) -> str:
         return "at the end"
     index = -1 if result.failed_index is None else result.failed_index
     where = {"pre": "at a precondition", "end": "at the success criteria"}
-    return where.get(place(index, result.steps_total), f"at {numbered(index, result.steps_total)}")
+    return where.get(place(index, result.steps_total), f"at {step_label(index, result.steps_total)}")
 
 
 def _body(
     plan: Plan, result: TaskResult, width: int, unserved: Path | None, clean: Callable[[str], str]
 ) -> Iterator[str]:
-    """`clean` takes the secrets out of what is wrapped: once it is broken over lines, they would not be found."""
+    """The lines below the headline. `clean` redacts a text before it is wrapped: a broken secret would not be found."""
     if plan.source:
         yield f"  {shortened(plan.place_of(result.failed_index), width - 2)}"
     yield from (f"  {name}: {shortened(text, width)}" for name, text in plan.spec.own.notes)
-    yield from _table([] if _lost(result) else list(table(plan, result)), width)
-    yield from _tried(result, width)
+    yield from _table([] if _is_process_lost(result) else list(table(plan, result)), width)
+    yield from _attempt_lines(result, width)
     if result.failure is not None:
         message, log = _without_log(result.failure.code, clean(reason(result.failure)))
-        yield from _wrapped("message", message, width, _MESSAGE)
-        yield from (f"    | {shortened(line, width - 6)}" for line in log[-_LOG:])  # the last ones say why it ended
+        yield from _wrap_titled("message", message, width, _MESSAGE)
+        yield from (f"    | {shortened(line, width - 6)}" for line in log[-_LOG:])  # the last lines say why it ended
         yield from _comparison(result, width)
         yield from _list("also unmet", list(map(clean, also_unmet(result.failure))), width, _UNMET)
         yield from _list("matches", list(result.failure.details.get("matches", ())), width, _MATCHES)
         yield from _faults(result, width, clean)
-        hint = fitting_hint(plan, result, _said(result), unserved)
-        yield from _wrapped("hint", clean(hint), width, 2)
+        hint = fitting_hint(plan, result, _shown_parts(result), unserved)
+        yield from _wrap_titled("hint", clean(hint), width, 2)
     yield from _score(result, width)
     told = [f"{w.type}: {w.message}" for w in result.warnings if w.type != "fault_not_met"]  # the faults say it
     yield from _list("warnings", told, width, _WARNINGS)
-    yield from _surroundings(result, width)
+    yield from _page_lines(result, width)
 
 
 def _table(rows: list[TableRow], width: int) -> Iterator[str]:
@@ -335,7 +335,7 @@ def _table(rows: list[TableRow], width: int) -> Iterator[str]:
         yield f"  {mark} {row.place:>3}  {row.act:<{act}}  {name:<{target}}  {row.status:<7} {time}  {tries}"
 
 
-def _tried(result: TaskResult, width: int) -> Iterator[str]:
+def _attempt_lines(result: TaskResult, width: int) -> Iterator[str]:
     record = next((r for r in reversed(result.history) if r.index == result.failed_index), None)
     lines = [
         line
@@ -357,7 +357,7 @@ def _score(result: TaskResult, width: int) -> Iterator[str]:
 
 
 def reason(failure: Failure) -> str:
-    """The message, less what the first line and the comparison below it say already."""
+    """The message without the parts that the first line and the comparison below it show already."""
     text, assertion, criterion = failure.message, failure.assertion, failure.details.get("criterion")
     others = failure.details.get("also_unmet", ())
     text = text.removesuffix(f"; {'; '.join(others)}") if others else text
@@ -369,7 +369,7 @@ def reason(failure: Failure) -> str:
 
 
 def also_unmet(failure: Failure) -> list[str]:
-    """Why the other criteria do not hold."""
+    """The reasons why the other criteria do not hold."""
     criteria = list(failure.details.get("unmet_criteria", ()))[1:]
     messages = [text.removeprefix("Assertion failed: ") for text in failure.details.get("also_unmet", ())]
     return [
@@ -379,7 +379,7 @@ def also_unmet(failure: Failure) -> list[str]:
 
 
 def _without_log(code: str, message: str) -> tuple[str, list[str]]:
-    """What a service is said to have done, and the end of its log, of which wrapped text would show the beginning."""
+    """A service's failure, and the end of its log, of which wrapped text would show the beginning."""
     if code != "SERVICE_DOWN":
         return message, []
     said, _, log = message.partition(":\n")
@@ -401,17 +401,17 @@ def _comparison(result: TaskResult, width: int) -> Iterator[str]:
     yield from (line[:12] + shortened(line[12:], width - 12) for line in whole)
     yield from (line[:width] for line in diff[:_DIFF])
     if result.artifacts is not None and (len(diff) > _DIFF or any(len(line) > width for line in (*whole, *diff))):
-        yield "    (shortened: the whole is in error_report.json)"
+        yield "    (shortened; error_report.json has the whole text)"
 
 
 def repeats(expected: Any, actual: Any, diff: str) -> bool:
-    """Whether a difference is nothing but the two values, which stand above it."""
+    """Return whether a difference is only the two values, which are shown above it."""
     told = (shown_value(expected), shown_value(actual))
     return diff == f"- {told[0]}\n+ {told[1]}" and all(each == " ".join(each.split()) for each in told)
 
 
 def relation(expression: str) -> str:
-    """`to include `: how the expected value is compared; empty for equality, and for what is no criterion."""
+    """How the expected value is compared, such as `to include `; empty for equality, or without a criterion."""
     try:
         tree = parse(expression).tree
     except CriterionError:
@@ -429,22 +429,22 @@ def _changes(diff: str) -> list[str]:
     return [line for line in body if not line.startswith("@@ ")]
 
 
-def _said(result: TaskResult) -> tuple[str, ...]:
-    """Parts of a hint that the screen itself has shown."""
+def _shown_parts(result: TaskResult) -> tuple[str, ...]:
+    """The parts of a hint that the screen itself shows."""
     assertion = result.failure.assertion if result.failure else None
     whole = assertion is not None and 0 < len(assertion.diff.splitlines()) <= _DIFF
     return ("the diff", "the report lists the matches") if whole else ("the report lists the matches",)
 
 
 def shown_value(value: Any) -> str:
-    """A text as it is; anything else as JSON writes it, as in the difference."""
+    """A text unchanged; any other value as JSON, as in the difference."""
     if isinstance(value, str):
         return value if value.strip() == value != "" else repr(value)
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _faults(result: TaskResult, width: int, clean: Callable[[str], str]) -> Iterator[str]:
-    """Those that the failure follows first, then those that struck."""
+    """The faults that the failure follows, then the other faults that struck."""
     faults = sorted(fault_reports(result), key=lambda each: (not each.behind, not each.struck))
     if faults:
         yield "  faults injected:"
@@ -454,21 +454,21 @@ def _faults(result: TaskResult, width: int, clean: Callable[[str], str]) -> Iter
         yield f"    ... {len(faults) - _FAULTS} more"
 
 
-def _surroundings(result: TaskResult, width: int) -> Iterator[str]:
+def _page_lines(result: TaskResult, width: int) -> Iterator[str]:
     context = result.error.context if result.error else None
     if context is not None:
         if context.url:
             yield f"  url: {shortened(context.url, width - 7)}"
-        said = folded(context.browser_console_logs, width - 4)[-_CONSOLE:]
+        said = fold_lines(context.browser_console_logs, width - 4)[-_CONSOLE:]
         yield from _list("console", list(said), width, _CONSOLE)
     if result.artifacts is not None:
         yield f"  artifacts: {shown_path(result.artifacts)}"
 
 
-def folded(lines: Iterable[str], room: int | None = None) -> tuple[str, ...]:
-    """Each line of the browser's console once, where it came last, with how often: each attempt says the same again.
+def fold_lines(lines: Iterable[str], room: int | None = None) -> tuple[str, ...]:
+    """Each line of the browser's console once, at its last place, with its count: each attempt repeats the lines.
 
-    `room`: the letters that a line may have; the count stays.
+    `room`: the number of characters of a line; the count is never cut.
     """
     counts: dict[str, int] = {}
     for line in lines:
@@ -485,7 +485,7 @@ def _list(title: str, items: list[str], width: int, most: int) -> Iterator[str]:
 
 
 def _few(items: list[str], most: int) -> list[str]:
-    """The first ones and the last, when there are too many."""
+    """The first ones and the last, if there are too many."""
     if len(items) <= most:
         return items
     first = items[: max(1, most - 2)]
@@ -493,14 +493,14 @@ def _few(items: list[str], most: int) -> list[str]:
     return [*first, f"... {len(items) - len(first) - len(last)} more", *last]
 
 
-def _wrapped(title: str, text: str, width: int, most: int) -> Iterator[str]:
+def _wrap_titled(title: str, text: str, width: int, most: int) -> Iterator[str]:
     if not text:
         return
     yield from _lines(text, f"  {title}: ", " " * (len(title) + 4), width, most)
 
 
 def _lines(text: str, first: str, next_: str, width: int, most: int) -> Iterator[str]:
-    """At most so many lines, wrapped; `first` and `next_` stand before them."""
+    """The text wrapped into at most so many lines, with `first` and `next_` as prefixes."""
     room = max(20, width - len(next_))
     lines = textwrap.wrap(" ".join(text.split()), room, break_on_hyphens=False)
     if len(lines) > most:

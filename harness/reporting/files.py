@@ -1,4 +1,4 @@
-"""Files of an artifact directory: their list (`NAMES`), manifest, copies by kind, safe names and texts."""
+"""The files of an artifact directory: their table (`ARTIFACTS`), manifest, copies by type, safe names and texts."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ from harness.model.ports import Item, Json
 from harness.model.report import ErrorReport
 from harness.reporting.redact_files import inert, redact_har, redact_trace
 from harness.reporting.redaction import Redactor
-from harness.spec.names import blanked
+from harness.spec.names import blank_unprintable
 
 KEPT_FOLDERS = ("downloads", "files", "screenshots")
-"""The folders of a scratch folder where a session puts what its steps keep."""
+"""The folders of a scratch folder where a session puts the files that its steps keep."""
 
 _LARGEST = 64 * 1024 * 1024
-"""Bytes of a file that a step kept; a larger one is not copied, since it could not be redacted in memory."""
+"""The largest file of a step, in bytes; a larger one is not copied, since it could not be redacted in memory."""
 
 UNREADABLE = (
     OSError, ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError, EOFError,
     NotImplementedError, zipfile.BadZipFile, zlib.error,
 )  # fmt: skip
-"""What a broken file can raise while it is redacted: then it is left out, never kept unredacted."""
+"""Errors of a broken file while it is redacted: then it is left out, never kept unredacted."""
 
 _VIEWED = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".webm")
 
 
 def redacted_copy(source: Path, target: Path, redactor: Redactor) -> None:
-    """One file by its kind. Raises one of `UNREADABLE` for a broken one."""
+    """Copy one file, redacted by its type. Raises one of `UNREADABLE` for a broken one."""
     match source.suffix.lower():
         case ".html" | ".htm":
             write_text(target, redactor.text(inert(source.read_text("utf-8", "replace"))))
@@ -56,12 +56,12 @@ def redacted_copy(source: Path, target: Path, redactor: Redactor) -> None:
 
 
 def copy_files(scratch: Path, target: Path, redactor: Redactor) -> list[ManifestEntry]:
-    """Named screenshots and downloads: what lies in these folders of the scratch folder."""
-    return [_copied(scratch, source, target, redactor) for source in sorted(_kept(scratch))]
+    """Copy named screenshots and downloads, which lie in these folders of the scratch folder."""
+    return [_copy_entry(scratch, source, target, redactor) for source in sorted(_files_to_keep(scratch))]
 
 
 def copy_trace(scratch: Path, target: Path, redactor: Redactor) -> None:
-    """The trace of a task that passed, where `--tracing on` left one; a broken one is left out."""
+    """Copy the trace of a task that passed, if `--tracing on` left one; a broken one is left out."""
     source, path = scratch / "trace.zip", target / "trace.zip"
     if source.is_file():
         try:
@@ -70,16 +70,16 @@ def copy_trace(scratch: Path, target: Path, redactor: Redactor) -> None:
             path.unlink(missing_ok=True)
 
 
-def _kept(scratch: Path) -> Iterator[Path]:
-    """Links are left out: they could lead to anywhere."""
+def _files_to_keep(scratch: Path) -> Iterator[Path]:
+    """The files to keep. Links are left out, since they could lead anywhere."""
     for name in KEPT_FOLDERS:
         for folder, folders, names in os.walk(scratch / name):
             folders[:] = [name for name in folders if not name.startswith(".")]
             paths = (Path(folder, name) for name in names if not name.startswith("."))
-            yield from (path for path in paths if not path.is_symlink() and inside(scratch, path))
+            yield from (path for path in paths if not path.is_symlink() and is_inside(scratch, path))
 
 
-def _copied(scratch: Path, source: Path, target: Path, redactor: Redactor) -> ManifestEntry:
+def _copy_entry(scratch: Path, source: Path, target: Path, redactor: Redactor) -> ManifestEntry:
     parts = source.relative_to(scratch).parts
     name = Path(*(parts[1:] if parts[0] == "files" else parts))
     if source.stat().st_size > _LARGEST:
@@ -95,7 +95,7 @@ def _copied(scratch: Path, source: Path, target: Path, redactor: Redactor) -> Ma
 
 
 def _file_copy(source: Path, target: Path, redactor: Redactor, *, pictured: bool) -> None:
-    """A download stays as the site gave it, but for the secrets. `pictured`: the browser itself took the picture."""
+    """Copy a file. A download is kept as received, except for secrets. `pictured`: the browser took the picture."""
     if source.suffix.lower() == ".har":
         redacted_copy(source, target, redactor)
     elif pictured and source.suffix.lower() in _VIEWED:
@@ -104,16 +104,16 @@ def _file_copy(source: Path, target: Path, redactor: Redactor, *, pictured: bool
         target.write_bytes(redactor.data(source.read_bytes()))
 
 
-# Reads and writes JSON files; a written file is there whole or not at all.
+# Reads and writes JSON files; a written file is complete or absent.
 
 
 def write_json(path: Path, document: Json) -> None:
-    """Indented, UTF-8; what JSON has no word for becomes text."""
+    """Write indented JSON in UTF-8; values without a JSON form become texts."""
     write_text(path, json.dumps(document, indent=2, ensure_ascii=False, default=str) + "\n")
 
 
 def write_text(path: Path, text: str) -> None:
-    """By a temporary file beside it and a rename. Lone surrogates become `?`. OSError, which names the file."""
+    """Write through a temporary file and a rename. Lone surrogates become `?`. Raises OSError that names the file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
@@ -121,11 +121,11 @@ def write_text(path: Path, text: str) -> None:
         temporary.replace(path)
     except OSError as error:
         temporary.unlink(missing_ok=True)
-        raise OSError(error.errno, error.strerror, str(path)) from error  # a full disk names none
+        raise OSError(error.errno, error.strerror, str(path)) from error  # the error of a full disk names no file
 
 
 def read_json(path: Path) -> Json:
-    """OSError when it cannot be read, ValueError when it is not JSON."""
+    """Parse a file. Raises OSError if it cannot be read, ValueError if it is not JSON."""
     try:
         return json.loads(read_regular(path).decode("utf-8"))
     except RecursionError as error:
@@ -133,30 +133,30 @@ def read_json(path: Path) -> Json:
 
 
 def read_regular(path: Path) -> bytes:
-    """Of a file that may come from elsewhere: a pipe or a device would never end. OSError when it cannot be read."""
+    """Read a file of foreign origin: a pipe or a device would never end. Raises OSError if it cannot be read."""
     if not stat.S_ISREG(path.stat().st_mode):
         raise OSError(errno.EINVAL, "not a regular file", str(path))
     return path.read_bytes()
 
 
-# The log of a job on GitHub, where a line can be a command: text of pages, tasks and files gives none.
+# The log of a GitHub job, in which a line can be a command: text of pages, tasks and files must not become one.
 
 _NOTHING = "\u200b"
-"""A blank without width."""
+"""A space of zero width."""
 _COMMAND = re.compile(r"((?:^|\r)[^\S\n]*:)(?=:)", re.MULTILINE)
-"""`::error::`, at the beginning of a line or behind blanks."""
+"""`::error::`, at the beginning of a line or after spaces."""
 _OLD_COMMAND = re.compile(r"##(?=\[)")
 """`##[error]`, anywhere."""
 
 
 def commandless(text: str, environment: Mapping[str, str] = os.environ) -> str:
-    """The text, which looks the same and commands nothing; as it is where no GitHub runner reads it."""
+    """The text without workflow commands, looking the same; unchanged if no GitHub runner reads it."""
     if not environment.get("GITHUB_ACTIONS"):
         return text
     return _OLD_COMMAND.sub(f"##{_NOTHING}", _COMMAND.sub(rf"\1{_NOTHING}", text))
 
 
-# manifest.json: each artifact taken, skipped or missed, why, and when (docs/design/evidence.md).
+# manifest.json: each artifact taken, skipped or missed, with reason and time (docs/design/evidence.md).
 
 MANIFEST = "manifest.json"
 TRACE_MIME = "application/vnd.allure.playwright-trace"
@@ -165,23 +165,23 @@ IN_FULL = "Playwright trace of the second run, in full"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Artifact:
-    """One file of the folder of a failed task, and what is to be known of it wherever artifacts are listed."""
+    """One file in the folder of a failed task, with the facts about it for every list of artifacts."""
 
     name: str
     origin: Literal["report", "state", "browser", "beside"]
-    """Written whenever a task fails; of memory and environment; of its page; or beside what the manifest lists."""
+    """Written for every failure; about memory and environment; about the page; or next to the files of the manifest."""
     title: str
-    """How an attachment of a report names it."""
+    """The name of the attachment in a report."""
     mime: str
     extension: str
     opened_elsewhere: bool = False
-    """In a program of its own: people look at it last."""
+    """Whether another program opens it: then people look at it last."""
     at_the_step: bool = False
     """Whether a report shows it at the failing step too."""
     hint_words: str = ""
-    """How hints of the catalog call it, which are left out where it is missing; empty: its hints are always shown."""
+    """The words for it in hints of the catalog, left out if it is missing; empty: its hints are always shown."""
     functions: frozenset[str] = frozenset()
-    """Functions of criteria that read what it shows: of one of them that does not hold it is looked at first."""
+    """Functions of criteria that read what it shows: if such a criterion fails, it is looked at first."""
 
 
 ARTIFACTS = (
@@ -250,33 +250,36 @@ ARTIFACTS = (
     Artifact(name="partial_trace.json", origin="report", title="step trace", mime="application/json", extension="json"),
     Artifact(name=MANIFEST, origin="beside", title="manifest", mime="application/json", extension="json"),
 )
-"""All of them, what explains most first. Every other list of artifacts is made from this one."""
+"""All artifacts of a failure, the most helpful first. Every other list of them is made from this one.
+
+`page_state.json` is the evidence for `harness regrade`, and stands in `grading.py`.
+"""
 
 NAMES = tuple(
     each.name for each in sorted(ARTIFACTS, key=lambda artifact: artifact.opened_elsewhere) if each.origin != "beside"
 )
-"""Those that the manifest lists, in the order in which people look at them."""
+"""The artifacts in the manifest, in the order in which people look at them."""
 
 
 def names_of(origin: Literal["report", "state", "browser"]) -> tuple[str, ...]:
-    """Those of `NAMES` that come from there."""
+    """The names in `NAMES` with that origin."""
     found = {each.name for each in ARTIFACTS if each.origin == origin}
     return tuple(name for name in NAMES if name in found)
 
 
 @dataclass(frozen=True, slots=True)
 class ManifestEntry:
-    """What became of one artifact."""
+    """The result for one artifact."""
 
     name: str
     status: Literal["taken", "skipped", "missed"]
     reason: str = ""
-    """Why not; of one that was taken: what is special about it."""
+    """Why it is absent; for an artifact that was taken: a remark about it."""
     seconds: float = 0.0
-    """How long it took, redaction included."""
+    """Seconds that it took, redaction included."""
     bytes: int = 0
     at: datetime | None = None
-    """When it was taken, or tried; None: it never was."""
+    """The time when it was taken, or tried; None: never."""
 
     def as_json(self) -> dict[str, Json]:
         found = {"name": self.name, "status": self.status, "seconds": round(self.seconds, 3), "bytes": self.bytes}
@@ -284,27 +287,29 @@ class ManifestEntry:
         return found | when | ({"reason": self.reason} if self.reason else {})
 
 
-def taken(path: Path, seconds: float, item: Item | None = None) -> ManifestEntry:
-    """A file that is there. `item`: what the evidence says of it; without one it was made as it was written."""
+def taken_entry(path: Path, seconds: float, item: Item | None = None) -> ManifestEntry:
+    """The entry of an existing file. `item`: the evidence about it; without one it was made as it was written."""
     state = path.stat()
     spent, reason, at = (item.seconds, item.reason, item.at) if item else (0.0, "", None)
     at = at or datetime.fromtimestamp(state.st_mtime, UTC)
     return ManifestEntry(path.name, "taken", reason, spent + seconds, state.st_size, at)
 
 
-def absent(name: str, item: Item | None, why: str) -> ManifestEntry:
-    """An artifact that is not there, with the reason the evidence gives; `why` where it names none."""
+def absent_entry(name: str, item: Item | None, why: str) -> ManifestEntry:
+    """The entry of a missing artifact, with the reason from the evidence, or else `why`."""
     if item is None:
         return ManifestEntry(name, "missed", why)
     if item.status == "taken":
-        return ManifestEntry(name, "missed", "said to be taken, but its file is not there", item.seconds, at=item.at)
+        return ManifestEntry(
+            name, "missed", "the manifest says that it was taken, but the file is missing", item.seconds, at=item.at
+        )
     return ManifestEntry(name, item.status, item.reason or "no reason known", item.seconds, at=item.at)
 
 
 def manifest(
     report: ErrorReport, key: str, run: str, entries: Sequence[ManifestEntry], files: Sequence[ManifestEntry]
 ) -> dict[str, Json]:
-    """The document; `run` is the run that wrote the directory."""
+    """The manifest; `run` is the run that wrote the directory."""
     order = {name: place for place, name in enumerate(NAMES)}
     return {
         "task_id": report.task_id,
@@ -319,15 +324,15 @@ def manifest(
     }
 
 
-# What `harness merge` adds to a manifest.json: of which merged run the directory is now (`run` stays who wrote it).
+# The entry that `harness merge` adds to a manifest.json: the merged run of the directory (`run` is who wrote it).
 
 _KEY = "merged"
 
 
 def mark(folder: Path, run: str, *, counts: bool) -> None:
-    """`counts`: false for an execution that a later one of its task has replaced. Without a manifest nothing is done.
+    """Mark a directory as part of a merged run. `counts`: False for an execution that a later one of its task replaced.
 
-    Raises OSError for a disk that does not take it.
+    Without a manifest it does nothing. Raises OSError if the disk does not allow it.
     """
     file = folder / MANIFEST
     try:
@@ -339,12 +344,12 @@ def mark(folder: Path, run: str, *, counts: bool) -> None:
 
 
 def run_of(manifest: Mapping[str, Any]) -> str:
-    """The merged run; else the one that wrote the directory."""
+    """The merged run; else the run that wrote the directory."""
     return str(_mark(manifest).get("run") or manifest.get("run", "unknown"))
 
 
 def counts(manifest: Mapping[str, Any]) -> bool:
-    """Whether the directory is of the last execution of its task in its run."""
+    """Return whether the directory belongs to the last execution of its task in its run."""
     return _mark(manifest).get("counts") is not False
 
 
@@ -353,25 +358,25 @@ def _mark(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-# Names of files and folders: those that come from data are never a path; how a path is shown to people.
+# Names of files and folders: a name from data is never a path; a path as people see it.
 
 _SAFE = re.compile(r"[A-Za-z0-9_][^/\\\x00-\x1f:*?\"<>|]*")
 
 
 def safe_name(name: str) -> str:
-    """The name itself. ValueError for one that is a path, hidden, empty, or too long."""
+    """Return the name. Raises ValueError for one that is a path, hidden, empty, or too long."""
     if not _SAFE.fullmatch(name) or len(name.encode()) > 200 or name.endswith((".", " ")):
         raise ValueError(f"not a safe directory name: {name!r}")
     return name
 
 
-def inside(folder: Path, path: Path) -> bool:
-    """Whether a file really lies in the folder: links are followed first."""
+def is_inside(folder: Path, path: Path) -> bool:
+    """Return whether a file really lies in the folder: links are followed first."""
     return path.resolve().is_relative_to(folder.resolve())
 
 
 def shown_path(path: Path) -> str:
-    """Relative to the current folder; absolute for a path outside of it."""
+    """A path relative to the current folder; absolute for a path outside of it."""
     relative = relpath(path)
     return str(path.absolute()) if Path(relative).parts[:1] == ("..",) else relative
 
@@ -380,8 +385,8 @@ def shown_path(path: Path) -> str:
 
 
 def visible(text: str) -> str:
-    """Lines as they are; control characters, and those that turn writing round, become blanks."""
-    return "\n".join(map(blanked, text.split("\n")))
+    """The text with spaces for control characters and those that change the direction of writing; lines stay."""
+    return "\n".join(map(blank_unprintable, text.split("\n")))
 
 
 def printable(text: str) -> str:
@@ -389,11 +394,11 @@ def printable(text: str) -> str:
     return " ".join(visible(text).split())
 
 
-# GitHub's workflow commands: `::error file=...,line=...::message`, which it shows beside the line.
+# GitHub's workflow commands: `::error file=...,line=...::message`, which it shows next to the line.
 
 
 def workflow_command(name: str, message: str, properties: Mapping[str, object]) -> str:
-    """One line; what is empty is left out, and no text ends the command or begins another one."""
+    """A workflow command in one line, without empty properties; no text can end the command or begin another."""
     given = ",".join(f"{key}={_property(str(value))}" for key, value in properties.items() if value)
     return f"::{name} {given}::{_data(message)}"
 

@@ -1,8 +1,8 @@
-"""What `harness regrade` needs beside the snapshots: the criteria that ran, and the page as they saw it."""
+"""Records for `harness regrade`, in addition to the snapshots: the criteria that ran, and the page as they read it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, timedelta
 from pathlib import Path
 
@@ -10,6 +10,7 @@ from harness.criteria import Criterion
 from harness.model.plan import Plan
 from harness.model.ports import Evidence, Json
 from harness.model.record import TaskResult
+from harness.model.score import attempts_of
 from harness.recovery.failure import Failed
 from harness.reporting.files import write_json
 from harness.reporting.redaction import MARK, Redactor, is_secret_name
@@ -17,38 +18,39 @@ from harness.spec.references import BadReferenceError, MissingMemory, ReferenceS
 
 PAGE_STATE = "page_state.json"
 UNMET = "CRITERIA_UNMET"
-_NAMING = ("id", "name", "autocomplete")
 
 
 def grading(folder: Path, plan: Plan, result: TaskResult, evidence: Evidence, redactor: Redactor) -> dict[str, Json]:
-    """The part of the manifest that regrading reads. Writes `page_state.json` when the page could be asked."""
-    page = evidence.extra.get("page", "there was no page")
-    if isinstance(page, dict):
+    """The part of the manifest that regrading reads. Writes `page_state.json` if the page answered."""
+    page, planned = evidence.page, len(plan.steps) or result.steps_total
+    if isinstance(page, Mapping):
         write_json(folder / PAGE_STATE, _redacted(page, redactor))
     now = (plan.start or result.started) + timedelta(seconds=result.elapsed)
     spec = plan.spec
     return {
         "world_time": now.astimezone(UTC).isoformat().replace("+00:00", "Z"),
         "url": evidence.url,
-        "page": PAGE_STATE if isinstance(page, dict) else page,
-        "success_criteria": list(_outcomes(spec.success_criteria, plan.success_criteria, result)),
-        "relaxed_success_criteria": [{"text": text} for text in spec.fallback_plan.relaxed_success_criteria],
+        "page": PAGE_STATE if isinstance(page, Mapping) else page,
+        "success_criteria": list(_criteria_outcomes(spec.success_criteria, plan.success_criteria, result)),
         "score": None if result.score is None else result.score.total,
-        "attempts": _attempts(plan, result),
+        "attempts": attempts_of(result.history, planned),
+        "skipped": any(record.skipped for record in result.history),
         "alternative": result.alternative.task_id if result.alternative else None,
     }
 
 
-def _outcomes(texts: Sequence[str], ready: Sequence[Criterion], result: TaskResult) -> Iterator[dict[str, Json]]:
-    """Each criterion as the file has it, and what became of it; `held` is null for one that was never reached."""
-    unmet = _unmet(result)
+def _criteria_outcomes(
+    texts: Sequence[str], ready: Sequence[Criterion], result: TaskResult
+) -> Iterator[dict[str, Json]]:
+    """Each criterion as the file has it, and its outcome; `held` is null for one that was never reached."""
+    unmet = _unmet_criteria(result)
     for place, text in enumerate(texts):
-        as_judged = _resolved(str(ready[place]), result) if place < len(ready) else text
+        as_judged = _resolve_references(str(ready[place]), result) if place < len(ready) else text
         yield {"text": text, "held": None if unmet is None else as_judged not in unmet}
 
 
-def _unmet(result: TaskResult) -> frozenset[str] | None:
-    """The criteria that did not hold; None when that is not known of each."""
+def _unmet_criteria(result: TaskResult) -> frozenset[str] | None:
+    """The criteria that did not hold; None if that is not known for each."""
     if result.failure is None:
         made_up = result.alternative or any(warning.type == "criteria_relaxed" for warning in result.warnings)
         return None if made_up else frozenset()
@@ -58,32 +60,24 @@ def _unmet(result: TaskResult) -> frozenset[str] | None:
     return frozenset(map(str, details.get("unmet_criteria") or [details.get("criterion")]))
 
 
-def _resolved(text: str, result: TaskResult) -> str:
+def _resolve_references(text: str, result: TaskResult) -> str:
     try:
         return interpolate_criterion(text, ReferenceScope(memory=result.memory))
     except (BadReferenceError, MissingMemory, Failed):
         return text
 
 
-def _attempts(plan: Plan, result: TaskResult) -> dict[str, int]:
-    """What the metrics of `rubrics` count."""
-    planned = len(plan.steps) or result.steps_total
-    made = [each.passed for record in result.history for each in record.attempts if 0 <= record.index < planned]
-    return {"planned": planned, "made": len(made), "passed": sum(made)}
+def _redacted(page: Mapping[str, Json], redactor: Redactor) -> Json:
+    """The page without secrets, and without the values of fields that are for secrets."""
+    return redactor.strings({**page, "elements": [_masked(element) for element in page["elements"]]})
 
 
-def _redacted(page: dict[str, Json], redactor: Redactor) -> Json:
-    """Without secrets, and without what stands in fields that are for secrets."""
-    nodes = [_masked(node) if len(node) == 4 else node for node in page["nodes"]]
-    return redactor.strings({**page, "nodes": nodes})
-
-
-def _masked(node: list[Json]) -> list[Json]:
-    parent, name, attributes, facts = node
-    secret = str(attributes.get("type", "")).lower() == "password" or any(
-        is_secret_name(str(attributes.get(naming, ""))) for naming in _NAMING
-    )
-    if name not in ("input", "textarea") or not secret:
-        return node
-    hidden, shown = ({"value": MARK} if each.get("value") else {} for each in (attributes, facts))
-    return [parent, name, {**attributes, **hidden}, {**facts, **shown}]
+def _masked(element: dict[str, Json]) -> dict[str, Json]:
+    attributes = element["attributes"]
+    names = (element["selector"], *(attributes.get(naming, "") for naming in ("id", "name", "autocomplete")))
+    secret = attributes.get("type", "").lower() == "password" or any(map(is_secret_name, map(str, names)))
+    if not element["field"] or not secret:
+        return element
+    hidden = {name: MARK for name in ("text", "value") if element[name]}
+    shown = {"value": MARK} if attributes.get("value") else {}
+    return {**element, **hidden, "attributes": {**attributes, **shown}}

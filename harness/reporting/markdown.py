@@ -1,4 +1,4 @@
-"""A run as Markdown for the page of a CI job: what failed, why, and where to look first."""
+"""A run as Markdown for the page of a CI job: the failures, their causes, and where to look first."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ from harness.spec.load import load_file
 from harness.spec.loaded import Loaded
 from harness.spec.problems import Problem, SpecError
 
-# Which failures are shown beside the lines of their files, and how.
+# The failures that are shown at the lines of their files.
 
 MOST = 10
-"""Errors that GitHub shows of one step."""
+"""The number of errors that GitHub shows for one step."""
 
 Line = tuple[str, int | None]
-"""A file, and the line in it, from 1."""
+"""A file, and a line number from 1."""
 
 
 def commands(causes: Sequence[Cause], place: Callable[[Trouble], Line]) -> Iterator[str]:
-    """GitHub's command for each: the first task of every cause, then the others, as many as are shown."""
+    """GitHub commands: for the first task of every cause, then for the others, as many as are shown."""
     firsts = ((cause, cause.tasks[0]) for cause in causes)
     others = ((cause, task) for cause in causes for task in cause.tasks[1:])
-    return (_command(cause, task, place(task)) for cause, task in islice(chain(firsts, others), MOST))
+    return (_annotation(cause, task, place(task)) for cause, task in islice(chain(firsts, others), MOST))
 
 
-def _command(cause: Cause, task: Trouble, place: Line) -> str:
+def _annotation(cause: Cause, task: Trouble, place: Line) -> str:
     file, line = place
-    alike = f"the same cause as of {cause.count - 1} more" if cause.count > 1 else ""
+    alike = f"the same cause as for {cause.count - 1} more" if cause.count > 1 else ""
     lines = [task.message, task.hint and f"hint: {task.hint}", alike, f"look at: {first_look(cause)}"]
     title = printable(f"{task.task_id}: {task.code}" if task.code else task.task_id)
     message = visible("\n".join(filter(None, lines)))
@@ -47,7 +47,7 @@ def _command(cause: Cause, task: Trouble, place: Line) -> str:
 
 
 def line_of(task: Trouble, environment: Mapping[str, str]) -> Line:
-    """The failing step in the task's file, as far as it can be read; the file as seen from the checkout's root."""
+    """The failing step's line in the task's file, if it can be read; the file's path from the checkout's root."""
     if not task.source:
         return "", None
     try:
@@ -59,7 +59,7 @@ def line_of(task: Trouble, environment: Mapping[str, str]) -> Line:
 
 
 def _problem(loaded: Loaded, index: int | None) -> Problem:
-    """At the step; at the key of what comes before the steps, and after them; at the top of the file."""
+    """The place of the failure: the step; the key of what comes before or after the steps; else the top of the file."""
     if index is None:
         return loaded.origin.problem((), "")
     if 0 <= index < len(loaded.spec.steps):
@@ -68,38 +68,38 @@ def _problem(loaded: Loaded, index: int | None) -> Problem:
 
 
 def _from_checkout(file: str, environment: Mapping[str, str]) -> str:
-    """GitHub knows files by their place below the checkout."""
+    """The path of a file relative to the checkout, as GitHub identifies files."""
     root = environment.get("GITHUB_WORKSPACE")
     path = Path(file).absolute()
     return path.relative_to(root).as_posix() if root and path.is_relative_to(root) else file
 
 
-# Text of pages and tasks inside of GitHub's and GitLab's Markdown: it is read, and does nothing.
+# Text of pages and tasks in GitHub's and GitLab's Markdown, escaped so that it can only be read.
 
 _MARKDOWN = re.compile(r"([\\`*_\[\]#!|~$@^])|\A([-+=]|\d+(?=[.)]))")
 _AHEAD = 4
-"""So much more of a text is looked at than is shown: blanks are taken out of it."""
+"""The factor by which the examined text is longer than the shown one, since white space is folded."""
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
 
-def escaped(text: str, longest: int = 200) -> str:
-    """In one line of at most so many characters before they are escaped: no markup, no link, no mention, no cell."""
+def escape_markdown(text: str, longest: int = 200) -> str:
+    """One line of at most so many characters before escaping, without markup, links, mentions and table cells."""
     short = shortened(printable(text[: _AHEAD * longest]), longest)
     plain = "".join(_ENTITIES.get(letter, letter) for letter in short)
-    return _MARKDOWN.sub(_marked, plain).replace("://", r":\//").replace("www.", r"www\.")
+    return _MARKDOWN.sub(_escape_mark, plain).replace("://", r":\//").replace("www.", r"www\.")
 
 
-def _marked(found: re.Match[str]) -> str:
-    """A number that would begin a list cannot be escaped itself: a blank of no width stands before it."""
+def _escape_mark(found: re.Match[str]) -> str:
+    """An escaped mark. A number that would begin a list cannot be escaped, so a space of zero width precedes it."""
     return f"&#8203;{found[2]}" if found[2] and found[2].isdigit() else f"\\{found[0]}"
 
 
 def code(text: str, longest: int = 200) -> str:
-    """The same, in the letters of a program."""
-    return f"<code>{escaped(text, longest)}</code>" if text else ""
+    """The same as code."""
+    return f"<code>{escape_markdown(text, longest)}</code>" if text else ""
 
 
-# Selectors that were stood in for, and whether the file is to be changed for it: one answer for all reports.
+# Replaced selectors, and whether the file should be changed: one answer for all reports.
 
 HEALED = "fallback_selector_used"
 """The type of the warning."""
@@ -111,18 +111,18 @@ _OWN = "one of the selector's own matches was used: nothing to change"
 
 @dataclass(frozen=True, slots=True)
 class Healing:
-    """One selector of one task."""
+    """One healed selector of one task."""
 
     record: TaskRecord
     warning: Mapping[str, JsonValue]
     original: str
     used: str
     settled: str
-    """Why nothing is to be changed; empty where the file should be."""
+    """The reason why nothing must be changed; empty if the file should be."""
 
 
 def healings(record: TaskRecord) -> Iterator[Healing]:
-    """In the order of the task."""
+    """The healed selectors in the order of the task."""
     for warning in record.warnings:
         if warning.get("type") == HEALED:
             original, used = str(warning.get("original_selector")), str(warning.get("successful_fallback"))
@@ -138,28 +138,28 @@ def _settled(record: TaskRecord, original: str, used: str) -> str:
 
 
 LIMIT = 1024 * 1024
-"""Bytes that GitHub takes of one step."""
+"""The number of bytes that GitHub takes from one step."""
 ROWS = 200
-"""Rows of a table, at most; fewer when they would not fit into the limit."""
+"""The largest number of rows of a table; fewer if they would not fit into the limit."""
 _OF_SERVICES = frozenset({"circuit-state-change", "service-status"})
 FEW = 5
-"""Tasks that a cause names."""
+"""The number of tasks that a cause names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What a page tells."""
+    """The content of a page."""
 
     run: RunRecord
     causes: Sequence[Cause]
     uncollected: Mapping[str, str]
     """File -> why it could not be collected."""
     reports: Sequence[tuple[str, str]]
-    """What there is, and where."""
+    """Name and place of each report."""
 
 
 def markdown(page: Page, limit: int = LIMIT) -> str:
-    """At most `limit` bytes of it; tables get shorter first."""
+    """The page in at most `limit` bytes; tables are shortened first."""
     rows = ROWS
     while len((text := "\n".join(_lines(page, rows)) + "\n").encode()) > limit and rows:
         rows //= 2
@@ -168,16 +168,18 @@ def markdown(page: Page, limit: int = LIMIT) -> str:
 
 def _lines(page: Page, rows: int) -> Iterator[str]:
     yield from _head(page)
-    yield from _uncollected(page.uncollected, rows)
+    yield from _uncollected_section(page.uncollected, rows)
     troubles = [task for cause in page.causes for task in cause.tasks]
     if len(troubles) > 1:
         yield from _causes(page.causes, rows)
     yield from _tasks(troubles, rows)
     if len(troubles) == 1:
         yield from _single(page.causes[0])
-    yield from _listed("Flaky and healed", [*_flaky(page.run), *_healed(page.run)], rows)
-    yield from _listed("Circuits and services", [*_around(page.run.happenings)], rows)
-    yield from _listed("Reports", [f"{escaped(name)}: {code(place)}" for name, place in page.reports], rows)
+    yield from _list_section("Flaky and healed", [*_flaky(page.run), *_healed_section(page.run)], rows)
+    yield from _list_section("Circuits and services", [*_service_section(page.run.happenings)], rows)
+    yield from _list_section(
+        "Reports", [f"{escape_markdown(name)}: {code(place)}" for name, place in page.reports], rows
+    )
 
 
 def _head(page: Page) -> Iterator[str]:
@@ -216,38 +218,38 @@ def _expected(execution: Execution) -> bool:
     return execution.outcome == "passed" and execution.record is not None and execution.record.expected
 
 
-def _uncollected(found: Mapping[str, str], rows: int) -> Iterator[str]:
-    lines = [f"{code(file)}: {escaped(why, 300)}" for file, why in found.items()]
-    yield from _listed("Files that could not be collected", lines, rows)
+def _uncollected_section(found: Mapping[str, str], rows: int) -> Iterator[str]:
+    lines = [f"{code(file)}: {escape_markdown(why, 300)}" for file, why in found.items()]
+    yield from _list_section("Files that could not be collected", lines, rows)
 
 
 def _causes(causes: Sequence[Cause], rows: int) -> Iterator[str]:
     cells = [
-        (str(cause.count), code(cause.code) or "-", escaped(cause.title), _few(cause), code(first_look(cause)))
+        (str(cause.count), code(cause.code) or "-", escape_markdown(cause.title), _few(cause), code(first_look(cause)))
         for cause in causes[:rows]
     ]
     yield from _table("Failures by cause", ("tasks", "code", "what", "which", "look first at"), cells, len(causes))
 
 
 def _single(cause: Cause) -> Iterator[str]:
-    """What the table of causes would add."""
+    """The lines about a single cause that its table would contain."""
     new = "It passed when it ran before. " if cause.new else ""
     yield f"{new}Look first at {code(first_look(cause))}.\n"
 
 
 def _few(cause: Cause) -> str:
-    names = ", ".join(escaped(task.task_id, 80) for task in cause.tasks[:FEW])
+    names = ", ".join(escape_markdown(task.task_id, 80) for task in cause.tasks[:FEW])
     return f"{names}{f' and {cause.count - FEW} more' if cause.count > FEW else ''}{' (new)' if cause.new else ''}"
 
 
 def _tasks(troubles: Sequence[Trouble], rows: int) -> Iterator[str]:
     cells = [
         (
-            escaped(each.task_id, 80),
+            escape_markdown(each.task_id, 80),
             code(each.code) or "-",
-            escaped(each.step),
-            escaped(each.message, 300),
-            escaped(each.hint),
+            escape_markdown(each.step),
+            escape_markdown(each.message, 300),
+            escape_markdown(each.hint),
         )
         for each in troubles[:rows]
     ]
@@ -256,49 +258,50 @@ def _tasks(troubles: Sequence[Trouble], rows: int) -> Iterator[str]:
 
 
 def _flaky(run: RunRecord) -> Iterator[str]:
-    """Passed in the end, and not at once."""
+    """The tasks that passed in the end, and not at once."""
     before = {each.nodeid: each for each in run.executions if each.outcome == "rerun"}
     for each in run.last:
         first = before.get(each.nodeid)
         if each.outcome == "passed" and first is not None:
             record = first.record
             why = f"{record.code}: {record.message}" if record and record.code else first.reason
-            yield f"{escaped(each.task_id, 80)} passed at execution {each.number}, after {escaped(why)}"
+            yield f"{escape_markdown(each.task_id, 80)} passed at execution {each.number}, after {escape_markdown(why)}"
 
 
-def _healed(run: RunRecord) -> Iterator[str]:
-    """The change of its file that makes a fallback the selector, where there is one to make."""
+def _healed_section(run: RunRecord) -> Iterator[str]:
+    """The proposed changes of files that make a fallback the selector."""
     for each in run.last:
         for healing in healings(each.record) if each.record and each.outcome == "passed" else ():
-            told = f"{code(healing.original)} was not there, {code(healing.used)} was"
+            told = f"{code(healing.original)} matched nothing, {code(healing.used)} was used"
             place = f"{healing.record.steps_source or healing.record.source} step {healing.warning.get('step_index')}"
-            yield f"{escaped(each.task_id, 80)} healed: {told} ({escaped(healing.settled or f'update {place}')})"
+            todo = escape_markdown(healing.settled or f"update {place}")
+            yield f"{escape_markdown(each.task_id, 80)} healed: {told} ({todo})"
 
 
-def _around(happenings: Sequence[Happening]) -> Iterator[str]:
-    """What went wrong with them: no news of what works again."""
+def _service_section(happenings: Sequence[Happening]) -> Iterator[str]:
+    """The failures of services and circuits; recoveries are left out."""
     for each in happenings:
         if each.type in _OF_SERVICES and each.level in ("WARNING", "ERROR", "CRITICAL"):
-            yield f"{each.at:%H:%M:%S} {escaped(each.text or each.type)}"
+            yield f"{each.at:%H:%M:%S} {escape_markdown(each.text or each.type)}"
 
 
-def _listed(title: str, lines: Sequence[str], rows: int) -> Iterator[str]:
+def _list_section(title: str, lines: Sequence[str], rows: int) -> Iterator[str]:
     if lines:
         yield f"### {title}\n"
         yield from (f"- {line}" for line in lines[:rows])
-        yield from _rest(len(lines) - rows)
+        yield from _more_line(len(lines) - rows)
 
 
 def _table(title: str, head: Sequence[str], cells: Sequence[Sequence[str]], of: int) -> Iterator[str]:
-    """`of`: how many rows there would be."""
+    """A table; `of`: the number of all rows."""
     if not cells:
         return
     yield f"### {title}\n"
     yield f"| {' | '.join(head)} |"
     yield f"|{'---|' * len(head)}"
     yield from (f"| {' | '.join(row)} |" for row in cells)
-    yield from _rest(of - len(cells))
+    yield from _more_line(of - len(cells))
 
 
-def _rest(more: int) -> Iterator[str]:
+def _more_line(more: int) -> Iterator[str]:
     yield f"\n{more} more: `harness triage` lists them.\n" if more > 0 else ""

@@ -1,15 +1,15 @@
-"""`.harness/evidence/<run>/<key>`: what a task that passed looked like at its end, for regrading.
+"""`.harness/evidence/<run>/<key>`: the final state of a passed task, for regrading.
 
-Kept only with `evidence = "all"`: the usual run pays nothing for tasks that pass (docs/design/bounds.md).
+It is kept only with `evidence = "all"`: usual runs have no costs for tasks that pass (docs/design/bounds.md).
 """
 
 from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
+from harness.model.outcome import ended_as_declared
 from harness.model.plan import Plan
 from harness.model.ports import Evidence, Json, Snapshot
 from harness.model.record import TaskResult
@@ -17,54 +17,37 @@ from harness.reporting.archive import Workspace
 from harness.reporting.files import MANIFEST, UNREADABLE, redacted_copy, safe_name, write_json
 from harness.reporting.grading import grading
 from harness.reporting.redaction import Redactor
-from harness.spec.task import TaskSpec
 
 EVIDENCE = Path(".harness/evidence")
 _DOM = "dom_snapshot.html"
 
 
 class PassedEvidence:
-    """Writes the directories of one run, each by rename; forgets the oldest runs."""
+    """Writes the directories of one run, each by a rename; deletes those of the oldest runs."""
 
-    def __init__(
-        self,
-        root: Path,
-        run_id: str,
-        redactor: Redactor,
-        runs: int,
-        reached: Callable[[TaskSpec, TaskResult], bool] = lambda _spec, result: result.ok,
-    ) -> None:
-        """`runs`: how many are kept, this one included. ValueError for a run id that is no safe directory name.
-
-        `reached`: whether a task did what it should; one that declares a failure and ended well did not.
+    def __init__(self, root: Path, run_id: str, redactor: Redactor, runs: int) -> None:
+        """`runs`: the number of runs that are kept, with this one. ValueError for a run id that is no safe folder
+        name.
         """
         self._root = root / EVIDENCE
         self._run = safe_name(run_id)
         self._redactor = redactor
         self._runs = max(1, runs)
-        self._reached = reached
-        self._workspace: Workspace | None = None
+        self._workspace = Workspace(self._root, self._run)
         self._lock = threading.Lock()
 
     def keep(self, plan: Plan, result: TaskResult, evidence: Evidence, state: Snapshot) -> Path:
-        """The directory. Raises OSError when it cannot be written, ValueError for a key that leads elsewhere."""
+        """Write the directory and return it. Raises OSError if it cannot be written, ValueError for an unsafe key."""
         target = self._root / self._run / safe_name(plan.key)
-        build = self._begun().folder(plan.key)
+        build = self._workspace.folder(plan.key)
         self._fill(build, plan, result, evidence, state)
         with self._lock:
-            self._begun().discard(target)  # a rerun in the same run
+            self._workspace.discard(target)  # an earlier execution in the same run
             target.parent.mkdir(parents=True, exist_ok=True)
             build.rename(target)
             self._prune()
-        self._begun().discard(build)
+        self._workspace.discard(build)
         return target
-
-    def _begun(self) -> Workspace:
-        """Nothing is made before there is something to keep."""
-        if self._workspace is None:
-            self._root.mkdir(parents=True, exist_ok=True)
-            self._workspace = Workspace(self._root, self._run)
-        return self._workspace
 
     def _fill(self, folder: Path, plan: Plan, result: TaskResult, evidence: Evidence, state: Snapshot) -> None:
         redactor = self._redactor.plus(plan.secrets)
@@ -82,7 +65,7 @@ class PassedEvidence:
             "final_state": result.final_state,
             "code": None,
             "expected": False,
-            "unexpected": not self._reached(plan.spec, result),
+            "unexpected": not ended_as_declared(plan.spec, result),
             "grading": grading(folder, plan, result, evidence, redactor),
         }
         write_json(folder / MANIFEST, redactor.json(document))
@@ -92,4 +75,4 @@ class PassedEvidence:
         with contextlib.suppress(FileNotFoundError):  # a parallel worker was quicker
             runs = sorted((path for path in self._root.iterdir() if not path.name.startswith(".")), reverse=True)
             for old in runs[self._runs :]:
-                self._begun().discard(old)
+                self._workspace.discard(old)

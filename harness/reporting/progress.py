@@ -1,4 +1,4 @@
-"""One live line on a terminal: which task is at which step, and what it waits for."""
+"""One live line on a terminal: the running task, its step, and what it waits for."""
 
 from __future__ import annotations
 
@@ -7,26 +7,30 @@ from typing import TextIO, assert_never
 
 from rich.cells import cell_len, set_cell_size
 
-from harness.model.events import Event, RemedyChosen, StepStarted, TaskEnded, TaskStarted
+from harness.model.events import Event, ResilienceActed, StepStarted, TaskEnded, TaskStarted
 from harness.model.plan import Plan
-from harness.recovery import GiveUp, RepairPrecondition, Retry, Rewind, Skip, Substitute, Trust
-from harness.reporting.console import numbered, place, shortened
+from harness.recovery import Remedy, RepairPrecondition, Rewind, Substitute
+from harness.reporting.console import place, shortened, step_label
 from harness.reporting.redaction import Redactor
-from harness.spec.names import blanked
+from harness.reporting.telemetry.stream import Sink
+from harness.resilience.events import Degraded, FellBack, GaveUp, Recovered, Retrying, Waiting
+from harness.spec.names import blank_unprintable
 
 
-class ProgressLine:
-    """Writes behind the cursor and takes it back, so that pytest's own line stays. Off a terminal it is silent."""
+class ProgressLine(Sink):
+    """Shows text after the cursor and removes it, so that pytest's line stays. Silent without a terminal."""
+
+    name = "live line"
 
     def __init__(self, stream: TextIO, room: Callable[[], int] = lambda: 79, redactor: Redactor | None = None) -> None:
-        """`room` tells how many columns are free behind the cursor."""
+        """`room` returns the number of free columns after the cursor."""
         self._stream = stream
         self._room = room
         self._redactor = redactor or Redactor()
         self._shown = 0
         self._on = stream.isatty()
 
-    def on(self, event: Event) -> None:
+    def on_turn(self, event: Event) -> None:
         if not self._on:
             return
         if isinstance(event, TaskEnded):
@@ -35,7 +39,7 @@ class ProgressLine:
             self._show(self._redactor.plus(event.plan.secrets).text(text))
 
     def clear(self) -> None:
-        """Take the line away, as before other output."""
+        """Remove the line before other output."""
         if self._shown:
             self._stream.write(f"\x1b[{self._shown}D\x1b[K")
             self._stream.flush()
@@ -43,7 +47,7 @@ class ProgressLine:
 
     def _show(self, text: str) -> None:
         self.clear()
-        shown = blanked(text)
+        shown = blank_unprintable(text)
         size = min(cell_len(shown), max(0, self._room() - 1))
         self._stream.write(set_cell_size(shown, size))
         self._stream.flush()
@@ -51,38 +55,42 @@ class ProgressLine:
 
 
 def line(event: Event) -> str:
-    """What an event says in one line; empty for one that changes nothing on the screen."""
+    """An event in one line; empty for one that changes nothing on the screen."""
     match event:
         case TaskStarted(plan=plan):
             return f" {plan.task_id}"
         case StepStarted(plan=plan, index=index, step=step):
-            return f" {_where(plan, index)} {step.act}"
-        case RemedyChosen(plan=plan, index=index) if words := _remedy(event):
-            return f" {_where(plan, index)} {words}"
+            return f" {_task_and_place(plan, index)} {step.act}"
+        case ResilienceActed(plan=plan, index=index) if words := _acted(event):
+            return f" {_task_and_place(plan, index)} {words}"
         case _:
             return ""
 
 
-def _remedy(event: RemedyChosen) -> str:
-    match event.remedy:
-        case Retry(after=after) if event.failure.code == "CIRCUIT_OPEN":
-            return f"waiting {after:.1f} s: {shortened(event.failure.message, 200)}"
-        case Retry(after=after):
-            wait = f" in {after:.1f} s" if after else ""
-            return f"retry {event.number}{wait}: {shortened(event.failure.message, 200)}"
-        case Substitute(selector=selector):
-            return f"trying {shortened(selector, 100)}"
-        case Rewind():
-            return "going back to a checkpoint"
-        case RepairPrecondition():
-            return "repairing"
-        case Trust() | Skip() | GiveUp():
+def _acted(event: ResilienceActed) -> str:
+    match event.event:
+        case Waiting(seconds=seconds, reason=reason):
+            return f"waiting {seconds:.1f} s: {shortened(reason, 200)}"
+        case Retrying():
+            return _again(event.event, event.remedy)
+        case FellBack(after=selector):
+            return f"trying {shortened(selector, 100)}" if isinstance(event.remedy, Substitute) else ""
+        case Recovered() | Degraded() | GaveUp():
             return ""
         case _:
-            assert_never(event.remedy)
+            assert_never(event.event)
 
 
-def _where(plan: Plan, index: int) -> str:
+def _again(event: Retrying, remedy: Remedy | None) -> str:
+    if isinstance(remedy, Rewind):
+        return "going back to a checkpoint"
+    if isinstance(remedy, RepairPrecondition):
+        return "repairing"
+    wait = f" in {event.delay:.1f} s" if event.delay else ""
+    return f"retry {event.attempt}{wait}: {shortened(event.error, 200)}"
+
+
+def _task_and_place(plan: Plan, index: int) -> str:
     total = len(plan.steps)
     name = {"pre": "preconditions", "end": "success criteria"}.get(place(index, total))
-    return f"{plan.task_id} {name or numbered(index, total)}"
+    return f"{plan.task_id} {name or step_label(index, total)}"

@@ -1,4 +1,4 @@
-"""Whole files without secrets, by kind: bodies, HAR, DOM snapshot (made inert), trace.zip."""
+"""Redacts whole files by type: bodies, HAR, DOM snapshot (made inert), trace.zip."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _VALUE = re.compile(r"""(\svalue\s*=\s*)("[^"]+"|'[^']+'|[^\s"'>]+)""", re.IGNOR
 
 
 def redact_body(text: str, mime: str, redactor: Redactor) -> str:
-    """A body by its type; where the type does not say, by its look."""
+    """Redact a body by its type, or if that is unclear, by its content."""
     kind = mime.partition(";")[0].strip().lower()
     if "json" in kind or text.lstrip()[:1] in ("{", "["):
         masked = _json(text)
@@ -40,7 +40,7 @@ def redact_body(text: str, mime: str, redactor: Redactor) -> str:
 
 
 def redact_base64(text: str, mime: str, redactor: Redactor) -> str:
-    """A base64 body, decoded when it is text."""
+    """Redact a base64 body, decoded if it is text."""
     try:
         data = base64.b64decode(text, validate=True)
     except binascii.Error:
@@ -49,7 +49,7 @@ def redact_base64(text: str, mime: str, redactor: Redactor) -> str:
 
 
 def redact_bytes(data: bytes, mime: str, redactor: Redactor) -> bytes:
-    """A body as it is on disk; what is packed is unpacked."""
+    """Redact a body as it is on disk; compressed data is decompressed."""
 
     def plain(found: bytes) -> bytes:
         try:
@@ -61,7 +61,7 @@ def redact_bytes(data: bytes, mime: str, redactor: Redactor) -> bytes:
 
 
 def mask_named(value: Json) -> Json:
-    """A JSON document whose values under secret names are gone; an empty text tells no secret, and stays."""
+    """Mask the values under secret names in a JSON document; an empty text is no secret, and stays."""
     if isinstance(value, dict):
         return {
             key: MARK
@@ -95,7 +95,7 @@ def _masked_input(found: re.Match[str]) -> str:
 
 
 def redact_har(har: Json, redactor: Redactor) -> Json:
-    """The document without secrets. ValueError when it is no HAR."""
+    """Redact a HAR. Raises ValueError if it is none."""
     try:
         entries = [redact_entry(entry, redactor) for entry in har["log"]["entries"]]
         rest = redactor.strings({key: value for key, value in har["log"].items() if key != "entries"})
@@ -105,7 +105,7 @@ def redact_har(har: Json, redactor: Redactor) -> Json:
 
 
 def redact_entry(entry: Json, redactor: Redactor) -> Json:
-    """One request with its response; also the form in which Playwright's traces keep them."""
+    """Redact one request with its response; also in the form of Playwright's traces."""
     masked = dict(entry)
     for side in ("request", "response"):
         if isinstance(entry.get(side), dict):
@@ -143,9 +143,9 @@ def _header(header: Json, redactor: Redactor) -> Json:
 
 
 def _pairs(pairs: Json, redacted: str, form: str, redactor: Redactor) -> Json:
-    """The pairs of an address or a body; they are read anew from its redacted `form` when a secret was in there.
+    """Redact the pairs of an address or a body; if a secret was in it, they are parsed again from the redacted `form`.
 
-    A `&`, `=` or `+` of the secret has split it into pieces, which do not show where they come from.
+    A `&`, `=` or `+` in the secret has split it into pieces, which cannot be recognized one by one.
     """
     if MARK in redacted:
         found = parse_qsl(form, keep_blank_values=True)
@@ -175,7 +175,7 @@ def _body(body: Json, redactor: Redactor) -> Json:
 # Makes a DOM snapshot inert: opening the file runs nothing, loads nothing, sends nothing; text and layout stay.
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'none'; base-uri 'none'"
-"""The second wall: what the rewriting might miss, the browser refuses."""
+"""The second line of defence: the browser refuses what the rewriting might miss."""
 
 _HEAD = f'<!DOCTYPE html>\n<meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="{POLICY}">'
 _BEGINNING = _HEAD.encode()
@@ -203,7 +203,7 @@ Attributes = list[tuple[str, str | None]]
 
 
 def inert(document: str) -> str:
-    """The same page, dead. Values of password fields are redacted."""
+    """The page without anything active. Values of password fields are redacted."""
     parser = _Rewriter()
     parser.feed(document)
     parser.close()
@@ -211,13 +211,13 @@ def inert(document: str) -> str:
 
 
 def is_inert(file: Path) -> bool:
-    """Whether its first words are those of `inert`, so that the browser refuses what follows. OSError."""
+    """Return whether the file begins as `inert` does, so that the browser refuses active content. Raises OSError."""
     with file.open("rb") as stream:
         return stream.read(len(_BEGINNING)) == _BEGINNING
 
 
 class _Rewriter(HTMLParser):
-    """Writes every tag anew: each `<` in the result belongs to a tag that was allowed here."""
+    """Writes every tag again: each `<` in the result belongs to a tag that was allowed here."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
@@ -236,7 +236,7 @@ class _Rewriter(HTMLParser):
             self.out.append(f"<{tag}{''.join(_attributes(tag, attrs))}>")
 
     def handle_startendtag(self, tag: str, attrs: Attributes) -> None:
-        """`<script/>` opens a script in HTML, `<path/>` is whole in SVG: closed explicitly, both are harmless."""
+        """Close the tag explicitly: `<script/>` opens a script in HTML, while `<path/>` is complete in SVG."""
         if tag not in _DROPPED:
             self.handle_starttag(tag, attrs)
             if tag not in _VOID:
@@ -279,7 +279,7 @@ def _attribute(tag: str, name: str, value: str | None) -> str:
 
 
 def _harmless(name: str, value: str) -> bool:
-    """An image that is part of the document, or a place in it."""
+    """Return whether the address is an image inside the document, or a place in it."""
     value = value.strip().lower()
     return (name in ("src", "poster") and value.startswith("data:image/")) or (
         name in ("href", "xlink:href") and value.startswith("#")
@@ -287,7 +287,7 @@ def _harmless(name: str, value: str) -> bool:
 
 
 def _css(text: str) -> str:
-    """Style rules without anything to load; `<` is spelt so that no parser takes it for a tag."""
+    """Style rules that load nothing; `<` is escaped so that no parser takes it for a tag."""
     return _CSS_IMPORT.sub("", _CSS_URL.sub("url()", text)).replace("<", r"\3c ")
 
 
@@ -296,11 +296,11 @@ def _css(text: str) -> str:
 _LINES = (".trace", ".network")
 _FILL = re.compile(r'(\b(?:fill|type|press_sequentially|pressSequentially)\()".+"(\))', re.DOTALL)
 _WORTH_SEARCHING = 6
-"""A typed password of this length is looked for everywhere; a shorter one only where it was typed."""
+"""A typed password of this length is searched everywhere; a shorter one only where it was typed."""
 
 
 def redact_trace(source: Path, target: Path, redactor: Redactor) -> None:
-    """Raises zipfile.BadZipFile, zlib.error, OSError or ValueError when the trace cannot be read."""
+    """Redact a trace. Raises zipfile.BadZipFile, zlib.error, OSError or ValueError if it cannot be read."""
     with zipfile.ZipFile(source) as old, zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as new:
         typed = {value for name in old.namelist() if name.endswith(".trace") for value in _typed(old.read(name))}
         redactor = redactor.plus(value for value in typed if len(value) >= _WORTH_SEARCHING)
@@ -313,7 +313,7 @@ def _entry(name: str, data: bytes, redactor: Redactor) -> bytes:
     if name.endswith(_LINES):
         return "".join(_lines(data, redactor)).encode()
     mime = mimetypes.guess_type(PurePosixPath(name).name)[0] or ""
-    if name.startswith("screencast/"):  # pictures that the browser took: pixels, which may show anything
+    if name.startswith("screencast/"):  # pictures of the browser: pixels, which may show anything
         return data
     return redact_bytes(data, mime, redactor)
 
@@ -357,7 +357,7 @@ def _fills_secret(event: Json) -> bool:
 
 
 def _tree(node: Json) -> Json:
-    """A DOM snapshot (`[name, attributes, ...children]`) without what password fields hold; an empty one stays so."""
+    """A DOM snapshot (`[name, attributes, ...children]`) with masked password fields; an empty one stays empty."""
     if not isinstance(node, list):
         return node
     if _is_password(node):
@@ -375,7 +375,7 @@ def _is_password(node: list[Json]) -> bool:
 
 
 def _typed(data: bytes) -> Iterator[str]:
-    """What was typed into password fields, as the actions and the snapshots have it."""
+    """The texts that were typed into password fields, by the actions and the snapshots."""
     for event in _events(data):
         if event.get("type") == "before" and _fills_secret(event):
             yield from (str(event["params"][key]) for key in ("value", "text") if key in event["params"])

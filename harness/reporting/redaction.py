@@ -1,4 +1,4 @@
-"""Takes secrets out of texts and JSON documents (docs/design/evidence.md)."""
+"""Removes secrets from texts and JSON documents (docs/design/evidence.md)."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from urllib.parse import quote, quote_plus, unquote
 from harness.model.ports import Json
 from harness.model.settings import Settings
 from harness.model.settings import secrets as secrets_of_endpoints
-from harness.spec.names import blanked
+from harness.spec.names import blank_unprintable
 
-# Secrets that a site put into addresses: `user:password@`, and values of the query and the fragment, by their names.
+# Secrets in addresses: `user:password@`, and values of the query and the fragment, by their names.
 
 MARK = "[redacted]"
 
@@ -32,8 +32,9 @@ QUERY_NAMES = frozenset({
     "samlresponse", "secret", "session", "session_id", "sessionid", "sid", "sig", "signature", "ticket", "token",
     "x_amz_credential", "x_amz_security_token", "x_amz_signature", "x_goog_credential", "x_goog_signature",
 })  # fmt: skip
-"""Names in a query or a fragment whose value is a secret, in lower case with `_` for `-`. Names that say so in words,
-such as `csrf_token` and `newPassword`, count as well (`is_secret_name`); `redact_query` in [tool.harness] adds more."""
+"""Names in a query or a fragment whose values are secrets, in lower case with `_` for `-`. Names with a telling word,
+such as `csrf_token` and `newPassword`, count as well (`is_secret_name`); `redact_query` in [tool.harness] adds more.
+"""
 
 _LEAD = r"(?P<lead>[?&#;]|\\u0026|%(?:25)*+(?:3[fF]|26|23))"
 _NAME = r"(?P<name>(?:[\w.~$\[\]-]|%(?:25)*+(?:5[bBdD]|2[dD]|5[fF])){1,80}?)"
@@ -48,30 +49,30 @@ _ENCODED_LOGIN = re.compile(
     r"(?P<slashes>3[aA]%(?:25)*+2[fF]%(?:25)*+2[fF])(?:[^/?#&@\s\"'<>\\%]|%(?!(?:25)*+(?:40|2[fF])))+(?=%(?:25)*+40)"
 )
 _RUN = re.compile(r"[^\s\"'<>`]+")
-"""What stands between white space and quotes: an address is in one of these."""
+"""A run of characters without white space and quotes: it contains whole addresses."""
 _BEGIN = re.compile(
     r"(?=[A-Za-z][A-Za-z0-9+.-]{0,20}(?::|%(?:25)*3[aA])(?:\\?/|%(?:25)*2[fF]){2})"
     r"|\A(?=[?#])"
     r"|(?:\A|(?<=[(\[=,]))(?=(?:\.{0,2}\\?/|%(?:25)*2[fF])(?:[\w.~%+@:!*/-]|\\/)*(?:[?#;]|%(?:25)*3[fF]))"
 )
-"""Where an address begins in a run. In a script, `?` and `&` mean other things."""
+"""The beginning of an address in a run. In a script, `?` and `&` have other meanings."""
 _RELATIVE = re.compile(r"[\w.~%+@/-]*[?#]")
 _AFTER_VALUE = ").,]}"
-"""What stands after an address in a sentence, and is no part of it."""
+"""Characters after an address in a sentence that do not belong to it."""
 
 
 def redact_addresses(text: str, more: Iterable[str] = ()) -> str:
-    """The text without the logins and the secret values of its addresses. `more`: names of secrets, beside ours."""
+    """Mask logins and secret values in the addresses of a text. `more`: further names of secrets."""
     if "=" in text or "%3" in text:
-        names = frozenset(map(_normal, more))
-        text = _RUN.sub(lambda found: _redacted(found, names), text)
+        names = frozenset(map(_normalize_name, more))
+        text = _RUN.sub(lambda found: _redact_address(found, names), text)
     if "@" in text or "%" in text:
         text = _LOGIN.sub(MARK, text)
         text = _ENCODED_LOGIN.sub(lambda found: found["slashes"] + MARK, text)
     return text
 
 
-def _redacted(found: re.Match[str], names: frozenset[str]) -> str:
+def _redact_address(found: re.Match[str], names: frozenset[str]) -> str:
     run = found.group()
     if "=" not in run and "%" not in run:
         return run
@@ -82,24 +83,24 @@ def _redacted(found: re.Match[str], names: frozenset[str]) -> str:
         return run
     before, address = run[: begin.start()], run[begin.start() :]
     for pattern in (_PLAIN, _ENCODED_ADDRESS):
-        address = pattern.sub(lambda pair: _masked(pair, names), address)
+        address = pattern.sub(lambda pair: _mask_value(pair, names), address)
     return before + address
 
 
 @lru_cache(maxsize=1024)
 def is_secret_query(name: str, more: frozenset[str] = frozenset()) -> bool:
-    """Whether a value of this name in a query or a fragment is a secret. `more`: further names, in lower case."""
-    plain = _normal(name)
+    """Return whether a value of this name in a query or a fragment is secret. `more`: further names, lower case."""
+    plain = _normalize_name(name)
     return plain in QUERY_NAMES or is_secret_name(plain) or plain in more
 
 
-def _normal(name: str) -> str:
+def _normalize_name(name: str) -> str:
     while (plain := unquote(name)) != name:
         name = plain
     return name.lower().replace("-", "_")
 
 
-def _masked(found: re.Match[str], names: frozenset[str]) -> str:
+def _mask_value(found: re.Match[str], names: frozenset[str]) -> str:
     rest = found["value"].removeprefix(MARK)
     secret = rest.rstrip(_AFTER_VALUE)
     if not secret or not is_secret_query(found["name"], names):
@@ -107,16 +108,16 @@ def _masked(found: re.Match[str], names: frozenset[str]) -> str:
     return f"{found['lead']}{found['name']}{found['equals']}{MARK}{rest[len(secret) :]}"
 
 
-# Secrets that a display cut short or broke over lines, so that nobody finds them as a whole.
+# Secrets that a display cut off or broke across lines, so that a search for the whole fails.
 
 LEAST = 6
-"""Letters of its beginning (or end) by which a secret is known, when a sign of omission follows (or precedes)."""
+"""The number of first (or last) letters by which a secret is recognized before (or after) an ellipsis."""
 
 LEAST_AT_AN_END = 10
-"""The same, where the line or the text ends without such a sign."""
+"""The same number at the end of a line or text without an ellipsis."""
 
 _GAP = r"[^\S\n]*+\n\s*+(?:[-+]\s*+)?"
-"""A line break, with what an indented difference writes before its lines."""
+"""A line break, with the marks that an indented difference writes before its lines."""
 _INSIDE, _BETWEEN = f"(?:{_GAP})?", rf"(?:{_GAP}|\s*+)"
 _BREAKS = (re.compile(_GAP), re.compile(r"\s*\n\s*"))
 _SPACES = (*_BREAKS, re.compile(r"\s*"))
@@ -126,7 +127,7 @@ _END = re.compile(r"[^\S\n]*(?:\n|\Z)")
 
 @dataclass(frozen=True, slots=True)
 class _Word:
-    """The letters of a secret without its white space; `spaced` are the numbers of those that had some before."""
+    """A secret without its white space; `spaced` has the indices of letters that had some before them."""
 
     letters: str
     spaced: frozenset[int]
@@ -146,7 +147,7 @@ class _Word:
         return "".join((self._gap(number) if number else "") + re.escape(letter) for number, letter in letters)
 
     def reach(self, text: str, place: int) -> tuple[int, int]:
-        """How many of its letters stand in the text from here on, and where the last of them ends."""
+        """The number of its letters that follow in the text from here, and the end of the last one."""
         count = 0
         while count < len(self.letters):
             after = self._after(text, place, count)
@@ -156,7 +157,7 @@ class _Word:
         return count, place
 
     def _after(self, text: str, place: int, number: int) -> int | None:
-        """Where the letter of this number ends, which is to come next."""
+        """The end of the next letter, which has this number; None if another character follows."""
         letter = self.letters[number]
         if text.startswith(letter, place):
             return place + 1
@@ -172,7 +173,7 @@ class _Word:
 
 
 class _Beginnings:
-    """Finds words that are whole but broken over lines, and the beginnings of those that were cut."""
+    """Finds secrets that are broken over lines, and the beginnings of secrets that were cut."""
 
     def __init__(self, words: Iterable[str]) -> None:
         self._words: dict[str, list[_Word]] = {}
@@ -195,13 +196,13 @@ class _Beginnings:
         return "".join([*parts, text[kept:]])
 
     def _end(self, text: str, place: int, at_ends: bool) -> int | None:
-        """Where the secret that begins here ends in the text; None when it is something else."""
+        """The end in the text of the secret that begins here; None if it is something else."""
         ends = (_end_of(word, text, place, at_ends) for word in self._words[text[place]])
         return max((end for end in ends if end is not None), default=None)
 
 
-class Cut:
-    """Takes out what a cut has left of secrets: their beginning before a sign of omission, their end after one."""
+class TruncatedSecrets:
+    """Removes what a cut has left of secrets: their beginning before an ellipsis, their end after one."""
 
     def __init__(self, words: Iterable[str]) -> None:
         """`words`: the secrets in all their spellings."""
@@ -224,21 +225,21 @@ def _end_of(word: _Word, text: str, place: int, at_ends: bool) -> int | None:
     return end if whole or cut or ended else None
 
 
-# Redacts what is packed: gzip, deflate and zip files, one in the other.
+# Redacts compressed data: gzip, deflate and zip files, also nested.
 
 LARGEST = 64 * 2**20
-"""Bytes of one thing when unpacked; what is larger cannot be redacted, and is left out."""
+"""The largest decompressed size in bytes; larger data cannot be redacted, and is left out."""
 DEPTH = 4
-"""Packed things in packed things; those further inside are left out."""
+"""The depth of nested archives; those further inside are left out."""
 LEFT_OUT = b"[left out: too large or too deep to be redacted]"
 
 Redact = Callable[[bytes], bytes]
 _DEFLATED = {b"\x1f\x8b": 31, b"\x78": 15}
-"""First bytes of gzip and zlib, and what zlib calls them."""
+"""The first bytes of gzip and zlib, and zlib's numbers for them."""
 
 
 def redact_packed(data: bytes, redact: Redact, depth: int = 0) -> bytes:
-    """Unpack, `redact`, pack again; what is not packed goes to `redact` as it is. Without a secret nothing changes."""
+    """Decompress, `redact`, compress again; other data is redacted directly. Without a secret nothing changes."""
 
     def inside(found: bytes) -> bytes:
         return redact_packed(found, redact, depth + 1) if depth < DEPTH else LEFT_OUT
@@ -260,7 +261,7 @@ def _deflated(data: bytes, bits: int, content: bytes, inside: Redact) -> bytes:
 
 
 def _inflated(data: bytes, bits: int) -> bytes | None:
-    """As much of the content as there is, at most a byte more than LARGEST; None when it is not deflated."""
+    """The content, at most one byte more than LARGEST; None if the data is not deflated."""
     try:
         return zlib.decompressobj(bits).decompress(data, LARGEST + 1) or None
     except zlib.error:
@@ -268,7 +269,7 @@ def _inflated(data: bytes, bits: int) -> bytes | None:
 
 
 def _zip(data: bytes, inside: Redact) -> bytes:
-    """A zip that is broken, encrypted or a bomb is left out: what it holds could not be redacted."""
+    """Redact a zip. One that is broken, encrypted or a bomb is left out: its content could not be redacted."""
     target = io.BytesIO()
     changed = False
     try:
@@ -285,39 +286,39 @@ def _zip(data: bytes, inside: Redact) -> bytes:
     return target.getvalue() if changed else data
 
 
-# How a secret can be spelt in a file, and which names say that their value is one.
+# The spellings of a secret in a file, and the names whose values are secret.
 
 SHORTEST = 3
-"""Shorter values are not looked for: they would be found in every word."""
+"""Shorter values are not searched: they would be found in every word."""
 
 _SHORTEST_ENCODED = 4
-"""Letters of base64; a secret of four bytes leaves no more of its own, wherever it stands."""
+"""The number of base64 letters of a secret of four bytes that depend on it alone, wherever it stands."""
 _ANYWHERE = re.compile(r"passw|passphrase|secret|token|api[-_ ]?key|credential", re.IGNORECASE)
 _WORDS = frozenset({"pin", "pwd", "pw", "pass", "otp", "cvv", "cvc", "puk", "tan"})
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _ENCODED = {"path": ' "<>^`{|}', "query": " \"<>'", "fragment": ' "<>`'}
-"""What Chromium writes as %XX in each part of an address, besides controls and what is not ASCII; never a `%`."""
+"""The characters that Chromium escapes in each part of an address, besides controls and non-ASCII; never a `%`."""
 _NEXT_PART = {("path", "?"): "query", ("path", "#"): "fragment", ("query", "#"): "fragment"}
 _DROPPED = str.maketrans("", "", "\t\r\n")
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether a field of this name holds a secret: `password`, `userPin`, `csrf_token`, but not `shipping`."""
+    """Return whether a field of this name has a secret: `password`, `userPin`, `csrf_token`, not `shipping`."""
     return bool(_ANYWHERE.search(name)) or any(word.lower() in _WORDS for word in _WORD.findall(name))
 
 
 def spellings(secret: str) -> set[str]:
-    """Every way a secret is written: plain, in URLs, JSON, HTML and Python, in base64 at any offset."""
+    """All spellings of a secret: plain, in URLs, JSON, HTML and Python, in base64 at any offset."""
     if len(secret) < SHORTEST:
         return set()
-    found = {secret, *_in_html(secret), *_as_literal(secret), *_quoted(secret)}
+    found = {secret, *_in_html(secret), *_as_literal(secret), *_quoted_forms(secret)}
     for text in (secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]):
         found |= {text, json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]}
     return {word for word in found if len(word) >= SHORTEST} | set(_in_base64(secret))
 
 
 def _in_html(secret: str) -> Iterator[str]:
-    """As Python and templates write it, and as Chromium does, which escapes quotes only where it must."""
+    """The secret in HTML as Python and templates write it, and as Chromium does, which escapes fewer quotes."""
     plain = html.escape(secret, quote=False)
     for text in (plain, plain.replace("\xa0", "&nbsp;")):
         inside = text.replace('"', "&quot;")
@@ -327,16 +328,16 @@ def _in_html(secret: str) -> Iterator[str]:
 
 
 def _as_literal(secret: str) -> Iterator[str]:
-    """As `repr` writes it, whichever quotes stand around it, as a criterion does, and as a path of the world does."""
+    """The secret as `repr` writes it with either quote, as a criterion does, and as a path of the world does."""
     whole = repr("'\"" + secret)[4:-1]
     yield from (whole, whole.replace("\\'", "'"))
-    printable = blanked(secret)
+    printable = blank_unprintable(secret)
     yield printable if len("".join(printable.split())) >= SHORTEST else secret
     yield from (secret.replace("\\", "\\\\").replace(mark, "\\" + mark) for mark in "'\"")
 
 
-def _quoted(secret: str) -> Iterator[str]:
-    """As an address or a form holds it; a field of several lines sends CR LF, one of a single line drops them."""
+def _quoted_forms(secret: str) -> Iterator[str]:
+    """The secret in an address or a form; a multi-line field sends CR LF, a single-line one drops line breaks."""
     lines = secret.replace("\r\n", "\n").replace("\n", "\r\n")
     texts = {_in_address(secret, part) for part in _ENCODED}
     for text in (secret, lines, secret.translate(_DROPPED)):
@@ -348,13 +349,13 @@ def _quoted(secret: str) -> Iterator[str]:
 
 
 def _in_form(text: str) -> Iterator[str]:
-    """As Chromium sends a form: of a page in UTF-8, or in the western alphabet that a page without a charset has."""
+    """The secret in a form that Chromium sends: from a page in UTF-8, or in windows-1252 without a charset."""
     yield quote_plus(text, safe="*", errors="replace").replace("~", "%7E")
     yield quote_plus(text, safe="*", encoding="cp1252", errors="xmlcharrefreplace").replace("~", "%7E")
 
 
 def _in_address(secret: str, part: str) -> str:
-    """As Chromium shows it in `location.href` when it begins in this part of the address."""
+    """The secret as Chromium shows it in `location.href`, beginning in this part of the address."""
     written = ""
     for letter in secret.translate(_DROPPED):
         part = _NEXT_PART.get((part, letter), part)
@@ -367,9 +368,9 @@ def _in_address(secret: str, part: str) -> str:
 
 
 def _in_base64(secret: str) -> Iterator[str]:
-    """Encoded as it is, as JSON, as part of an address, and in the western alphabet that `btoa` takes it for.
+    """The secret in base64: alone, as JSON, as part of an address, and in Latin-1 as `btoa` reads it.
 
-    The letters `+` and `/` may be escaped in their turn.
+    The letters `+` and `/` may be escaped in turn.
     """
     texts = {secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]}
     texts |= {quote(secret, safe="", errors="replace"), quote_plus(secret, errors="replace")}
@@ -388,7 +389,7 @@ def _lower_escapes(text: str) -> str:
 
 
 def _encoded(data: bytes) -> Iterator[str]:
-    """The base64 letters that only depend on the secret, wherever it stands in the encoded text."""
+    """The base64 letters that depend only on the secret, wherever it stands in the encoded text."""
     for offset in range(3):
         whole = (offset + len(data)) * 8 // 6
         first = -(-offset * 8 // 6)
@@ -405,12 +406,12 @@ HEADERS = frozenset({"authorization", "proxy-authorization", "cookie", "set-cook
 
 
 class Redactor:
-    """Replaces the values of secrets in all spellings, secrets in addresses, and what configured patterns match."""
+    """Masks secrets in all spellings, secrets in addresses, and matches of configured patterns."""
 
     def __init__(self, secrets: Iterable[str] = (), patterns: Iterable[str] = (), query: Iterable[str] = ()) -> None:
-        """`query`: names whose value in an address is a secret, beside those that always are.
+        """`query`: further names whose value in an address is a secret.
 
-        ValueError for a pattern that is not a regular expression.
+        Raises ValueError for a pattern that is not a regular expression.
         """
         self._patterns = tuple(patterns)
         self._query = tuple(query)
@@ -418,16 +419,16 @@ class Redactor:
         self._secrets: frozenset[str] = frozenset()
         self._words: re.Pattern[str] | None = None
         self._bytes: re.Pattern[bytes] | None = None
-        self._cut = Cut(())
+        self._cut = TruncatedSecrets(())
         self.learn(secrets)
 
     @classmethod
     def of(cls, settings: Settings, secrets: Iterable[str] = ()) -> Redactor:
-        """That of a run: it knows the secrets of its settings, and these."""
+        """The redactor of a run: it knows the secrets of its settings, and these."""
         return cls((*secrets, *secrets_of_endpoints(settings.browser_endpoint)), settings.redact, settings.redact_query)
 
     def learn(self, secrets: Iterable[str]) -> None:
-        """These are secrets too from now on."""
+        """Add secrets from now on."""
         more = self._secrets.union(secrets)
         if more == self._secrets:
             return
@@ -437,15 +438,15 @@ class Redactor:
         self._bytes = (
             re.compile(b"|".join(re.escape(word.encode("utf-8", "replace")) for word in words)) if words else None
         )
-        self._cut = Cut(words)
+        self._cut = TruncatedSecrets(words)
 
     def plus(self, secrets: Iterable[str]) -> Redactor:
-        """This one, and more secrets."""
+        """A redactor with these secrets in addition."""
         more = self._secrets.union(secrets)
         return self if more == self._secrets else Redactor(more, self._patterns, self._query)
 
     def for_addresses(self) -> Redactor:
-        """One that knows only what stands in addresses, and which names the project has added for them."""
+        """A redactor that knows only secrets in addresses, with the names that the project added."""
         return Redactor(query=self._query)
 
     def text(self, text: str) -> str:
@@ -456,7 +457,7 @@ class Redactor:
         return redact_addresses(text, self._query)
 
     def data(self, data: bytes) -> bytes:
-        """A file's content: as text when it is one, else the secrets' bytes alone; what is packed is unpacked."""
+        """Redact a file's content: as text if it is text, else only the secrets' bytes; archives are unpacked."""
         return redact_packed(data, self._plain)
 
     def _plain(self, data: bytes) -> bytes:
@@ -466,7 +467,7 @@ class Redactor:
             return self._bytes.sub(MARK.encode(), data) if self._bytes else data
 
     def json(self, value: Json) -> Json:
-        """A document, numbers included. What JSON has no word for becomes text."""
+        """Redact a document, numbers included. Values without a JSON form become texts."""
         match value:
             case str():
                 return self.text(value)
@@ -482,7 +483,7 @@ class Redactor:
                 return self.text(str(value))
 
     def strings(self, value: Json) -> Json:
-        """A document of a fixed format: only its text values change, never its keys and numbers."""
+        """Redact a document of a fixed format: only its text values change, never its keys and numbers."""
         match value:
             case str():
                 return self.text(value)
@@ -508,6 +509,6 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 def masked_step(step: dict[str, Any]) -> dict[str, Any]:
-    """A step of a report or trace without what it types into a password field."""
+    """A step of a report or trace without a text typed into a password field."""
     secret = step.get("act") == "type" and is_secret_name(str(step.get("selector", "")))
     return {**step, "value": MARK} if secret and step.get("value") else step

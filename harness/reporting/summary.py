@@ -1,4 +1,4 @@
-"""The last lines of a run: how it went, what needs a person, what was healed, where everything is."""
+"""The last lines of a run: its results, what a person must do, healed selectors, places of reports."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from harness.reporting.task_record import FaultState, TaskRecord
 from harness.spec.fault_plan import LoadedFaultPlan, PlannedFault
 from harness.spec.names import how_many
 from harness.spec.task import FinalState, TaskSpec
+from harness.spec.validation import WARNINGS
 
-# Which tasks of a run its fault plans strike.
+# The tasks of a run that its fault plans strike.
 
 NAMED = 3
-"""How many faults of a plan are named that strike nothing."""
+"""The number of faults without effect that are named for each plan."""
 
 
 def reach_lines(plans: Sequence[LoadedFaultPlan], specs: Sequence[TaskSpec]) -> Iterator[str]:
-    """For the lines after the collection: `taskspec faults: nightly.faults.yaml (3 faults, 15 tasks)`."""
+    """The lines after the collection: `taskspec faults: nightly.faults.yaml (3 faults, 15 tasks)`."""
     for each in plans:
         struck = sum(any(planned.strikes(spec) for planned in each.plan.faults) for spec in specs)
         yield f"taskspec faults: {each.source} ({how_many(len(each.plan.faults), 'fault')}, {how_many(struck, 'task')})"
@@ -44,7 +45,7 @@ def idle_lines(plans: Sequence[LoadedFaultPlan], specs: Sequence[TaskSpec]) -> I
 
 
 def header_lines(plans: Sequence[LoadedFaultPlan]) -> Iterator[str]:
-    """For the header, where nothing is collected in this process."""
+    """The lines of the header, if nothing is collected in this process."""
     return (f"taskspec faults: {each.source} ({how_many(len(each.plan.faults), 'fault')})" for each in plans)
 
 
@@ -57,17 +58,17 @@ def _few(names: Sequence[str]) -> str:
     return f"{', '.join(names[:NAMED])}{more}"
 
 
-# The line of a run's summary that counts its faults, and what the fault plans say in vain.
+# The line of a run's summary that counts its faults, and the entries of fault plans without effect.
 
 _WARNED = {"fault_not_as_expected": "not as expected", "fault_not_healed": "not undone"}
 """Types of warnings that are counted too -> their words."""
 
 
 def fault_lines(records: Sequence[TaskRecord], idle: Sequence[str] | None = None) -> Iterator[str]:
-    """`faults: 2 struck, 1 never struck, 1 not as expected`; each fault is counted once for every task of its own.
+    """`faults: 2 struck, 1 never struck, 1 not as expected`; each fault counts once for every task that declares it.
 
-    `idle`: which plans, or entries of them, strike no task of the run; None for a run without plans and, then, without
-    faults there is no line.
+    `idle`: the plans, or entries of them, that strike no task of the run; None for a run without plans, which without
+    faults has no line.
     """
     found = Counter(state for record in records for state in record.faults.values())
     if not found and idle is None:
@@ -80,23 +81,13 @@ def fault_lines(records: Sequence[TaskRecord], idle: Sequence[str] | None = None
 
 
 _ORDER: tuple[FinalState, ...] = ("completed", "partial_success", "failed", "aborted")
-_RECOVERED = frozenset({
-    "network_error_recovered", "assertion_retry_success", "fallback_selector_used", "element_appeared_late",
-    "action_retry_success", "state_inconsistency_resolved",
-    "checkpoint_restored", "precondition_repaired", "browser_restarted", "page_recovered", "effect_already_done",
-    "alternative_task_used",
-})  # fmt: skip
-_TO_ACT_ON = frozenset({
-    "memory_key_missing", "artifact_missing", "memory_differs", "step_skipped", "restore_incomplete",
-    "checkpoint_not_saved", "criteria_relaxed", "alternative_task_used", "domain_refused",
-    "evidence_not_kept", "write_repeated", "done_when_false_after_write",
-    "fault_not_met", "fault_not_healed", "fault_not_as_expected",
-})  # fmt: skip
-_OF_FAULTS = frozenset({"fault_not_met", "fault_not_healed", "fault_not_as_expected"})
+_RECOVERED = frozenset(name for name, facts in WARNINGS.items() if facts.recovered)
+_TO_ACT_ON = frozenset(name for name, facts in WARNINGS.items() if facts.to_act_on)
+_OF_FAULTS = frozenset(name for name, facts in WARNINGS.items() if facts.of_faults)
 _WARNINGS, _WIDTH = 10, 200
-"""How many warnings are listed, and how long one may be."""
+"""The number of warnings that are listed, and the length of each."""
 _SKIPPED = 10
-"""How many tasks that were left out are listed."""
+"""The number of tasks left out that are listed."""
 
 
 def summary_lines(
@@ -107,15 +98,15 @@ def summary_lines(
     command: str = "harness",
     idle: Sequence[str] | None = None,
 ) -> list[str]:
-    """Plain lines; nothing for a run without tasks. `allure` is the results folder, when there is one.
+    """The lines of the summary; none for a run without tasks. `allure` is the results folder, if there is one.
 
-    `skipped`: ids of the tasks that were left out, and why. `command`: what the command line is called here.
-    `idle`: what of the fault plans strikes no task; None: there are no plans.
+    `skipped`: ids of the tasks that were left out, and why. `command`: the name of the command line. `idle`: the
+    entries of fault plans that strike no task; None: there are no plans.
     """
     if not (records or skipped):
         return []
     lines = [_counts(records, len(skipped)), *_scores(records), *_required(records), *_skipped(skipped)]
-    lines += [*fault_lines(records, idle), *_warnings(records), *_healed(records)]
+    lines += [*fault_lines(records, idle), *_warnings(records), *_healed_lines(records)]
     if artifacts is not None:
         lines += _artifacts(records, artifacts)
     if allure is not None:
@@ -124,7 +115,7 @@ def summary_lines(
 
 
 def _closer(records: Sequence[TaskRecord], command: str) -> Iterator[str]:
-    """Where to go from a red run."""
+    """The commands to use after a failed run."""
     red = [each for each in records if each.verdict == "failed" or each.code == "WORKER_CRASHED"]
     if red:
         kept = next((each.task_id for each in red if each.artifacts or not each.ok), None)
@@ -133,7 +124,7 @@ def _closer(records: Sequence[TaskRecord], command: str) -> Iterator[str]:
 
 
 def _counts(records: Sequence[TaskRecord], skipped: int) -> str:
-    """Each task is counted once."""
+    """The numbers of tasks by result; each task counts once."""
     kinds = Counter(map(_kind, records))
     parts = [*_states([record for record in records if not _kind(record)])]
     for kind in (
@@ -152,7 +143,7 @@ def _counts(records: Sequence[TaskRecord], skipped: int) -> str:
 
 
 def _kind(record: TaskRecord) -> str:
-    """What says more of a task than its final state; empty for most."""
+    """A kind of result that says more than the final state; empty for most tasks."""
     match record.verdict:
         case "not judged":
             return "interrupted" if record.code == "INTERRUPTED" else "not judged"
@@ -169,7 +160,7 @@ def _kind(record: TaskRecord) -> str:
 
 
 def _artifacts(records: Sequence[TaskRecord], place: Path) -> Iterator[str]:
-    """Where the reports are; in a green run, why there are any."""
+    """The folder of the reports; in a passed run also why there are any."""
     failed = [record for record in records if not record.ok]
     if not failed:
         return
@@ -183,11 +174,11 @@ def _artifacts(records: Sequence[TaskRecord], place: Path) -> Iterator[str]:
 def _states(records: Sequence[TaskRecord]) -> Iterator[str]:
     for state in _ORDER:
         if those := [record for record in records if record.final_state == state]:
-            yield f"{len(those)} {state.replace('_', ' ')}{_recovered(those)}"
+            yield f"{len(those)} {state.replace('_', ' ')}{_recovered_text(those)}"
 
 
-def _recovered(records: Sequence[TaskRecord]) -> str:
-    """`(3 of them recovered: network_error_recovered 3)`, for those that passed."""
+def _recovered_text(records: Sequence[TaskRecord]) -> str:
+    """`(3 of them recovered: network_error_recovered 3)`, for tasks that passed."""
     recovered = [record for record in records if record.recovered and record.ok]
     if not recovered:
         return ""
@@ -213,17 +204,17 @@ def _scores(records: Sequence[TaskRecord]) -> Iterator[str]:
 
 
 def _required(records: Sequence[TaskRecord]) -> Iterator[str]:
-    """Tasks that pytest counts as passed although their file requires a part of the score that was not met."""
+    """Tasks that pytest counts as passed although a required part of their score was not met."""
     for record in records:
         parts = [each for each in record.warnings if each.get("type") == "required_part_unmet"]
         if record.ok and parts and "required_part_unmet" not in record.declared:
             score = "" if record.score is None else f", score {record.score:g}"
             told = "; ".join(str(each.get("message")) for each in parts)
-            yield shortened(f"not wholly passed: {record.task_id}{score}: {told}", _WIDTH)
+            yield shortened(f"passed only in part: {record.task_id}{score}: {told}", _WIDTH)
 
 
 def _skipped(skipped: Sequence[tuple[str, str]]) -> Iterator[str]:
-    """Whole: a reason may end with the command that mends it."""
+    """The tasks left out with their whole reason, which may end with a command that helps."""
     if skipped:
         yield "skipped:"
         yield from (f"  {name}: {reason}" for name, reason in skipped[:_SKIPPED])
@@ -232,9 +223,9 @@ def _skipped(skipped: Sequence[tuple[str, str]]) -> Iterator[str]:
 
 
 def _warnings(records: Sequence[TaskRecord]) -> Iterator[str]:
-    """What tests that passed left undone; one that failed shows its warnings itself.
+    """The warnings of tests that passed and need action; a failed test shows its warnings itself.
 
-    Of a task that failed as it declares, only what there is to say of its faults.
+    Of a task that failed as declared, only the warnings about its faults.
     """
     found = [
         f"  {record.task_id}{_step(warning)}: {shortened(str(warning.get('message')), _WIDTH)}"
@@ -251,7 +242,7 @@ def _warnings(records: Sequence[TaskRecord]) -> Iterator[str]:
 
 
 def _to_act_on(record: TaskRecord) -> Iterator[Mapping[str, object]]:
-    """The first of several faults that were not met stands for all."""
+    """The warnings that need action; of several faults that were not met only the first."""
     unmet = []
     for warning in record.warnings:
         kind = warning.get("type")
@@ -262,7 +253,7 @@ def _to_act_on(record: TaskRecord) -> Iterator[Mapping[str, object]]:
         else:
             yield warning
     if unmet:
-        count = f"{len(unmet)} faults were not met, the first: " if len(unmet) > 1 else ""
+        count = f"{len(unmet)} faults never struck; the first: " if len(unmet) > 1 else ""
         yield {**unmet[0], "message": f"{count}{unmet[0].get('message')}"}
 
 
@@ -271,11 +262,11 @@ def _step(warning: Mapping[str, object]) -> str:
     return "" if index is None else f" step {index}"
 
 
-def _healed(records: Sequence[TaskRecord]) -> Iterator[str]:
-    """One line for each selector that needs a change in its file."""
+def _healed_lines(records: Sequence[TaskRecord]) -> Iterator[str]:
+    """One line for each selector that must be changed in its file."""
     found = dict.fromkeys(
         f"  {record.steps_source or record.source or record.task_id} step {warning.get('step_index')}: "
-        f"`{warning.get('original_selector')}` -> `{warning.get('successful_fallback')}`{_what(warning)}"
+        f"`{warning.get('original_selector')}` -> `{warning.get('successful_fallback')}`{_element_text(warning)}"
         for record in records
         for warning in record.warnings
         if warning.get("type") == "fallback_selector_used"
@@ -290,12 +281,12 @@ def _healed(records: Sequence[TaskRecord]) -> Iterator[str]:
 
 
 def own_match(original: str, used: str) -> bool:
-    """`use_first` and `use_visible` take one of the selector's own matches: nothing is to be changed."""
+    """Return whether `use_first` or `use_visible` took one of several matches: then nothing must be changed."""
     own = used.removesuffix(" >> nth=0")
     return own != used and ("${" in original or own.removesuffix(" >> visible=true") == original)
 
 
-def _what(warning: Mapping[str, object]) -> str:
-    """`(button 'Pay')`: what the healed element is, so that a wrong one is seen."""
+def _element_text(warning: Mapping[str, object]) -> str:
+    """The healed element, such as `(button 'Pay')`, so that a wrong one is noticed."""
     role, name = warning.get("role"), warning.get("name")
     return f" ({role} {name!r})" if role and name else f" ({role})" if role else ""

@@ -1,4 +1,4 @@
-"""What became of one task, as a small document; error rates of a run; partial_trace.json and last-run.json."""
+"""The result of one task as a small document; error rates of a run; partial_trace.json and last-run.json."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from harness.spec.task import FinalState
 
 
 def error_metrics(records: Sequence[TaskRecord], earlier: Sequence[TaskRecord] = ()) -> dict[str, Any]:
-    """How many tasks failed, of what, and how often each rule overcame its kind of failure (0 to 1).
+    """The numbers of failed tasks by kind, and how often each rule overcame its kind of failure (0 to 1).
 
-    `records`: of each task the last execution; `earlier`: those before it (`--reruns`), whose recoveries count too.
+    `records`: the last execution of each task; `earlier`: those before it (`--reruns`), whose recoveries count too.
     """
     counts = Counter(record.verdict for record in records)
     breakdown = Counter(_kind(record) for record in records if record.verdict == "failed")
@@ -48,7 +48,7 @@ def error_metrics(records: Sequence[TaskRecord], earlier: Sequence[TaskRecord] =
 
 
 def _kind(record: TaskRecord) -> str:
-    """All failures of the network are one kind; a task that reached its end has none."""
+    """The kind of a failure: all network failures are one kind; a task that reached its end has none."""
     if record.torn and record.error_type is None:
         return "fixture_teardown"
     if record.ok:
@@ -57,14 +57,14 @@ def _kind(record: TaskRecord) -> str:
 
 
 def rule_name(family: Family) -> str:
-    """As metrics.json writes it."""
+    """The name of a rule in metrics.json."""
     return FAMILIES[family].recovery_name
 
 
-# The steps of a task and their attempts, small enough for a record of the run.
+# The steps of a task and their attempts, short enough for a record of the run.
 
 _TARGET, _MESSAGE = 120, 400
-"""Characters that are kept of each."""
+"""The number of characters that are kept of each."""
 
 
 class AttemptLine(BaseModel):
@@ -113,7 +113,7 @@ def _line(record: StepRecord, redactor: Redactor) -> StepLine:
 
 
 def _attempt(attempt: Attempt, record: StepRecord, redactor: Redactor) -> AttemptLine:
-    """The first attempt of a step that passed at once needs no words."""
+    """The line of an attempt; a step that passed at once needs no note."""
     told = record.extra_attempts or not attempt.passed
     return AttemptLine(
         t=round(attempt.t, 3),
@@ -192,12 +192,12 @@ class TaskRecord(BaseModel):
 
     @property
     def ok(self) -> bool:
-        """It reached its end; whether that is what its file wants is the `verdict`."""
+        """Whether it reached its end; the `verdict` says whether its file wants that."""
         return self.final_state in ("completed", "partial_success")
 
     @property
     def verdict(self) -> Verdict:
-        """What the task counts as."""
+        """The verdict on the task."""
         if self.torn:
             return "failed"
         state, code = self.final_state, self.code
@@ -262,7 +262,7 @@ def _of_failure(failure: Failure, redactor: Redactor) -> dict[str, Any]:
 
 
 def site_of(url: object) -> str:
-    """`shop.local` of `http://shop.local/cart`; empty for what is no address of a site."""
+    """`shop.local` of `http://shop.local/cart`; empty for a text that is no web address."""
     try:
         parts = urlsplit(url if isinstance(url, str) else "")
     except ValueError:
@@ -271,13 +271,13 @@ def site_of(url: object) -> str:
 
 
 def _fault(met: MetFault) -> tuple[str, FaultState]:
-    """Of several of one name, which are one fault done in several places, it is enough that one struck."""
+    """Name and result of a fault. Several of one name are one fault in several places, and one strike is enough."""
     if met.count:
         return met.name, "struck"
     return met.name, "could not be done" if met.problem else "never struck"
 
 
-# `.harness/last-run.json`: what became of each task of the last run, for `harness report` and dashboards.
+# `.harness/last-run.json`: the outcome of each task of the last run, for `harness report` and dashboards.
 
 LAST_RUN = Path(".harness/last-run.json")
 
@@ -294,7 +294,7 @@ class LastRun(BaseModel):
 
 
 def write_last_run(path: Path, run: str, records: Sequence[TaskRecord], finished: datetime | None = None) -> LastRun:
-    """Whole or not at all. `finished` is now when left out."""
+    """Write the file as a whole. `finished` defaults to now."""
     document = LastRun(
         run=run, finished=finished or datetime.now(UTC), error_metrics=error_metrics(records), results=tuple(records)
     )
@@ -303,7 +303,7 @@ def write_last_run(path: Path, run: str, records: Sequence[TaskRecord], finished
 
 
 def load_last_run(path: Path = LAST_RUN) -> LastRun | None:
-    """None when there was no run yet; ValueError for a file that this version cannot read."""
+    """Load last-run.json; None if there was no run yet; raises ValueError for a file that this version cannot read."""
     try:
         return LastRun.model_validate(read_json(path))
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What a run comes to for who has a minute: failures by cause, Markdown for a CI page, annotations."""
+"""The failures of a run by cause, for a quick look, for Markdown on a CI page, and for annotations."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from harness.reporting.files import ARTIFACTS, printable, shown_path
 from harness.reporting.history.record import Execution, RunRecord
 from harness.reporting.task_record import TaskRecord, site_of
 
-# The first thing to look at: of each code the artifact that shows most, else the command that does.
+# The evidence to open first: for each code its most informative artifact, else a command.
 
 _BY_FUNCTION = {function: each.name for each in ARTIFACTS for function in each.functions}
 _READS = re.compile(rf"\b({'|'.join(FUNCTIONS)})\(")
 _OF_THE_FILE = frozenset({"INVALID_INPUT"})
-"""The task's own file is to be mended."""
+"""Codes of failures whose remedy is a change of the task's own file."""
 
 
 def first_look(cause: Cause, exists: Callable[[Path], bool] = Path.is_file, command: str = "harness") -> str:
-    """A file, or a command line. `exists` says whether an artifact is there."""
+    """The file to look at first, or a command line. `exists` says whether an artifact exists."""
     first = next(each for each in cause.tasks if each.code == cause.code)
-    code = underlying(first)
+    code = underlying_code(first)
     if cause.service and code in UNREACHABLE:
         return f"{command} services logs {shlex.quote(printable(cause.service))}"
     if code in _OF_THE_FILE and first.source:
@@ -42,14 +42,16 @@ def first_look(cause: Cause, exists: Callable[[Path], bool] = Path.is_file, comm
 
 
 def _artifact(cause: Cause, code: str, exists: Callable[[Path], bool]) -> str:
-    """The artifact of the first task that has it, as people write it."""
-    places = (Path(each.artifacts, name) for each in _alike(cause, code) if each.artifacts and (name := _name(each)))
+    """The artifact of the first task that has it, as a path for people."""
+    places = (
+        Path(each.artifacts, name) for each in _same_code(cause, code) if each.artifacts and (name := _name(each))
+    )
     return next((printable(shown_path(place)) for place in places if exists(place)), "")
 
 
 def _name(trouble: Trouble) -> str:
-    """What a failed criterion reads first, decides; the page's is in the picture."""
-    code = underlying(trouble)
+    """The artifact for a failure: by what a failed criterion reads first, else by the catalog."""
+    code = underlying_code(trouble)
     family = CATALOG[code].family if code in CATALOG else None
     read = _READS.search(trouble.message) if family is Family.ASSERTION else None
     if read and read[1] in _BY_FUNCTION:
@@ -57,11 +59,11 @@ def _name(trouble: Trouble) -> str:
     return CATALOG[code].first_artifact if code in CATALOG else ""
 
 
-def _alike(cause: Cause, code: str) -> tuple[Trouble, ...]:
-    return tuple(each for each in cause.tasks if underlying(each) == code)
+def _same_code(cause: Cause, code: str) -> tuple[Trouble, ...]:
+    return tuple(each for each in cause.tasks if underlying_code(each) == code)
 
 
-# One task that failed, as far as its cause goes.
+# One failed task, as far as its cause is concerned.
 
 _WHOLE_ADDRESS = re.compile(r"(?:https?|wss?)://[^\s'\"<>`]+")
 _SERVICE_NAME = re.compile(r"service `([^`]+)`")
@@ -69,7 +71,7 @@ _SERVICE_NAME = re.compile(r"service `([^`]+)`")
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """Empty texts stand for what is not known. `code` is empty for what no failure of a task explains."""
+    """One failed task. Unknown texts are empty. `code` is empty if no failure of the task explains it."""
 
     task_id: str
     code: str = ""
@@ -80,23 +82,23 @@ class Trouble:
     selector: str = ""
     act: str = ""
     criterion: str = ""
-    """Of a failed one: as it is written."""
+    """The failed criterion, as written."""
     step_index: int | None = None
     steps_total: int = 0
     source: str = ""
     artifacts: str = ""
     hint: str = ""
     new: bool = False
-    """It passed when it ran before."""
+    """Whether it passed when it ran before."""
     faulted: bool = False
-    """A fault that was ordered struck it: never one with what failed by itself."""
+    """Whether an ordered fault struck it: then it never has the same cause as a failure without one."""
 
     @property
     def step(self) -> str:
-        """`3 click`, `end assert`: where it failed, as the terminal names it; empty when that is not known."""
+        """The failed step as the terminal names it, `3 click`, `end assert`; empty if unknown."""
         if self.step_index is None:
             return ""
-        counted = self.steps_total and not self.code.startswith("AGENT_")  # an agent's steps have no end
+        counted = self.steps_total and not self.code.startswith("AGENT_")  # an agent has no fixed number of steps
         where = place(self.step_index, self.steps_total) if counted else str(self.step_index)
         return f"{where} {self.act}".strip()
 
@@ -107,7 +109,7 @@ class Trouble:
 
 
 def troubles(run: RunRecord, passed_before: Collection[str] = ()) -> tuple[Trouble, ...]:
-    """The tasks of a run that failed in the end, in its order; not those whose failure is declared.
+    """The failed tasks of a run, in its order, without declared failures.
 
     `passed_before`: node ids of those that passed when they ran before.
     """
@@ -126,7 +128,7 @@ def _of_execution(execution: Execution, *, new: bool) -> Trouble:
 
 
 def of_record(record: TaskRecord, nodeid: str = "", *, new: bool = False) -> Trouble:
-    """What is known of a failed task."""
+    """The facts of a failed task."""
     last = next((line for line in reversed(record.steps) if line.index == record.step_index), None)
     return Trouble(
         record.task_id,
@@ -155,7 +157,7 @@ def _without_a_failure(record: TaskRecord) -> str:
 
 
 def _sites(record: TaskRecord) -> Iterator[str]:
-    """The sites of a record that names none: the addresses in its message, then where its steps went, last first."""
+    """The sites for a record that names none: addresses in its message, then those of its steps, last first."""
     told = (record.message, *(line.target for line in reversed(record.steps)))
     return filter(None, (site_of(address) for text in told for address in _WHOLE_ADDRESS.findall(text)))
 
@@ -165,18 +167,18 @@ def _service(record: TaskRecord) -> str:
     return found[1] if found else ""
 
 
-# Failures of a run by what is behind them: the same dead site behind twelve tasks is one cause.
+# Failures of a run grouped by cause: the same dead site behind twelve tasks is one cause.
 
 UNREACHABLE = frozenset({
     "NET_CONNECTION_REFUSED", "NET_CONNECTION_RESET", "NET_EMPTY_RESPONSE", "NET_TIMEOUT", "NET_UNREACHABLE",
     "CIRCUIT_OPEN", "SERVICE_DOWN",
 })  # fmt: skip
-"""Faces of one thing: nobody answers there."""
+"""Codes with one cause: nothing answers there."""
 OF_THE_SITE = frozenset({"NET_DNS", "NET_TLS", "HTTP_TIMEOUT", "HTTP_RATE_LIMITED", "HTTP_UNAVAILABLE",
                          "HTTP_SERVER_ERROR"})  # fmt: skip
-"""Whatever was asked for, the site is behind it."""
+"""Codes whose cause is the site, whatever was requested."""
 OF_THE_MACHINE = frozenset({"NET_OFFLINE", "NET_PROXY", "INTERRUPTED", "WORKER_CRASHED", "DRIVER_GONE"})
-"""What they say of one task holds for all."""
+"""Codes whose cause is the machine, whatever the task."""
 _LAST = re.compile(r"the last: ([A-Z_]+)")
 _REACH = (Scope.RUN, Scope.DRIVER, Scope.BROWSER, Scope.ORIGIN, Scope.AGENT, Scope.WORLD)
 
@@ -187,19 +189,19 @@ Key = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """What is behind some failures."""
+    """The common cause of some failures."""
 
     code: str
-    """The one that says most; empty when none does."""
+    """The most telling code; empty if there is none."""
     what: str
-    """In a line."""
+    """The cause in a line."""
     site: str
     service: str
     selector: str
     codes: Mapping[str, int]
-    """Code -> how many tasks, the commonest first."""
+    """Code -> number of tasks, the most frequent first."""
     tasks: tuple[Trouble, ...]
-    """In the order of the run."""
+    """The tasks in the order of the run."""
 
     @property
     def count(self) -> int:
@@ -207,24 +209,24 @@ class Cause:
 
     @property
     def judged(self) -> bool:
-        """Whether it says something about its tasks; all of them were cut off from outside otherwise."""
+        """Whether it says something about its tasks: not all of them were cut off from outside."""
         return any(task.judged for task in self.tasks)
 
     @property
     def title(self) -> str:
-        """What happened; of what was cut off from outside, that it is not judged."""
+        """What happened; for tasks that were cut off from outside, that they are not judged."""
         return self.what if self.judged else f"not judged: {self.what}"
 
     @property
     def new(self) -> int:
-        """How many of the tasks passed when they ran before."""
+        """The number of its tasks that passed when they ran before."""
         return sum(task.new for task in self.tasks)
 
 
 def causes(troubles: Iterable[Trouble], hosts: Mapping[str, str] = MappingProxyType({})) -> tuple[Cause, ...]:
-    """The one that explains most first; of two alike, the one that reaches farther; what was only interrupted last.
+    """The causes, the one that explains most first, then the one with the widest scope; interruptions come last.
 
-    `hosts`: host -> the service that answers there, of those that the project declares.
+    `hosts`: host -> its service, for the services that the project declares.
     """
     found = tuple(troubles)
     down = {**hosts, **{each.site: each.service for each in found if each.service and each.site}}
@@ -235,19 +237,19 @@ def causes(troubles: Iterable[Trouble], hosts: Mapping[str, str] = MappingProxyT
     return tuple(sorted(made, key=lambda cause: (cause.code == "INTERRUPTED", -cause.count, _reach(cause.code))))
 
 
-def underlying(trouble: Trouble) -> str:
-    """Its code; of a call that an open circuit refused, that of the failures that opened it."""
+def underlying_code(trouble: Trouble) -> str:
+    """The failure's code; for a call that an open circuit refused, the code of the failures that opened it."""
     told = _LAST.search(trouble.message) if trouble.code == "CIRCUIT_OPEN" else None
     return told[1] if told and told[1] in CATALOG else trouble.code
 
 
 def _key(trouble: Trouble, down: Mapping[str, str]) -> Key:
-    """`down`: host -> the service behind it."""
-    return (*_behind(trouble, down), *(["faulted"] if trouble.faulted else []))
+    """The key of a failure's cause. `down`: host -> the service behind it."""
+    return (*_cause_key(trouble, down), *(["faulted"] if trouble.faulted else []))
 
 
-def _behind(trouble: Trouble, down: Mapping[str, str]) -> Key:
-    code = underlying(trouble)
+def _cause_key(trouble: Trouble, down: Mapping[str, str]) -> Key:
+    code = underlying_code(trouble)
     if code in UNREACHABLE:
         service = trouble.service or down.get(trouble.site, "")
         if service or trouble.site:
@@ -260,7 +262,7 @@ def _behind(trouble: Trouble, down: Mapping[str, str]) -> Key:
 
 
 def _site_of_page(code: str, trouble: Trouble) -> str:
-    """The same selector on another site is another one."""
+    """The site of the page: the same selector on another site has another cause."""
     return trouble.site if code in CATALOG and CATALOG[code].scope in (Scope.PAGE, Scope.ORIGIN) else ""
 
 
@@ -270,7 +272,7 @@ def _cause(group: Sequence[Trouble], service: str) -> Cause:
     first = next(each for each in group if each.code == code)
     return Cause(
         code,
-        _what(first, code, service),
+        _describe_cause(first, code, service),
         first.site,
         service,
         first.selector,
@@ -279,8 +281,8 @@ def _cause(group: Sequence[Trouble], service: str) -> Cause:
     )
 
 
-def _what(first: Trouble, code: str, service: str) -> str:
-    """The criterion that does not hold, or the first message; a site is named first where it is what failed."""
+def _describe_cause(first: Trouble, code: str, service: str) -> str:
+    """The criterion that does not hold, or the first message; if the site failed, it is named first."""
     if first.criterion and code in CATALOG and CATALOG[code].family is Family.ASSERTION:
         return f"{printable(first.criterion)} does not hold"
     said = first.message.strip()[:LONGEST].splitlines()
@@ -297,10 +299,10 @@ def _reach(code: str) -> int:
     return _REACH.index(scope) if scope in _REACH else len(_REACH)
 
 
-# Messages without what differs from task to task: numbers, quoted values, ids, the rest of an address.
+# Messages without the parts that differ between tasks: numbers, quoted values, ids, the rest of an address.
 
 LONGEST = 400
-"""Characters of a message that count."""
+"""The number of characters of a message that count."""
 
 _ADDRESS = re.compile(r"((?:https?|wss?)://[^\s'\"<>`?#]+)[?#][^\s'\"<>`]*")
 _CALL_OR_QUOTED = re.compile(r"(\w+\([^()]{0,200}\))|'[^']{0,200}'|\"[^\"]{0,200}\"")
@@ -310,7 +312,7 @@ _KEPT = re.compile(r"(\w+\([^()]{0,200}\))")
 
 
 def normalised(message: str) -> str:
-    """The same text for two messages of one cause. What a criterion reads (`mem('user.name')`) stays as it is."""
+    """The message in a form that is equal for one cause. What a criterion reads (`mem('user.name')`) stays."""
     text = _ADDRESS.sub(r"\1", " ".join(message[: 4 * LONGEST].split())[:LONGEST])
     text = _CALL_OR_QUOTED.sub(lambda found: found[1] or "'*'", text)
     return "".join(part if _KEPT.fullmatch(part) else _bare(part) for part in _KEPT.split(text))

@@ -1,8 +1,9 @@
 """trace.zip of a failed task: one timeline of the whole task for Playwright's own trace viewer (decision 017).
 
-Playwright records snapshots from the first failure of a step on, for they are dear. What came before is joined from
-the harness's own records: steps and attempts as actions, the requests of the HAR, the lines of the console. They stand
-beside Playwright's traces as those of its own test runner do (`test.trace`), which the viewer merges by their clocks.
+Playwright records snapshots from the first failure of a step on, since they are costly. What came before is added from
+the harness's own records: steps and attempts as actions, the requests of the HAR, the lines of the console. They are
+stored next to Playwright's traces like those of its own test runner (`test.trace`), which the viewer merges by their
+clocks.
 """
 
 from __future__ import annotations
@@ -26,21 +27,21 @@ from harness.model.diagnosis import note
 from harness.model.ports import ConsoleLine, Evidence, Json
 from harness.model.record import Attempt, StepRecord, TaskResult
 from harness.recovery.failure import Failure
-from harness.reporting.console import described, place
+from harness.reporting.console import place, step_target
 
 TRACE, HAR = "trace.zip", "network_logs.har"
 VERSION = 8
-"""Of the format, where Playwright has written nothing that says it; every viewer since 1.54 reads it."""
+"""The version of the format if Playwright has written none; every viewer since 1.54 reads it."""
 _BEFORE, _CONSOLE, _EVENT = (f'{{"type":"{kind}"'.encode() for kind in ("before", "console", "event"))
 _SAME = 1000.0
-"""Milliseconds: a request or a line that Playwright's trace and our records both have began so near to each other."""
+"""Milliseconds within which a request or line in Playwright's trace and in our records is the same one."""
 _LAST_LOOK = "() => document.readyState"
 _LEVELS = {"WARNING": "warning", "ERROR": "error", "INFO": "info", "DEBUG": "debug"}
 
 
 @dataclass(slots=True)
 class ContextTrace:
-    """One of Playwright's traces: of one browser context, from when its recording began."""
+    """One of Playwright's traces, of one browser context, from the start of its recording."""
 
     name: str
     """`trace`, or `1-trace` for the first of several."""
@@ -51,14 +52,14 @@ class ContextTrace:
 
     @property
     def origin(self) -> float:
-        """Its monotonic clock's zero, in milliseconds of the wall clock."""
+        """The zero of its monotonic clock, in milliseconds of the wall clock."""
         return float(self.options.get("wallTime", 0)) - float(self.options.get("monotonicTime", 0))
 
 
 def write_whole_trace(target: Path, result: TaskResult, evidence: Evidence) -> None:
-    """Join Playwright's traces in `evidence.folder` with our own records; there need be none of them.
+    """Join Playwright's traces in `evidence.folder`, if there are any, with our own records.
 
-    One that cannot be read is left out, and the trace says so. Raises OSError when nothing can be written.
+    A trace that cannot be read is left out, and the result says so. Raises OSError if nothing can be written.
     """
     problems: list[str] = []
     with zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as made:
@@ -74,7 +75,7 @@ def write_whole_trace(target: Path, result: TaskResult, evidence: Evidence) -> N
 
 
 def _parts(folder: Path, made: zipfile.ZipFile, problems: list[str]) -> Iterator[ContextTrace]:
-    """Playwright's traces in order; their pictures and bodies go into `made` at once, each once."""
+    """Playwright's traces in order; their pictures and bodies are copied into `made` at once, each once."""
     earlier = sorted(folder.glob("trace-*.zip"), key=lambda path: int(path.stem.rpartition("-")[2]))
     for number, path in enumerate((*earlier, folder / TRACE), 1):
         if path.is_file():
@@ -96,7 +97,7 @@ def _part(name: str, path: Path, made: zipfile.ZipFile) -> ContextTrace:
 
 
 def _har(path: Path) -> list[Json]:
-    """Its entries that say when they began; none where the task has no HAR."""
+    """The HAR entries with a start time; empty if the task has no HAR."""
     try:
         return [each for each in json.loads(path.read_text("utf-8"))["log"]["entries"] if "startedDateTime" in each]
     except (OSError, ValueError, KeyError, TypeError):
@@ -112,7 +113,7 @@ def _ms(at: datetime) -> float:
 
 
 class _Writer:
-    """The events of our own records, on the clock of Playwright's last trace."""
+    """Writes the events of our own records, on the clock of Playwright's last trace."""
 
     def __init__(self, result: TaskResult, origin: float, parts: Sequence[ContextTrace]) -> None:
         self._result, self._origin, self._parts = result, origin, parts
@@ -124,7 +125,7 @@ class _Writer:
         self._tries.sort()
 
     def trace(self, console: Sequence[ConsoleLine], problems: Sequence[str]) -> Iterator[Json]:
-        """The task, its steps and attempts, and what the console said while Playwright did not listen."""
+        """The task, its steps and attempts, and the console lines from the times that Playwright did not record."""
         options = self._parts[-1].options if self._parts else {}
         began = self._tries[0][0] if self._tries else _ms(self._result.started)
         yield {
@@ -156,7 +157,7 @@ class _Writer:
         yield self._after(whole, last)
 
     def _before(self, call: str, title: str, attempt: Attempt, parent: str | None = None) -> Json:
-        """`tracezip` takes out what is typed into a password field: it knows it by the method and the selector."""
+        """The event at the start of an attempt. The redaction finds typed passwords by its method and selector."""
         step = attempt.step.model_dump(mode="json", exclude_defaults=True, exclude={"t"})
         event = {
             "type": "before", "callId": call, "startTime": self._at(_ms(attempt.started)), "title": title,
@@ -172,7 +173,7 @@ class _Writer:
         return event
 
     def _console(self, console: Sequence[ConsoleLine]) -> Iterator[Json]:
-        heard = [each for part in self._parts for each in _heard(part)]
+        heard = [each for part in self._parts for each in _console_entries(part)]
         for line in console:
             at = _ms(line.at)
             if not any(text in line.text and abs(at - when) < _SAME for text, when in heard):
@@ -182,7 +183,7 @@ class _Writer:
                 }  # fmt: skip
 
     def network(self, entries: Sequence[Json], made: zipfile.ZipFile) -> Iterator[Json]:
-        """The requests of the HAR that Playwright's traces do not have; bodies go into `made`."""
+        """The requests of the HAR that Playwright's traces lack; bodies are copied into `made`."""
         known = Counter(each for part in self._parts for each in _requested(part))
         names = set(made.namelist())
         for entry in entries:
@@ -195,11 +196,11 @@ class _Writer:
             yield {"type": "resource-snapshot", "snapshot": snapshot}
 
     def nested(self, part: ContextTrace) -> Iterator[bytes]:
-        """Playwright's own lines, its actions under the attempts that they belong to."""
+        """Playwright's own lines, with its actions below the attempts that they belong to."""
         for line in part.trace.split(b"\n"):
-            yield self._under(part, json.loads(line)) if line.startswith(_BEFORE) else line
+            yield self._with_parent(part, json.loads(line)) if line.startswith(_BEFORE) else line
 
-    def _under(self, part: ContextTrace, event: Json) -> bytes:
+    def _with_parent(self, part: ContextTrace, event: Json) -> bytes:
         wall = float(event["startTime"]) + part.origin
         nearest = bisect_right(self._tries, (wall + 1, float("inf"), "")) - 1
         if "parentId" not in event and nearest >= 0 and wall <= self._tries[nearest][1] + 1:
@@ -215,17 +216,17 @@ def _call(number: int, record: StepRecord | None = None, turn: int = 0) -> str:
 
 
 def _title(attempt: Attempt) -> str:
-    return f"{attempt.step.act} {described(attempt.step)}".strip()
+    return f"{attempt.step.act} {step_target(attempt.step)}".strip()
 
 
 def _location(where: str) -> Json:
-    """`http://shop.local/a.js:12` as Playwright has it."""
+    """`http://shop.local/a.js:12` as Playwright writes it."""
     url, _, line = where.rpartition(":")
     return {"url": url, "lineNumber": int(line) if line.isdecimal() else 0, "columnNumber": 0}
 
 
-def _heard(part: ContextTrace) -> Iterator[tuple[str, float]]:
-    """What Playwright's trace has of the console and of uncaught errors: the text, and when, on the wall clock."""
+def _console_entries(part: ContextTrace) -> Iterator[tuple[str, float]]:
+    """The console lines and uncaught errors in Playwright's trace: the text, and its time on the wall clock."""
     for line in part.trace.split(b"\n"):
         if line.startswith(_CONSOLE):
             event = json.loads(line)
@@ -247,12 +248,12 @@ def _request(entry: Json) -> tuple[str, str, str]:
 
 
 def _with_file(response: Json, made: zipfile.ZipFile, names: set[str]) -> Json:
-    """The answer with its body as a file of its own, where the viewer looks for it."""
+    """The answer with its body as a separate file, where the viewer looks for it."""
     content = dict(response.get("content", {}))
     text = content.pop("text", None)
     if text is None:
         return response
-    data = _decoded(text) if content.pop("encoding", "") == "base64" else str(text).encode("utf-8", "replace")
+    data = _decode_base64(text) if content.pop("encoding", "") == "base64" else str(text).encode("utf-8", "replace")
     mime = str(content.get("mimeType", "")).partition(";")[0].strip()
     name = hashlib.sha1(data, usedforsecurity=False).hexdigest() + (mimetypes.guess_extension(mime) or ".dat")
     if f"resources/{name}" not in names:
@@ -261,7 +262,7 @@ def _with_file(response: Json, made: zipfile.ZipFile, names: set[str]) -> Json:
     return {**response, "content": {**content, "_file": f"resources/{name}", "_sha1": name}}
 
 
-def _decoded(text: Any) -> bytes:
+def _decode_base64(text: Any) -> bytes:
     try:
         return base64.b64decode(text)
     except (binascii.Error, TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""Resilience around any call: clock, deadline, backoff, supervisor. Knows nothing of browsers, tasks or files."""
+"""Resilience around any call: clock, deadline, backoff, supervisor. It knows no browsers, tasks or files."""
 
 from harness.resilience.clock import Backoff, Clock, Deadline, SystemClock, poll_until
 from harness.resilience.supervisor import Condition, Supervisor

@@ -12,26 +12,26 @@ from functools import cache, partial, wraps
 from typing import Final, Generic, ParamSpec, TypeVar
 
 from harness.resilience.breaker import Call, Policy
-from harness.resilience.escalate import seen
+from harness.resilience.escalate import retrieve_error
 from harness.resilience.threads import on_own_thread
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_LOOK_UP: Final = 0.5
-"""Seconds after which the waiting thread looks up, so that Ctrl-C is seen on every platform."""
+_POLL_SECONDS: Final = 0.5
+"""Seconds between two wake-ups of the waiting thread, so that Ctrl-C is noticed on every platform."""
 _STARTING: Final = threading.Lock()
 
 
 def blocking(policy: Policy[T]) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Put a policy around a plain, blocking function; the result is one again.
+    """Put a policy around a plain, blocking function; the result is a blocking function too.
 
-    The policies run on one loop in a thread that all of these share, so that work which `escalate` leaves behind goes
-    on after the caller has its error. Each attempt of the function runs in a thread of its own, with the caller's
-    context variables. Python cannot stop a thread: when a `limit` is exceeded, or the caller is interrupted, the
-    function runs to its end unheard. Events are emitted on the loop's thread. A policy with memory (a breaker, a cache)
-    belongs to either this loop or another one, not to both. Errors: RuntimeError where a loop is running already, since
-    waiting would stop it; `await policy(call)()` there.
+    All policies made here run on one loop in one shared thread, so that work which `escalate` leaves behind goes on
+    after the caller has its error. Each attempt of the function runs in a thread of its own, with the caller's context
+    variables. Python cannot stop a thread: when a `limit` is exceeded, or the caller is interrupted, the function runs
+    to its end and its result is dropped. Events are emitted on the loop's thread. A policy with memory (a breaker, a
+    cache) belongs to either this loop or another one, not to both. Raises RuntimeError where a loop is running already,
+    since waiting would stop it; use `await policy(call)()` there.
     """
 
     def around(function: Callable[P, T]) -> Callable[P, T]:
@@ -46,7 +46,7 @@ def blocking(policy: Policy[T]) -> Callable[[Callable[P, T]], Callable[P, T]]:
 
 
 class _Attempt(Generic[T]):
-    """The function as a call: each time in a new thread, awaited on the loop."""
+    """The function as a call: it runs in a new thread each time and is awaited on the loop."""
 
     def __init__(self, function: Callable[[], T]) -> None:
         self._function = function
@@ -67,26 +67,26 @@ class _Attempt(Generic[T]):
         if error is None or isinstance(error, Exception):
             return done.result()
         # SystemExit and the like would end the loop's thread. A cancellation passes all policies instead, and `outcome`
-        # turns it back.
+        # converts it back.
         self._interruption = error
         raise asyncio.CancelledError
 
     def outcome(self, call: Call[T]) -> T:
-        """What the call comes to, waited for here."""
+        """Wait in the calling thread until the call has ended; return its result, or raise its error."""
         _refuse_inside_a_loop()
         loop, ended, tasks = _loop(), threading.Event(), list[asyncio.Task[T]]()
 
         def begin() -> None:
-            tasks.append(loop.create_task(_awaited(call)))
-            tasks[0].add_done_callback(seen)
+            tasks.append(loop.create_task(_await_call(call)))
+            tasks[0].add_done_callback(retrieve_error)
             tasks[0].add_done_callback(lambda _: ended.set())
 
         try:
             loop.call_soon_threadsafe(begin)
-            while not ended.wait(_LOOK_UP):
+            while not ended.wait(_POLL_SECONDS):
                 continue
         except BaseException:
-            # It may have come at any point of the above; the loop has begun by the time it comes to this.
+            # The interruption may have come at any point above; the loop has begun when it runs this.
             loop.call_soon_threadsafe(lambda: [task.cancel() for task in tasks])
             raise
         if self._interruption is not None:
@@ -94,7 +94,7 @@ class _Attempt(Generic[T]):
         return tasks[0].result()
 
 
-async def _awaited(call: Call[T]) -> T:
+async def _await_call(call: Call[T]) -> T:
     return await call()
 
 
@@ -110,11 +110,11 @@ def _refuse_inside_a_loop() -> None:
 
 def _loop() -> asyncio.AbstractEventLoop:
     with _STARTING:
-        return _started(os.getpid())
+        return _start_loop(os.getpid())
 
 
 @cache
-def _started(process: int) -> asyncio.AbstractEventLoop:  # noqa: ARG001 - after a fork the thread is gone: another loop
+def _start_loop(process: int) -> asyncio.AbstractEventLoop:  # noqa: ARG001 - after a fork the thread is gone: another loop
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="resilience", daemon=True).start()
     return loop

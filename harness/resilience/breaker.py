@@ -1,7 +1,7 @@
-"""A circuit breaker: after failures in a row it refuses calls for a while, then lets one through to see.
+"""A circuit breaker: after failures in a row it refuses calls for a while, then lets one through as a probe.
 
-It does no I/O and reads no clock of its own. It is not thread-safe: use one from one thread, that of the loop whose
-calls it counts.
+It does no I/O and reads no clock of its own. It is not thread-safe: use it only on the thread of the loop whose calls
+it counts.
 """
 
 from __future__ import annotations
@@ -15,36 +15,37 @@ from functools import reduce
 from typing import Final, TypeVar
 
 from harness.resilience.clock import Clock, Deadline
-from harness.resilience.events import CircuitChanged, Emit, nobody
+from harness.resilience.events import CircuitChanged, Emit, discard
 
-# The values around a circuit breaker: its state, its settings, what is saved of it, and how it refuses.
+# The values of a circuit breaker: its state, its settings, its saved form, and its refusal.
 
 
 class CircuitState(StrEnum):
-    """Of a circuit."""
+    """The state of a circuit."""
 
     CLOSED = "closed"
     """Calls go through."""
     OPEN = "open"
     """Calls are refused."""
     HALF_OPEN = "half_open"
-    """One call at a time goes through, to see."""
+    """One call at a time goes through, as a probe."""
 
 
 @dataclass(frozen=True, slots=True)
 class BreakerSettings:
-    """When a circuit opens and closes (docs/design/events-and-resilience.md). Raises ValueError for a wrong number."""
+    """When a circuit opens and closes (docs/design/events-and-resilience.md). ValueError for a bad number."""
 
     failure_threshold: int = 5
-    """So many failures in a row open it."""
+    """The number of failures in a row that open the circuit."""
     success_threshold: int = 2
-    """So many good probes close it."""
+    """The number of successful probes that close the circuit."""
     reset_seconds: float = 30.0
-    """How long it rests, open, before a probe is admitted."""
+    """Seconds for which an open circuit refuses calls before it admits a probe."""
     volume_threshold: int = 0
-    """It opens only after so many calls since it last closed."""
+    """The number of calls since the circuit last closed below which it does not open."""
     probe_seconds: float = 60.0
-    """A probe that has not ended by then has lost its place: the next caller is admitted, here or elsewhere."""
+    """Seconds after which a probe that has not ended loses its place: the next caller is admitted, here or elsewhere.
+    """
 
     def __post_init__(self) -> None:
         least = {"failure_threshold": 1, "success_threshold": 1, "reset_seconds": 0, "volume_threshold": 0}
@@ -67,23 +68,23 @@ class Transition:
 
 @dataclass(frozen=True, slots=True)
 class CircuitSnapshot:
-    """What is saved of a circuit. Times are seconds of the time of day (Unix time)."""
+    """What is saved of a circuit. Times are Unix times in seconds."""
 
     state: CircuitState
     failures: int
     successes: int
-    """Good probes since it is half-open."""
+    """The number of successful probes since the circuit became half-open."""
     calls: int
-    """Calls that ended since it last closed."""
+    """The number of calls that ended since the circuit last closed."""
     error: str
-    """The last failure, in words."""
+    """The text of the last failure."""
     opened_at: float | None
     """None when closed."""
     probe_until: float | None
-    """Until when the probe that is out keeps its place; None: none is out."""
+    """The time until which the current probe keeps its place; None: no probe is under way."""
     generation: int
     reason: str
-    """Why the last transition came about."""
+    """The reason of the last transition."""
     saved_at: float
 
 
@@ -94,12 +95,12 @@ class CircuitOpen(Exception):  # noqa: N818 - it names the state that refuses, a
         super().__init__(name, reopens_in, error, failures, probing)
         self.name = name
         self.reopens_in = reopens_in
-        """Seconds until a call is admitted; while another is the probe, the longest that this may take."""
+        """Seconds until a call is admitted; during another caller's probe, the longest time that the probe may take."""
         self.error = error
-        """The last failure that the circuit counted."""
+        """The text of the last failure that the circuit counted."""
         self.failures = failures
         self.probing = probing
-        """Another call is under way to see whether it works again."""
+        """Another caller's probe is under way."""
 
     def __str__(self) -> str:
         last = f", the last: {self.error}" if self.error else ""
@@ -108,20 +109,20 @@ class CircuitOpen(Exception):  # noqa: N818 - it names the state that refuses, a
         return f"circuit {self.name} is open after {count}{last}; {then}"
 
 
-# A call, and what may be put around it. Order is the meaning: `compose` takes the outermost first.
+# A call and the policies around it. Their order matters: `compose` takes the outermost first.
 
 T = TypeVar("T")
 Call = Callable[[], Awaitable[T]]
-"""Something to be done, perhaps more than once: a function without arguments that answers an awaitable."""
+"""Something to be done, perhaps more than once: a function without arguments that returns an awaitable."""
 Policy = Callable[[Call[T]], Call[T]]
-"""Puts something around a call; the result is a call again. Cancellation passes through untouched."""
+"""A function that puts something around a call; the result is a call again. Cancellation passes through untouched."""
 
 
 def compose(*policies: Policy[T]) -> Policy[T]:
-    """One policy out of several, the outermost first.
+    """Combine several policies into one; the first is the outermost.
 
-    The recommended order is fallback, retry, guard, limit: each retry asks the breaker
-    and has a limit of its own; the fallback comes when retries are over, or the circuit is open.
+    The recommended order is fallback, retry, guard, limit: each retry asks the breaker and has a limit of its own, and
+    the fallback is used when the retries are used up or the circuit is open.
     """
 
     def composed(call: Call[T]) -> Call[T]:
@@ -130,38 +131,39 @@ def compose(*policies: Policy[T]) -> Policy[T]:
     return composed
 
 
-# The breaker as a policy around a call: admitted, or refused at once, or after a wait that the deadline allows.
+# The breaker as a policy around a call: it admits it, refuses it at once, or waits if the deadline allows.
 
 Counts = Callable[[BaseException], bool]
-"""Whether an error is this circuit's; it is never asked about a cancellation."""
+"""Whether an error counts as a failure of this circuit. It is never asked about a cancellation."""
 
 _GLANCE = 0.1
-"""Seconds between two looks at a circuit that somebody else is trying: its probe may end at any moment."""
+"""Seconds between two looks at a circuit that another caller is probing: the probe may end at any moment."""
 _LOOK = 1.0
-"""The same for one that rests: somebody may reset it."""
+"""Seconds between two looks at an open circuit: it may be reset by hand."""
 _TICK = 0.001
-"""The shortest wait: below the grain of the clock it would never end."""
+"""The shortest wait in seconds: a shorter one is below the resolution of the clock and would never end."""
 
 
 @dataclass(frozen=True, slots=True)
 class WaitPermit:
-    """Leave to wait for an open circuit: as long as it would be over before the deadline."""
+    """Permission to wait for an open circuit, provided that the wait would end before the deadline."""
 
     clock: Clock
     deadline: Deadline
 
 
 def brief(error: BaseException) -> str:
-    """The kind of error and the first line of what it says, for messages: at most 200 characters of it."""
+    """The type of an error and the first line of its text, for messages: at most 200 characters."""
     line = next(iter(str(error).splitlines()), "")[:200]
     return f"{type(error).__name__}: {line}" if line else type(error).__name__
 
 
 async def admission(breaker: Breaker, wait: WaitPermit | None = None) -> Ticket:
-    """The right to make a call; raises CircuitOpen.
+    """Return a ticket for one call; raises CircuitOpen when none is given.
 
-    Without `wait` at once. With it, as soon as it is known that the circuit rests longer than the deadline allows;
-    for a probe of somebody else (its end is not known) it waits until the deadline.
+    Without `wait` this is decided at once. With it, CircuitOpen is raised as soon as it is known that the circuit stays
+    open longer than the deadline allows. The end of another caller's probe is not known: this waits for it until the
+    deadline.
     """
     while True:
         try:
@@ -183,10 +185,10 @@ def guard(
 ) -> Policy[T]:
     """Ask the breaker before each call, and tell it how the call ended.
 
-    Only errors for which `counts` says yes are failures of the circuit. Every other end but success (an error that
-    is not the circuit's, a cancellation, an interrupt) counts as neither: it neither adds to the failures in a row
-    nor ends them, and a probe that ends so leaves the circuit half-open with its place free. Errors pass through
-    untouched. `describe` puts an error into the words that `CircuitOpen` and the store keep: redact there.
+    Only errors for which `counts` is true are failures of the circuit. Every other end except success (an error that is
+    not the circuit's, a cancellation, an interrupt) is neutral: it neither adds to the failures in a row nor ends them,
+    and a probe that ends so leaves the circuit half-open with its place free. Errors pass through untouched. `describe`
+    makes the text of an error that `CircuitOpen` and the store keep: redact there.
     """
 
     def policy(call: Call[T]) -> Call[T]:
@@ -225,7 +227,7 @@ _SPENT: Final = -1
 
 
 class Signal(StrEnum):
-    """What moves a circuit; the value is the reason that its event carries."""
+    """What moves a circuit to another state; the value is the reason that its event carries."""
 
     TRIPPED = "consecutive_failures_{failures}"
     RESTED = "reset_timeout_elapsed"
@@ -242,11 +244,11 @@ TRANSITIONS: Mapping[CircuitState, Mapping[Signal, CircuitState]] = {
         Signal.RESET: CircuitState.CLOSED,
     },
 }
-"""The whole machine; a signal that a state does not list cannot come in it."""
+"""All transitions: state -> signal -> next state. A signal that a state does not list cannot occur in it."""
 
 
 class Ticket:
-    """The right to make one call. Its first outcome counts, unless the circuit has moved on since it was given."""
+    """Permission for one call. Its first outcome counts, unless the circuit has changed state since it was issued."""
 
     __slots__ = ("_breaker", "_generation")
 
@@ -261,15 +263,16 @@ class Ticket:
             self._breaker.succeeded(generation)
 
     def failed(self, error: str) -> None:
-        """The call failed, and the circuit is to blame; `error` is what `CircuitOpen` will say."""
+        """The call failed, and the circuit is to blame; `CircuitOpen` will show `error`."""
         if self._generation != _SPENT:
             generation, self._generation = self._generation, _SPENT
             self._breaker.failed(generation, error)
 
     def released(self) -> None:
-        """The call says nothing of the circuit: it was cancelled, or failed for a reason of its own.
+        """The call says nothing about the circuit: it was cancelled, or failed for a reason of its own.
 
-        Neither success nor failure; a probe's place is free again at once. No effect after another outcome.
+        This is neither success nor failure; a probe's place is free again at once. It has no effect after another
+        outcome.
         """
         if self._generation != _SPENT:
             generation, self._generation = self._generation, _SPENT
@@ -277,10 +280,10 @@ class Ticket:
 
 
 class Breaker:
-    """One circuit. `admit` a call, and tell its ticket how it ended.
+    """One circuit: `admit` a call, and report to its ticket how the call ended.
 
-    A generation begins with each transition, each probe and each reset: an outcome of an older one is dropped. A
-    probe that has not ended after `probe_seconds` loses its place to the next caller.
+    A generation begins with each transition, each probe and each reset: the outcome of a call of an older generation is
+    dropped. A probe that has not ended after `probe_seconds` loses its place to the next caller.
     """
 
     def __init__(
@@ -289,15 +292,15 @@ class Breaker:
         settings: BreakerSettings = _DEFAULTS,
         *,
         now: Callable[[], float],
-        emit: Emit = nobody,
+        emit: Emit = discard,
     ) -> None:
-        """`now` answers monotonic seconds."""
+        """`now` returns monotonic seconds."""
         self.name = name
         self.settings = settings
         self.failures = 0
-        """Failures since the last success while closed; they go on counting until the circuit closes."""
+        """Failures since the last success in the closed state; failures while half-open are added until it closes."""
         self.error = ""
-        """The last failure, in words."""
+        """The text of the last failure."""
         self._now = now
         self._emit = emit
         self._state = CircuitState.CLOSED
@@ -310,9 +313,9 @@ class Breaker:
 
     @property
     def state(self) -> CircuitState:
-        """As a caller would find it now: an open circuit whose rest is over reads half_open.
+        """The state as a caller would find it now: an open circuit whose reset time is over reads half_open.
 
-        Its event comes when the first caller is admitted: nothing happens by looking.
+        Reading the state changes nothing: the event of the transition is emitted when the first caller is admitted.
         """
         rested = self._state is CircuitState.OPEN and not self.rests_for()
         return CircuitState.HALF_OPEN if rested else self._state
@@ -323,13 +326,13 @@ class Breaker:
         return tuple(self._history)
 
     def rests_for(self) -> float:
-        """Seconds until a caller is admitted, 0 when one is now; while a probe is out, the longest it may take."""
+        """Seconds until a caller is admitted, 0 if one is admitted now; in a probe, the longest time it may take."""
         if self._state is CircuitState.OPEN:
             return max(0.0, self._opened_at + self.settings.reset_seconds - self._now())
         return 0.0 if self._probe_until is None else max(0.0, self._probe_until - self._now())
 
     def admit(self) -> Ticket:
-        """The right to call, at once; raises CircuitOpen instead. Half-open, one call at a time is admitted."""
+        """Return a ticket for one call, at once; raises CircuitOpen. A half-open circuit admits one call at a time."""
         if self._state is CircuitState.CLOSED:
             return Ticket(self, self._generation)
         rest = self.rests_for()
@@ -343,7 +346,7 @@ class Breaker:
         return ticket
 
     def reset(self) -> None:
-        """Closed, with nothing counted; what is under way counts no more. Not a transition when it was closed."""
+        """Close the circuit and forget its counts and all calls under way. A closed circuit makes no transition."""
         self._generation += 1
         if self._state is CircuitState.CLOSED:
             self._forget()
@@ -351,7 +354,7 @@ class Breaker:
             self._move(Signal.RESET)
 
     def succeeded(self, generation: int) -> None:
-        """A call of this generation worked (said by its ticket)."""
+        """A call of this generation worked (reported by its ticket)."""
         if generation != self._generation:
             return
         self._calls += 1
@@ -365,7 +368,7 @@ class Breaker:
             self._move(Signal.PROVED)
 
     def failed(self, generation: int, error: str) -> None:
-        """A call of this generation failed (said by its ticket)."""
+        """A call of this generation failed (reported by its ticket)."""
         if generation != self._generation:
             return
         self._calls += 1
@@ -379,12 +382,12 @@ class Breaker:
             self._move(Signal.TRIPPED)
 
     def released(self, generation: int) -> None:
-        """A call of this generation says nothing of the circuit (said by its ticket)."""
+        """A call of this generation says nothing about the circuit (reported by its ticket)."""
         if generation == self._generation:
             self._probe_until = None
 
     def snapshot(self, wall: datetime) -> CircuitSnapshot:
-        """All that `restore` needs. `wall` is the time of day now; a monotonic time means nothing elsewhere."""
+        """Return all that `restore` needs. `wall` is the time of day now, as monotonic times mean nothing elsewhere."""
         offset = wall.timestamp() - self._now()
         return CircuitSnapshot(
             state=self._state,
@@ -400,16 +403,16 @@ class Breaker:
         )
 
     def restore(self, saved: CircuitSnapshot, wall: datetime) -> None:
-        """Be what was saved, here or in another process; one that has rested long enough is ready to probe.
+        """Take over a saved state from any process; an open circuit whose reset time is over is ready for a probe.
 
-        No event: whoever made the transition has said it. A time that lies in the future, by a clock that was set
-        back, counts as now.
+        No event is emitted: whoever made the transition has emitted it. A time in the future, which comes from a clock
+        that was set back, counts as now.
         """
         if saved.state is not self._state:
             self._history.append(Transition(self._now(), self._state, saved.state, saved.reason))
         offset = self._now() - wall.timestamp()
         self._state, self.failures, self.error = saved.state, saved.failures, saved.error
-        # Calls that worked are not worth saving one by one: of two counts since the same transition the higher is true.
+        # Successful calls are not saved one by one: of two counts since the same transition, the higher is true.
         here = self._calls if saved.generation == self._generation else 0
         self._successes, self._calls, self._generation = saved.successes, max(here, saved.calls), saved.generation
         self._opened_at = min(self._now(), offset + (saved.opened_at or 0.0))
@@ -420,7 +423,7 @@ class Breaker:
         return CircuitOpen(self.name, rest, self.error, self.failures, self._state is CircuitState.HALF_OPEN)
 
     def _move(self, signal: Signal) -> None:
-        """Says so last: whoever listens finds the circuit as it is now."""
+        """Change the state. The event is emitted last, so that listeners find the circuit in its new state."""
         before, self._state = self._state, TRANSITIONS[self._state][signal]
         reason = signal.value.format(failures=self.failures)
         self._history.append(Transition(self._now(), before, self._state, reason))

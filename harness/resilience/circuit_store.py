@@ -1,7 +1,7 @@
-"""The state of circuits in a SQLite file: shared by the processes of a run, kept for the next one.
+"""The state of circuits in a SQLite file: the processes of a run share it, and the next run finds it.
 
-A file that is no such store is an error when it is opened, never an empty store. Afterwards a store that cannot be
-used (somebody holds its lock) costs a moment, and everybody goes on with what he knows himself. Use one store from one
+Opening a file that is not such a store is an error, never an empty store. A store that cannot be used later (another
+process holds its lock) costs each process a moment, and each goes on with its own knowledge. Use one store from one
 thread.
 """
 
@@ -21,14 +21,14 @@ from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 from harness.resilience.breaker import CircuitSnapshot, CircuitState
 from harness.resilience.clock import Clock
 
-# The file of a circuit store: made, recognized, refused; a row as a snapshot.
+# The file of a circuit store: creates, recognizes or refuses it; converts a row to a snapshot.
 
 SCHEMA: Final = 1
-"""Its number is the file's `user_version`."""
+"""The version of the schema; it is written to the file's `user_version`."""
 APPLICATION: Final = 0x43495243
-"""`application_id`: "CIRC"."""
+"""The `application_id` of the file: "CIRC" in ASCII."""
 KEPT_FOR: Final = 7 * 86400.0
-"""Seconds after which a circuit that nobody has used is forgotten."""
+"""Seconds after which an unused circuit is forgotten."""
 
 _TABLE = """CREATE TABLE circuits (
     name TEXT PRIMARY KEY,
@@ -50,16 +50,16 @@ _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 
 
 class CircuitStoreError(Exception):
-    """The file cannot be used as a store of circuits; the text names it, what is wrong, and how to mend it."""
+    """The file cannot be used as a store of circuits; the text names the file, the problem and the remedy."""
 
 
 def is_busy(error: BaseException) -> bool:
-    """Whether another process is in the way for now."""
+    """Return whether the error means that another process holds the lock at the moment."""
     return isinstance(error, sqlite3.OperationalError) and getattr(error, "sqlite_errorcode", 0) & 0xFF in _BUSY
 
 
 def open_file(path: Path, patience: float, wall: datetime) -> sqlite3.Connection:
-    """The file, made if it is not there; raises CircuitStoreError for any other, sqlite3's error for one in use.
+    """Open or make the file; raises CircuitStoreError if it is no such file, sqlite3's error if it is locked.
 
     A statement waits at most `patience` seconds for another process. `wall` is the time of day.
     """
@@ -73,45 +73,45 @@ def open_file(path: Path, patience: float, wall: datetime) -> sqlite3.Connection
         if database is not None:
             database.close()
         if isinstance(error, sqlite3.Error | OSError) and not is_busy(error):
-            raise _refused(path, str(error), _WAS_OURS) from error
+            raise _not_a_store(path, str(error), _WAS_OURS) from error
         raise
     return database
 
 
 def snapshot_of(row: sqlite3.Row) -> CircuitSnapshot:
-    """A row of the table; raises ValueError for a state that there is not."""
+    """Read a row of the table; raises ValueError for an unknown state."""
     values = {key: row[key] for key in row.keys() if key != "name"}  # noqa: SIM118 - a Row iterates over its values
     return CircuitSnapshot(**{**values, "state": CircuitState(values["state"])})
 
 
 def _prepare(database: sqlite3.Connection, path: Path, patience: float, oldest: float) -> None:
     database.execute("BEGIN")
-    made = _known(database, path)
+    made = _is_ours(database, path)
     database.execute("COMMIT")
     if not made:
         _to_wal(database, patience)
         _make(database, path)
     problem = database.execute("PRAGMA quick_check(1)").fetchone()[0]
     if problem != "ok":
-        raise _refused(path, f"it is damaged ({problem})", _WAS_OURS)
+        raise _not_a_store(path, f"it is damaged ({problem})", _WAS_OURS)
     if database.execute("SELECT 1 FROM circuits WHERE saved_at < ?", (oldest,)).fetchone():
         database.execute("DELETE FROM circuits WHERE saved_at < ?", (oldest,))
 
 
-def _known(database: sqlite3.Connection, path: Path) -> bool:
-    """Whether it is ours; False: there is nothing in it yet. Raises CircuitStoreError for anything else."""
+def _is_ours(database: sqlite3.Connection, path: Path) -> bool:
+    """Return True for a store of ours, False for an empty file; raises CircuitStoreError for anything else."""
     application, version = _number(database, "application_id"), _number(database, "user_version")
     if (application, version) == (APPLICATION, SCHEMA):
         return True
     if application == APPLICATION:
-        raise _refused(path, f"it has schema {version} and this version of the program knows {SCHEMA}", _OF_ANOTHER)
+        raise _not_a_store(path, f"it has schema {version} and this version of the program knows {SCHEMA}", _OF_ANOTHER)
     if application or version or database.execute("SELECT 1 FROM sqlite_master").fetchone():
-        raise _refused(path, "it is a database of something else", _FOREIGN)
+        raise _not_a_store(path, "it is a database of something else", _FOREIGN)
     return False
 
 
 def _to_wal(database: sqlite3.Connection, patience: float) -> None:
-    """SQLite does not wait for the change of mode as it does for a write: we ask again."""
+    """Switch to write-ahead logging, trying again: SQLite does not wait for a lock here as it does for a write."""
     again = Retrying(
         stop=stop_after_delay(patience), wait=wait_fixed(0.01), retry=retry_if_exception(is_busy), reraise=True
     )
@@ -119,9 +119,9 @@ def _to_wal(database: sqlite3.Connection, patience: float) -> None:
 
 
 def _make(database: sqlite3.Connection, path: Path) -> None:
-    """Several processes may do this at once: the second finds it done."""
+    """Make the table. Several processes may do this at once: the second finds it done."""
     database.execute("BEGIN IMMEDIATE")
-    if not _known(database, path):
+    if not _is_ours(database, path):
         database.execute(_TABLE)
         database.execute(f"PRAGMA application_id = {APPLICATION}")
         database.execute(f"PRAGMA user_version = {SCHEMA}")
@@ -132,16 +132,16 @@ def _number(database: sqlite3.Connection, pragma: str) -> int:
     return int(database.execute(f"PRAGMA {pragma}").fetchone()[0])
 
 
-def _refused(path: Path, why: str, remedy: str) -> CircuitStoreError:
+def _not_a_store(path: Path, why: str, remedy: str) -> CircuitStoreError:
     return CircuitStoreError(f"{path}: expected a store of circuit states, found: {why}. {remedy}")
 
 
 __all__ = ["CircuitStore", "CircuitStoreError"]
 
 PATIENCE = 0.1
-"""Seconds that a caller may be held up by another process's lock."""
+"""Seconds for which a caller waits for another process's lock."""
 RETRY = 0.5
-"""Seconds until a store that could not be used is tried again: not every caller pays that wait."""
+"""Seconds until a store that could not be used is tried again, so that not every caller waits for it."""
 
 _LOAD = "SELECT * FROM circuits WHERE name = ?"
 _NAMES = "SELECT name FROM circuits ORDER BY name"
@@ -163,9 +163,9 @@ class CircuitStore:
         patience: float = PATIENCE,
         say: Callable[[str], None] = _warn,
     ) -> None:
-        """Open or make the file; raises CircuitStoreError, naming file and remedy, for one that is no such store.
+        """Open or make the file; raises CircuitStoreError, with file and remedy, for a file of another kind.
 
-        `say` is told, once, that the store cannot be used for now.
+        `say` is called once, the first time that the store cannot be used.
         """
         self.path = Path(path)
         self._clock = clock
@@ -178,45 +178,45 @@ class CircuitStore:
         try:
             self._open()
         except sqlite3.Error as error:
-            self._gone(error)
+            self._note_gone(error)
 
     @property
     def usable(self) -> bool:
-        """Whether the last use of the file went well."""
+        """Whether the last use of the file succeeded."""
         return self._away_since is None
 
     def away_for(self) -> float:
-        """Seconds since which nothing can be written, 0 when it can."""
+        """Seconds for which the file has not been writable; 0 while it is."""
         return 0.0 if self._away_since is None else self._clock.now() - self._away_since
 
     def load(self, name: str) -> CircuitSnapshot | None:
-        """What is kept of a circuit; None: nothing, or it cannot be read for now."""
+        """Return the saved state of a circuit, or None if there is none or it cannot be read at the moment."""
         found: CircuitSnapshot | None = None
         if self._worth_trying():
-            with self._tolerant():
+            with self._tolerate_errors():
                 row = self._open().execute(_LOAD, (name,)).fetchone()
                 found = snapshot_of(row) if row else None
         return found
 
     def names(self) -> tuple[str, ...]:
-        """All circuits of which something is kept."""
+        """The names of all saved circuits."""
         found: tuple[str, ...] = ()
         if self._worth_trying():
-            with self._tolerant():
+            with self._tolerate_errors():
                 found = tuple(row["name"] for row in self._open().execute(_NAMES))
         return found
 
     @contextmanager
     def exclusive(self) -> Iterator[bool]:
-        """Nobody else writes in here. False: the store cannot be used now, and nothing will be kept.
+        """Hold the write lock of the file. Yields False if the store cannot be used now and nothing will be saved.
 
-        What is raised inside undoes what was saved inside.
+        An exception inside undoes what was saved inside.
         """
-        database = self._begun()
+        database = self._begin_transaction()
         try:
             yield database is not None
             if database is not None:
-                with self._tolerant():
+                with self._tolerate_errors():
                     database.execute("COMMIT")
         finally:
             if database is not None and database.in_transaction:
@@ -224,12 +224,12 @@ class CircuitStore:
                     database.execute("ROLLBACK")
 
     def save(self, name: str, circuit: CircuitSnapshot) -> None:
-        """Keep this of a circuit; inside `exclusive`, where it answered True."""
-        with self._tolerant():
+        """Save the state of a circuit; call it inside `exclusive`, if that yielded True."""
+        with self._tolerate_errors():
             self._open().execute(_SAVE, {"name": name, **asdict(circuit)})
 
     def close(self) -> None:
-        """Done with the file; it stays."""
+        """Close the connection; the file stays."""
         if self._db is not None:
             self._db.close()
             self._db = None
@@ -239,10 +239,10 @@ class CircuitStore:
             self._db = open_file(self.path, self._patience, self._clock.wall())
         return self._db
 
-    def _begun(self) -> sqlite3.Connection | None:
+    def _begin_transaction(self) -> sqlite3.Connection | None:
         begun: sqlite3.Connection | None = None
         if self._worth_trying():
-            with self._tolerant():
+            with self._tolerate_errors():
                 database = self._open()
                 database.execute("BEGIN IMMEDIATE")
                 begun, self._away_since = database, None
@@ -252,14 +252,14 @@ class CircuitStore:
         return self._clock.now() >= self._retry_at
 
     @contextmanager
-    def _tolerant(self) -> Iterator[None]:
-        """A store that fails while it is used is done without for a moment."""
+    def _tolerate_errors(self) -> Iterator[None]:
+        """After an error of the database, go on without the store for a moment."""
         try:
             yield
         except (sqlite3.Error, CircuitStoreError, ValueError) as error:
-            self._gone(error)
+            self._note_gone(error)
 
-    def _gone(self, error: Exception) -> None:
+    def _note_gone(self, error: Exception) -> None:
         now = self._clock.now()
         self._retry_at = now + RETRY
         self._away_since = now if self._away_since is None else self._away_since

@@ -1,4 +1,4 @@
-"""The circuits of a run, by what they protect."""
+"""The circuits of a run, one for each thing they protect."""
 
 from __future__ import annotations
 
@@ -14,25 +14,26 @@ from typing import TypeVar
 from harness.resilience.breaker import Breaker, BreakerSettings, CircuitSnapshot, CircuitState, Ticket
 from harness.resilience.circuit_store import CircuitStore
 from harness.resilience.clock import Clock
-from harness.resilience.events import Emit, ResilienceEvent, nobody
+from harness.resilience.events import Emit, ResilienceEvent, discard
 
 # A breaker whose state several processes share through a store.
 
 R = TypeVar("R")
 LOOK = 0.5
-"""Seconds between two looks at what others did."""
+"""Seconds between two reads of what other processes saved."""
 COUNTED_FOR = 300.0
-"""Seconds after which failures that another process counted, without opening the circuit, say nothing of today."""
+"""Seconds after which failures that another process counted, without opening the circuit, are forgotten."""
 HELD_UP = 2.0
-"""Seconds for which a store that cannot be used keeps a probe back: most likely another process is taking it."""
+"""Seconds for which an unusable store keeps a probe back: most likely another process holds the lock for its probe."""
 
 
 class SharedBreaker(Breaker):
-    """What counts is done under the store's lock, on what the store says; a success in good times asks nobody.
+    """A breaker whose state the processes of a run share through a store.
 
-    So a call that works while nothing has failed costs no query, but for a look at the store every half second.
-    Whoever makes a transition emits its event; the others take it over in silence. While the store cannot be used, it
-    goes on alone; what it did then is kept unless another process has written meanwhile.
+    Every outcome that counts is recorded under the store's lock, on the store's state. A call that succeeds while
+    nothing has failed makes no query, except a read of the store every half second. The process that makes a transition
+    emits its event; the others take the new state over silently. While the store cannot be used, the breaker goes on
+    alone; its changes are kept unless another process has written meanwhile.
     """
 
     def __init__(self, name: str, settings: BreakerSettings, clock: Clock, emit: Emit, store: CircuitStore) -> None:
@@ -57,31 +58,31 @@ class SharedBreaker(Breaker):
         self._look()
         if self._state is CircuitState.CLOSED or super().rests_for() > 0:
             return super().admit()
-        return self._together(self._probe)
+        return self._run_locked(self._probe)
 
     def succeeded(self, generation: int) -> None:
         if self._state is CircuitState.CLOSED and not self.failures:
             super().succeeded(generation)
         else:
-            self._together(lambda _: Breaker.succeeded(self, generation))
+            self._run_locked(lambda _: Breaker.succeeded(self, generation))
 
     def failed(self, generation: int, error: str) -> None:
-        self._together(lambda _: Breaker.failed(self, generation, error))
+        self._run_locked(lambda _: Breaker.failed(self, generation, error))
 
     def released(self, generation: int) -> None:
         if self._state is not CircuitState.CLOSED:
-            self._together(lambda _: Breaker.released(self, generation))
+            self._run_locked(lambda _: Breaker.released(self, generation))
 
     def reset(self) -> None:
-        self._together(lambda _: Breaker.reset(self))
+        self._run_locked(lambda _: Breaker.reset(self))
 
     def _probe(self, shared: bool) -> Ticket:
         if not shared and self._store.away_for() < HELD_UP:
             raise self._refusal(LOOK)
         return super().admit()
 
-    def _together(self, act: Callable[[bool], R]) -> R:
-        """Do it under the store's lock, on what the store says; `act` is told whether that was possible."""
+    def _run_locked(self, act: Callable[[bool], R]) -> R:
+        """Run `act` under the store's lock, on the store's state; its argument says whether the store could be used."""
         try:
             with self._store.exclusive() as shared:
                 if shared:
@@ -97,7 +98,7 @@ class SharedBreaker(Breaker):
             self._say()
 
     def _say(self) -> None:
-        """Outside the lock: whoever listens may ask about circuits."""
+        """Emit the events that were collected under the lock, outside it: a listener may ask about circuits."""
         unsaid, self._unsaid[:] = tuple(self._unsaid), ()
         for event in unsaid:
             self._tell(event)
@@ -107,7 +108,7 @@ class SharedBreaker(Breaker):
             self._adopt()
 
     def _adopt(self) -> None:
-        """Be what the store says, where another process has written since."""
+        """Take over the store's state if another process has written since."""
         self._look_at = self._now() + LOOK
         kept = self._store.load(self.name)
         if kept is None or kept == self._seen:
@@ -123,18 +124,18 @@ _DEFAULTS = BreakerSettings()
 
 
 class CircuitScope(StrEnum):
-    """What a circuit protects: a failure of one says nothing of the others."""
+    """What a circuit protects: a failure in one scope says nothing about the others."""
 
     ORIGIN = "origin"
     """A site: `origin:http://shop.local`."""
     SERVICE = "service"
-    """A service of ours: `service:demo`."""
+    """A service that the harness runs: `service:demo`."""
     PROVIDER = "provider"
     """A model's provider: `provider:claude`."""
     AGENT = "agent"
     """An agent: `agent:builder`."""
     ENDPOINT = "endpoint"
-    """Where browsers are to be had: `endpoint:ws://browsers:3000`."""
+    """A server that provides browsers: `endpoint:ws://browsers:3000`."""
 
 
 _NONE: Mapping[CircuitScope, BreakerSettings] = MappingProxyType({})
@@ -142,7 +143,7 @@ _NONE: Mapping[CircuitScope, BreakerSettings] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class CircuitName:
-    """A scope and a name in it; written `scope:name`."""
+    """A scope and a name within it; written `scope:name`."""
 
     scope: CircuitScope
     name: str
@@ -152,7 +153,7 @@ class CircuitName:
 
     @classmethod
     def parse(cls, text: str) -> CircuitName:
-        """Out of `scope:name`; raises ValueError saying what is wrong with it."""
+        """Parse `scope:name`; raises ValueError with the reason."""
         scope, colon, name = text.partition(":")
         if scope not in set(CircuitScope):
             near = get_close_matches(scope, list(CircuitScope), 1)
@@ -169,9 +170,9 @@ class CircuitName:
 class Circuits:
     """One breaker for each name, made when it is first asked for, and shared by all who ask.
 
-    At most `limit` are remembered: the closed one that was asked for longest ago is forgotten first (with the
-    failures it had counted), one that is not closed never. So ask for a breaker when a call is made, rather than keep
-    it.
+    At most `limit` are remembered: the closed circuit that was asked for longest ago is forgotten first, with the
+    failures it had counted. A circuit that is not closed is never forgotten. So ask for a breaker at each call rather
+    than keep it.
     """
 
     def __init__(
@@ -179,13 +180,13 @@ class Circuits:
         settings: BreakerSettings = _DEFAULTS,
         *,
         clock: Clock,
-        emit: Emit = nobody,
+        emit: Emit = discard,
         store: CircuitStore | None = None,
         enabled: bool = True,
         scopes: Mapping[CircuitScope, BreakerSettings] = _NONE,
         limit: int = 1000,
     ) -> None:
-        """`scopes` has the settings of those that differ. Not `enabled`, no circuit ever opens and none is kept."""
+        """`scopes` has settings that differ from `settings`. Without `enabled`, circuits stay closed and unsaved."""
         self._settings = settings
         self._scopes = scopes
         self._clock = clock
@@ -196,31 +197,33 @@ class Circuits:
         self._breakers: OrderedDict[str, Breaker] = OrderedDict()
 
     def breaker(self, name: str | CircuitName) -> Breaker:
-        """The one of this name; raises ValueError for a name without a known scope."""
+        """Return the breaker of this name; raises ValueError for a name without a known scope."""
         key = str(name)
         if key in self._breakers:
             self._breakers.move_to_end(key)
             return self._breakers[key]
-        made = self._breakers[key] = self._made(CircuitName.parse(key))
-        self._bound(key)
+        made = self._breakers[key] = self._make_breaker(CircuitName.parse(key))
+        self._drop_oldest(key)
         return made
 
     def states(self) -> dict[str, CircuitState]:
-        """Name -> state as a caller would find it now, by name; with a store, those that only others use too."""
+        """Name -> state as a caller would find it now, sorted; with a store, the circuits of other processes too."""
         return {name: self.breaker(name).state for name in self._names()}
 
     def reset(self, name: str | CircuitName) -> None:
-        """Close a circuit by hand; raises LookupError for one that nobody has used."""
+        """Close a circuit by hand; raises LookupError if it was never used."""
         key, known = str(CircuitName.parse(str(name))), self._names()
         if key not in known:
             used = ", ".join(known) or "none"
-            raise LookupError(f"circuit {key!r}: expected one that was used, found none of this name; used: {used}")
+            raise LookupError(
+                f"circuit {key!r}: expected a circuit that was used, found none of this name; used: {used}"
+            )
         self.breaker(key).reset()
 
     def _names(self) -> list[str]:
         return sorted({*self._breakers, *(self._store.names() if self._store else ())})
 
-    def _made(self, name: CircuitName) -> Breaker:
+    def _make_breaker(self, name: CircuitName) -> Breaker:
         settings = self._scopes.get(name.scope, self._settings)
         if not self._enabled:
             settings = replace(settings, failure_threshold=sys.maxsize)
@@ -228,7 +231,7 @@ class Circuits:
             return SharedBreaker(str(name), settings, self._clock, self._emit, self._store)
         return Breaker(str(name), settings, now=self._clock.now, emit=self._emit)
 
-    def _bound(self, new: str) -> None:
+    def _drop_oldest(self, new: str) -> None:
         if len(self._breakers) <= self._limit:
             return
         closed = (name for name, it in self._breakers.items() if name != new and it.state is CircuitState.CLOSED)

@@ -35,12 +35,12 @@ class Backoff:
             delay = min(delay * self.multiplier, self.cap)
 
 
-# A point in time that everything below it must keep.
+# A point in time that bounds all work under it.
 
 
 @dataclass(frozen=True, slots=True)
 class Deadline:
-    """`at` is a monotonic time in seconds, of the clock that the caller reads."""
+    """A moment: `at` is in monotonic seconds of the clock that the caller reads."""
 
     at: float
 
@@ -53,23 +53,23 @@ class Deadline:
         return max(0.0, self.at - now)
 
     def clip(self, seconds: float, now: float) -> float:
-        """`seconds`, or what is left when that is less."""
+        """Return `seconds`, or the time that is left if that is less."""
         return min(seconds, self.left(now))
 
     def allows(self, seconds: float, now: float) -> bool:
-        """Whether a wait of `seconds` would end before the deadline; one that would not is not started."""
+        """Return whether a wait of `seconds` would end before the deadline; a wait that would not is not started."""
         return seconds < self.left(now)
 
 
 class Clock(Protocol):
-    """What the harness knows of time. All durations are seconds."""
+    """The time as the harness sees it. All durations are seconds."""
 
     def now(self) -> float:
         """Monotonic seconds; only differences mean anything."""
         ...
 
     def wall(self) -> datetime:
-        """The time of day, aware, UTC."""
+        """The time of day, timezone-aware, in UTC."""
         ...
 
     async def sleep(self, seconds: float) -> None:
@@ -80,9 +80,9 @@ class Clock(Protocol):
 async def poll_until(
     clock: Clock, condition: Callable[[], bool | Awaitable[bool]], interval: float, within: float
 ) -> bool:
-    """Look every `interval` seconds until the condition holds; False when it does not `within` so many seconds.
+    """Evaluate the condition every `interval` seconds until it holds; return False if it does not `within` seconds.
 
-    The first look is at once, and the last one when the time is over.
+    It is evaluated first at once, and a last time when the time is over.
     """
     deadline = Deadline.after(within, clock.now())
     while True:

@@ -1,7 +1,7 @@
 """Server, extension, circuit and polling: their states as tables, and which of them exclude each other.
 
-In the words of the harness the server is a site, the extension the browser that works on it, the circuit the site's
-breaker, and the polling the looks at its health.
+In terms of the harness the server is a site, the extension is the browser that works on it, the circuit is the site's
+breaker, and the polling is the health check.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from harness.resilience.breaker import TRANSITIONS, CircuitState
-from harness.resilience.events import CircuitChanged, Emit, InvariantBroken, ResilienceEvent, ServiceChanged, nobody
+from harness.resilience.events import CircuitChanged, Emit, InvariantBroken, ResilienceEvent, ServiceChanged, discard
 
-Told = Callable[[str, str, str, str], ResilienceEvent]
-"""Name, state before, state after, reason -> what is said of it."""
+EventType = Callable[[str, str, str, str], ResilienceEvent]
+"""Makes the event of a transition out of: name, state before, state after, reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class TransitionTable:
-    """All that one dimension can be, and where each state leads."""
+    """The states of one dimension, and the states that each may go to."""
 
     dimension: str
     start: str
     moves: Mapping[str, frozenset[str]]
-    told: Told = ServiceChanged
+    event_type: EventType = ServiceChanged
 
 
 def _moves(**states: str) -> dict[str, frozenset[str]]:
@@ -41,8 +41,10 @@ SERVER = TransitionTable(
         permanently_failed="down booting",
     ),
 )
-"""down -> booting -> up. One that is found running goes from `down` to `up`: it was never booted from here.
-Only an order leads out of `permanently_failed`."""
+"""down -> booting -> up. A server that is found running goes from `down` to `up`: it was not booted from here.
+
+Only an order leads out of `permanently_failed`.
+"""
 EXTENSION = TransitionTable(
     "extension",
     "disconnected",
@@ -60,30 +62,30 @@ TABLES = (SERVER, EXTENSION, CIRCUIT, POLLING)
 
 
 class ForbiddenTransitionError(ValueError):
-    """A state was asked for to which the present one does not lead."""
+    """A transition was requested that the present state does not allow."""
 
 
 class Machine:
-    """One thing that is always in one state of a table."""
+    """A thing that is always in one state of a table."""
 
-    def __init__(self, name: str, table: TransitionTable, emit: Emit = nobody) -> None:
+    def __init__(self, name: str, table: TransitionTable, emit: Emit = discard) -> None:
         self.name = name
         self.table = table
         self.state = table.start
         self._emit = emit
 
-    def go(self, state: str, reason: str) -> None:
-        """To another state; staying is none, and says nothing. Raises ForbiddenTransitionError, and stays."""
+    def enter(self, state: str, reason: str) -> None:
+        """Enter another state and emit the event; staying is no transition. ForbiddenTransitionError: it stays."""
         if state == self.state:
             return
         if state not in self.table.moves[self.state]:
             raise ForbiddenTransitionError(self._refusal(state))
         before, self.state = self.state, state
-        self._emit(self.table.told(self.name, before, state, reason))
+        self._emit(self.table.event_type(self.name, before, state, reason))
 
     def _refusal(self, state: str) -> str:
         dimension, ways = self.table.dimension, ", ".join(f"`{way}`" for way in sorted(self.table.moves[self.state]))
-        known = "" if state in self.table.moves else f", which is no state of a {dimension}"
+        known = "" if state in self.table.moves else f", which is not a state of a {dimension}"
         return f"`{self.name}`: the {dimension} is `{self.state}` and cannot become `{state}`{known}; it can: {ways}"
 
 
@@ -94,7 +96,7 @@ def snapshot(machines: Iterable[Machine]) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Exclusion:
-    """States that cannot be at the same time. What the states do not tell of is not judged."""
+    """States that cannot occur together. It judges nothing if the snapshot lacks one of the dimensions."""
 
     text: str
     broken: Callable[[Mapping[str, str]], bool]
@@ -122,25 +124,25 @@ EXCLUSIONS = (
         lambda states: states.get("extension") == "active" and states.get("server") == "booting",
     ),
 )
-"""Which states exclude each other; `active` is `connected` and more. The last one follows from the table."""
+"""The states that exclude each other; `active` includes `connected`."""
 
 
 class Invariants:
-    """Looks at states when they have settled, and says once what is wrong, until it is mended."""
+    """Checks states once they have settled, and emits each violation once, until it is over."""
 
     def __init__(self, emit: Emit, exclusions: Iterable[Exclusion] = EXCLUSIONS) -> None:
         self._emit = emit
         self._exclusions = tuple(exclusions)
         self._stood: dict[tuple[str, str], int] = {}
-        """Of whom, and which rule -> at how many looks in a row it was broken."""
+        """(name, rule) -> the number of checks in a row at which the rule was broken."""
 
     def check(
         self, states: Mapping[str, str], of: str = "", *, looks: int = 1, more: Mapping[str, str] = _NOTHING
     ) -> tuple[str, ...]:
-        """The rules that these states break, by their text; `of` names what they are states of: a service.
+        """Return the texts of the rules that these states break; `of` names the service whose states they are.
 
-        To be asked after all machines have moved that move together. Where nobody knows when that is, at regular times:
-        a violation is emitted when it was there at so many `looks` in a row. Its snapshot has `more`, too.
+        Call it after all machines that move together have moved. Where that moment is unknown, call it at regular
+        intervals: a violation is emitted after it was found `looks` times in a row. Its snapshot contains `more`, too.
         """
         found = tuple(each.text for each in self._exclusions if each.broken(states))
         stood = {(of, text): self._stood.get((of, text), 0) + 1 for text in found}

@@ -1,4 +1,4 @@
-"""Waiting in stages, told at each, given up at the last; the work goes on, its answer is kept."""
+"""Wait for a call in stages: an event is emitted at each, the caller is released at the last, and the work goes on."""
 
 from __future__ import annotations
 
@@ -10,48 +10,48 @@ from itertools import pairwise, zip_longest
 from typing import Any, Final, Generic, TypeVar
 
 from harness.resilience.breaker import Call, Policy
-from harness.resilience.events import Emit, Escalated, nobody
+from harness.resilience.events import Emit, Escalated, discard
 from harness.resilience.verdict import KINDS, RetryVerdict
 
-# Answers of work that goes on after its caller stopped waiting.
+# Answers of work that continues after its caller stopped waiting.
 
 T = TypeVar("T")
 
 KEPT: Final = 30.0
-"""Seconds for which an answer is kept after the work ended."""
+"""Seconds for which an answer is kept after the work has ended."""
 PATIENCE: Final = 30.0
-"""Seconds after which work that still goes on is called `timeout`."""
+"""Seconds after which work that still runs has the status `timeout`."""
 TOMBSTONES: Final = 1000
-"""So many expired answers are remembered as such; older ones are unknown again."""
+"""How many expired answers are remembered as expired; older ones are unknown."""
 
 
 class WorkStatus(StrEnum):
-    """What has become of a piece of work."""
+    """The status of a piece of work."""
 
     PENDING = "pending"
     COMPLETE = "complete"
     ERROR = "error"
-    """It failed, or was cancelled."""
+    """It failed or was cancelled."""
     TIMEOUT = "timeout"
-    """It still goes on, longer than it should."""
+    """It still runs, longer than it should."""
     EXPIRED = "expired"
-    """It ended, and its answer was kept for its time."""
+    """It ended, and the time for which its answer is kept is over."""
 
 
 HINTS: Final[Mapping[WorkStatus, str]] = {
-    WorkStatus.PENDING: "Still processing: wait, and ask again.",
-    WorkStatus.TIMEOUT: "Give it more time, or break the work into smaller parts. It still goes on.",
+    WorkStatus.PENDING: "Still processing: wait and ask again.",
+    WorkStatus.TIMEOUT: "The work still goes on: give it more time, or break it into smaller parts.",
     WorkStatus.EXPIRED: "The answer is lost: do the work again.",
 }
-"""What to do."""
+"""What to do for each status."""
 
 
 class Expired(LookupError):  # noqa: N818 - a state of an answer
-    """The answer was kept for its time, and is gone."""
+    """The time for which the answer is kept is over."""
 
 
 class LateAnswer(Generic[T]):
-    """The answer of work that may still go on: look at its `status`, take its `result()`, or await it."""
+    """The answer of work that may still run: look at its `status`, take its `result()`, or await it."""
 
     def __init__(self, id: str, work: asyncio.Future[T], patience: float) -> None:  # noqa: A002 - the usual word
         self.id = id
@@ -75,38 +75,38 @@ class LateAnswer(Generic[T]):
         return HINTS.get(self.status, "")
 
     def result(self) -> T:
-        """The answer, or the error that the work ended with; Expired; asyncio.InvalidStateError while it goes on."""
-        return self._kept().result()
+        """Return the answer or raise the work's error, Expired, or asyncio.InvalidStateError while the work runs."""
+        return self._kept_work().result()
 
     def __await__(self) -> Generator[Any, None, T]:
-        """Wait for it. Cancelling who waits leaves the work alone."""
+        """Wait for the answer. Cancelling the waiting task leaves the work alone."""
         return self._wait().__await__()
 
     async def _wait(self) -> T:
-        work = self._kept()
+        work = self._kept_work()
         await asyncio.wait({work})
         return work.result()
 
-    def _kept(self) -> asyncio.Future[T]:
+    def _kept_work(self) -> asyncio.Future[T]:
         if self._work is None:
             raise Expired(f"{self.id}: the answer was not fetched in time. {HINTS[WorkStatus.EXPIRED]}")
         return self._work
 
     def cancel(self) -> None:
-        """End the work, if it still goes on."""
+        """Cancel the work if it still runs."""
         if self._work is not None:
             self._work.cancel()
 
     def expire(self) -> None:
-        """Let go of the answer: what is left is that there was one."""
+        """Drop the answer; only the fact that there was one stays."""
         self._work = None
 
 
 class PendingWork:
-    """Pieces of work that go on, by correlation id. It belongs to the loop it is used in, and to that loop's time."""
+    """Pieces of work under way, by correlation id. It belongs to the loop it is used in, and has its time."""
 
     def __init__(self, kept: float = KEPT, patience: float = PATIENCE) -> None:
-        """`kept`: seconds an answer stays after its work ended. `patience`: seconds until the work counts as late."""
+        """`kept`: seconds for which a finished answer is kept. `patience`: seconds until work counts as late."""
         self._keep_for = kept
         self._patience = patience
         self._answers: dict[str, LateAnswer[Any]] = {}
@@ -115,33 +115,33 @@ class PendingWork:
         self._begun = 0
 
     def start(self, call: Call[T], name: str = "call") -> LateAnswer[T]:
-        """Begin the work, and come back at once."""
+        """Start the work and return at once."""
         return self.take(asyncio.ensure_future(call()), name, self._patience)
 
     def take(self, work: asyncio.Future[T], name: str = "call", patience: float = 0.0) -> LateAnswer[T]:
-        """Keep the answer of work that has begun already; it counts as late after `patience` seconds."""
+        """Take over work that runs already; it counts as late after `patience` seconds."""
         self._begun += 1
         answer = LateAnswer(f"{name}-{self._begun}", work, patience)
         self._answers[answer.id] = answer
         self._running.add(work)
-        work.add_done_callback(lambda done: self._ended(answer, done))
+        work.add_done_callback(lambda done: self._note_ended(answer, done))
         return answer
 
     def find(self, id: str) -> LateAnswer[Any] | None:  # noqa: A002 - the usual word
-        """The answer of that id, an expired one too; None: there never was one, or too long ago."""
+        """Return the answer with that id, also if expired; None if there never was one or it is forgotten."""
         return self._answers.get(id)
 
     async def close(self) -> None:
-        """Cancel what still goes on, and wait for its end."""
+        """Cancel all work that still runs, and wait for its end."""
         running = set(self._running)
         for work in running:
             work.cancel()
         if running:
             await asyncio.wait(running)
 
-    def _ended(self, answer: LateAnswer[Any], work: asyncio.Future[Any]) -> None:
+    def _note_ended(self, answer: LateAnswer[Any], work: asyncio.Future[Any]) -> None:
         self._running.discard(work)
-        seen(work)
+        retrieve_error(work)
         work.get_loop().call_later(self._keep_for, self._reap, answer)
 
     def _reap(self, answer: LateAnswer[Any]) -> None:
@@ -151,24 +151,24 @@ class PendingWork:
             del self._answers[self._expired.popleft()]
 
 
-def seen(work: asyncio.Future[Any]) -> None:
-    """Whoever wanted the answer may be gone: asyncio is not to complain that nobody looked at its error."""
+def retrieve_error(work: asyncio.Future[Any]) -> None:
+    """Retrieve the error of the work, so that asyncio does not log an error that nobody retrieved."""
     if not work.cancelled():
         work.exception()
 
 
 STAGES: Final = (2.0, 5.0, 30.0)
-"""Seconds since the call began."""
+"""The stages, in seconds since the call began."""
 
 
 class StillRunning(TimeoutError, Generic[T]):  # noqa: N818 - it names what the work does
-    """Nobody waits any longer, but the work goes on: `answer` will have what becomes of it."""
+    """The caller waits no longer, but the work goes on; its result will be in `answer`."""
 
     def __init__(self, operation: str, waited: float, answer: LateAnswer[T]) -> None:
         super().__init__(operation, waited, answer.id)
         self.operation = operation
         self.waited = waited
-        """Seconds."""
+        """Seconds that the caller waited."""
         self.answer = answer
 
     def __str__(self) -> str:
@@ -176,7 +176,7 @@ class StillRunning(TimeoutError, Generic[T]):  # noqa: N818 - it names what the 
 
     @property
     def verdict(self) -> RetryVerdict:
-        """Not to be retried: that would do the same work twice at once."""
+        """The error is not retried: a retry would do the same work twice at once."""
         return KINDS["task timeout"].verdict(str(self))
 
 
@@ -184,15 +184,15 @@ def escalate(
     stages: Sequence[float] = STAGES,
     *,
     name: str = "call",
-    emit: Emit = nobody,
+    emit: Emit = discard,
     pending: PendingWork | None = None,
 ) -> Policy[T]:
-    """Wait for the call until the last of the `stages` (seconds since it began, rising), with an event at each.
+    """Wait for the call until the last of the `stages` (rising, in seconds since it began), with an event at each.
 
     Then StillRunning is raised while the work goes on in a task of its own. Its answer is in the error, and under its
-    correlation id in `pending`, for 30 s after it ended; `Pending.close` ends what never does. Who is cancelled while
-    waiting cancels the work too, since nobody would have its answer; after StillRunning nothing of the caller reaches
-    it. Errors: ValueError for stages that do not rise.
+    correlation id in `pending`, for 30 s after it ended; `PendingWork.close` cancels work that never ends. A caller
+    that is cancelled while it waits cancels the work too, since nobody would have its answer; after StillRunning the
+    caller no longer affects it. Raises ValueError for stages that do not rise.
     """
     limits = tuple(float(stage) for stage in stages)
     if not limits or not limits[0] > 0 or any(not first < second for first, second in pairwise(limits)):
@@ -203,7 +203,7 @@ def escalate(
         async def escalated() -> T:
             work = _RunningWork(call)
             try:
-                await asyncio.sleep(0)  # what need not wait has ended by now, and costs no timer
+                await asyncio.sleep(0)  # work that does not wait has ended by now, and needs no timer
                 if work.task.done() or await _in_stages(work, limits, name, emit):
                     return work.task.result()
             except BaseException:
@@ -217,7 +217,7 @@ def escalate(
 
 
 async def _in_stages(work: _RunningWork[Any], limits: tuple[float, ...], name: str, emit: Emit) -> bool:
-    """Whether it ended before the last of the limits."""
+    """Wait stage by stage, and emit an event at each; return whether the work ended before the last of the limits."""
     waited = 0.0
     for limit, following in zip_longest(limits, limits[1:]):
         await work.ended_within(limit - waited)
@@ -229,9 +229,9 @@ async def _in_stages(work: _RunningWork[Any], limits: tuple[float, ...], name: s
 
 
 class _RunningWork(Generic[T]):
-    """A call in a task of its own, which wakes the one who waits for it.
+    """A call in a task of its own, which wakes the waiting caller.
 
-    `asyncio.wait` does the same at nearly twice the price: it hears of the end one turn of the loop later.
+    `asyncio.wait` does the same at nearly twice the price: it learns of the end one turn of the loop later.
     """
 
     __slots__ = ("_loop", "_waiter", "task")
@@ -252,7 +252,7 @@ class _RunningWork(Generic[T]):
             self._waiter.set_result(None)
 
     async def ended_within(self, seconds: float) -> None:
-        """Come back when it has ended, or the time is over."""
+        """Return when the work has ended or the time is over."""
         self._waiter = self._loop.create_future()
         timer = self._loop.call_later(seconds, self._wake)
         try:
@@ -261,7 +261,7 @@ class _RunningWork(Generic[T]):
             timer.cancel()
 
     async def abandon(self) -> None:
-        """Cancel it, and wait for its end; if it has ended, that was seen."""
-        self.task.add_done_callback(seen)
+        """Cancel the work and wait for its end; if it has already ended, retrieve its error."""
+        self.task.add_done_callback(retrieve_error)
         self.task.cancel()
         await asyncio.wait({self.task})

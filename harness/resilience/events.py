@@ -16,20 +16,20 @@ class Retrying:
     attempt: int
     """1 for the first retry."""
     retries: int
-    """How many there may be; extra attempts after the first."""
+    """The largest number of retries, that is of attempts after the first."""
     delay: float
     error: str
     category: str = ""
     code: str = ""
-    """Of the failure; so are the next two. Empty where a policy does not know."""
+    """The code of the failure. It is empty where a policy does not know it, as are the next two."""
     severity: str = ""
     source: str = ""
-    """Who failed: `client` (browser, agent, harness), `server` (site, service, channel) or `hook`."""
+    """The side that failed: `client` (browser, agent, harness), `server` (site, service, channel) or `hook`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Nothing was sent, and nothing is for at most `seconds`: a circuit is open. That is neither attempt nor retry."""
+    """An open circuit holds a call back for at most `seconds`; nothing is sent: neither attempt nor retry."""
 
     type: ClassVar[str] = "waiting"
     name: str
@@ -39,12 +39,12 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class SlotAwaited:
-    """A task has waited for `seconds`, and goes on waiting, as tasks of this or another run hold the one state."""
+    """A task has waited for `seconds` and still waits: tasks of this or another run use the only shared state."""
 
     type: ClassVar[str] = "waiting-for-slot"
     task: str
     folder: str
-    """Of the locks: who holds one, holds a slot."""
+    """The folder of the lock files: a task that holds one of them holds a slot."""
     seconds: float
 
 
@@ -61,20 +61,20 @@ class CircuitChanged:
 
 @dataclass(frozen=True, slots=True)
 class FellBack:
-    """The next of a fallback chain is tried."""
+    """The next call of a fallback chain is tried."""
 
     type: ClassVar[str] = "fallback"
     name: str
     before: str
-    """What failed: the primary, or the one before in the chain."""
+    """The name of the call that failed: the primary one, or the one before in the chain."""
     after: str
-    """What is tried instead."""
+    """The name of the call that is tried instead."""
     error: str
 
 
 @dataclass(frozen=True, slots=True)
 class Degraded:
-    """Nothing of a fallback chain worked: the degraded answer is given."""
+    """Every call of a fallback chain failed: the degraded answer is given."""
 
     type: ClassVar[str] = "degraded"
     name: str
@@ -94,7 +94,7 @@ class Recovered:
 
 @dataclass(frozen=True, slots=True)
 class GaveUp:
-    """A call failed for good. `exhausted`: it was retried, as often as it may be; else a retry cannot help."""
+    """A call failed for good. `exhausted`: all its retries were used up; otherwise a retry cannot help."""
 
     type: ClassVar[str] = "failed"
     name: str
@@ -108,7 +108,7 @@ class GaveUp:
 
 @dataclass(frozen=True, slots=True)
 class Escalated:
-    """A call has not answered in `waited` seconds; `limit` is how long is waited in all now, None: no longer.
+    """A call has not answered in `waited` seconds; `limit` is the total wait now, None: the caller stops waiting.
 
     The work itself goes on.
     """
@@ -132,7 +132,7 @@ class ServiceChanged:
 
 @dataclass(frozen=True, slots=True)
 class InvariantBroken:
-    """States that exclude each other were seen together; `states` is the snapshot."""
+    """States that exclude each other occurred together; `states` is the snapshot."""
 
     type: ClassVar[str] = "invariant-violated"
     rule: str
@@ -153,11 +153,11 @@ ResilienceEvent = (
     | InvariantBroken
 )
 Emit = Callable[[ResilienceEvent], None]
-"""Called in the moment, in the loop of the call: it must not block."""
+"""Receives each event at once, in the loop of the call: it must not block."""
 
 
-def nobody(event: ResilienceEvent) -> None:
-    """Emit to nobody."""
+def discard(event: ResilienceEvent) -> None:
+    """Discard the event."""
 
 
 def document(event: ResilienceEvent) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""When a call fails: others in its place, the last good answer, a degraded one; at the very end, somebody is told."""
+"""When a call fails, try others in its place, then the last good answer, then a degraded one; at the end notify."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Generic, TypeVar
 
 from harness.resilience.breaker import Call, Policy
 from harness.resilience.clock import Clock, SystemClock
-from harness.resilience.events import Degraded, Emit, FellBack, nobody
-from harness.resilience.verdict import described
+from harness.resilience.events import Degraded, Emit, FellBack, discard
+from harness.resilience.verdict import describe_error
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Secondary(Generic[T]):
-    """A call in the place of the primary one."""
+    """A call that may replace the primary one."""
 
     name: str
     call: Call[T]
     condition: Callable[[Exception], bool] = lambda _: True
-    """Whether it is tried at all, given the error of the primary call."""
+    """Whether it is tried, given the error of the primary call."""
 
 
 def fallback(
@@ -32,22 +32,22 @@ def fallback(
     notify: Callable[[Exception], None] | None = None,
     name: str = "call",
     clock: Clock | None = None,
-    emit: Emit = nobody,
+    emit: Emit = discard,
 ) -> Policy[T]:
     """The chain: primary, secondaries in order, cached, degraded, notify.
 
-    `max_age`: the last good answer, of the primary call or a secondary, is kept by the policy and given while it is at
+    `max_age`: the policy keeps the last good answer of the primary call or a secondary, and gives it while it is at
     most so many seconds old; None keeps nothing. One policy is thus for calls that ask for the same thing. `degraded`
-    makes the answer of last resort. When it fails too, or there is none, `notify` is told the primary call's error, and
-    that error is raised; what else was tried is in its notes. `notify` must not block. Only Exceptions lead on:
-    cancellation passes at every stage.
+    makes the answer of last resort. If it fails too, or there is none, `notify` gets the primary call's error, and that
+    error is raised; its notes say what else was tried. `notify` must not block. Only an Exception leads to the next
+    stage: cancellation passes at every stage.
     """
     cached: _Cached[T] | None = None if max_age is None else _Cached(max_age, clock or SystemClock())
     return _Chain(secondaries, primary, cached, degraded, notify, name, emit).around
 
 
 class _Cached(Generic[T]):
-    """The last good answer, for a time."""
+    """The last good answer, for a limited time."""
 
     def __init__(self, max_age: float, clock: Clock) -> None:
         self._max_age = max_age
@@ -66,7 +66,7 @@ class _Cached(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class _Chain(Generic[T]):
-    """What a policy was told (see `fallback`), and its last good answer."""
+    """The arguments of `fallback`, and the last good answer."""
 
     secondaries: tuple[Secondary[T], ...]
     primary: str
@@ -79,14 +79,14 @@ class _Chain(Generic[T]):
     def around(self, call: Call[T]) -> Call[T]:
         async def covered() -> T:
             try:
-                return self._good(await call())
+                return self._cache_answer(await call())
             except Exception as error:  # noqa: BLE001 - the conditions say which errors lead on
                 original = error
             return await self._after(original)
 
         return covered
 
-    def _good(self, answer: T) -> T:
+    def _cache_answer(self, answer: T) -> T:
         if self.cached:
             self.cached.keep(answer)
         return answer
@@ -98,7 +98,7 @@ class _Chain(Generic[T]):
                 continue
             self._tell(source, stage.name, error)
             try:
-                return self._good(await stage.call())
+                return self._cache_answer(await stage.call())
             except Exception as failed:  # noqa: BLE001 - the next one is tried, and it is noted
                 _note(original, stage.name, failed)
                 source, error = stage.name, failed
@@ -112,7 +112,7 @@ class _Chain(Generic[T]):
         try:
             if self.degraded:
                 answer = self.degraded()
-                self.emit(Degraded(self.name, described(original)))
+                self.emit(Degraded(self.name, describe_error(original)))
                 return answer
         except Exception as failed:  # noqa: BLE001 - the original error is the one that counts
             _note(original, "degraded", failed)
@@ -124,8 +124,8 @@ class _Chain(Generic[T]):
         raise original
 
     def _tell(self, source: str, to: str, error: Exception) -> None:
-        self.emit(FellBack(self.name, source, to, described(error)))
+        self.emit(FellBack(self.name, source, to, describe_error(error)))
 
 
 def _note(original: Exception, stage: str, failed: Exception) -> None:
-    original.add_note(f"{stage} failed too: {described(failed)}")
+    original.add_note(f"{stage} failed too: {describe_error(failed)}")

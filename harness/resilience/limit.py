@@ -17,7 +17,7 @@ OPERATIONS: Final[Mapping[str, float]] = {
     "file-read": 5.0,
     "web-fetch": 30.0,
 }
-"""Seconds for each operation; any other has `DEFAULT`."""
+"""Seconds for each operation; every other operation has `DEFAULT`."""
 TOOL_TIMEOUTS: Final[Mapping[str, float]] = {"bash": 300.0, "read_file": 10.0, "edit_file": 30.0, "search": 60.0}
 """Seconds for each tool."""
 
@@ -37,9 +37,9 @@ class LimitExceeded(TimeoutError):  # noqa: N818 - it names what happened
 def limit(seconds: float, name: str = "call") -> Policy[T]:
     """Cancel the call when it has not ended after `seconds`, and raise LimitExceeded.
 
-    Only its own limit is called so: a TimeoutError of the call, a cancellation from outside and an outer
-    `asyncio.timeout` pass as they are. A call that does not let itself be cancelled is waited for: put `escalate`
-    around such a one. Errors: ValueError for seconds below zero.
+    Only its own limit is reported so: a TimeoutError of the call, a cancellation from outside and an outer
+    `asyncio.timeout` pass unchanged. A call that ignores cancellation is waited for: put `escalate` around such a call.
+    Raises ValueError for seconds below zero.
     """
     if not seconds >= 0:
         raise ValueError(f"limit of {name}: expected seconds from 0 on; found {seconds}")
@@ -61,10 +61,10 @@ def limit(seconds: float, name: str = "call") -> Policy[T]:
 
 
 def seconds_for(operation: str, table: Mapping[str, float] = OPERATIONS) -> float:
-    """How long the operation may take; one that the table does not name has the default."""
+    """Seconds that the operation may take; an operation that the table does not name has the default."""
     return table.get(operation, DEFAULT)
 
 
 def limit_for(operation: str, table: Mapping[str, float] = OPERATIONS) -> Policy[T]:
-    """The limit of an operation, by its name."""
+    """The limit of an operation, looked up by its name."""
     return limit(seconds_for(operation, table), operation)

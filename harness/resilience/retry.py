@@ -1,4 +1,4 @@
-"""A call that failed is made again: after a schedule, within budgets, as the other side asks."""
+"""A call that failed is made again: by a schedule, within budgets, and as the server asks."""
 
 from __future__ import annotations
 
@@ -14,42 +14,42 @@ from tenacity import AsyncRetrying, RetryCallState
 
 from harness.resilience.breaker import Call, Policy
 from harness.resilience.clock import Backoff, Clock, Deadline, SystemClock
-from harness.resilience.events import Emit, GaveUp, Recovered, Retrying, nobody
+from harness.resilience.events import Emit, GaveUp, Recovered, Retrying, discard
 from harness.resilience.verdict import CallErrorCategory, Classify, RetryVerdict
 from harness.resilience.verdict import classify as standard
 
-# What follows a failure: a wait before the next attempt, or the end. Decides only; `retry` waits.
+# The decision after a failure: a wait before the next attempt, or the end. `retry` does the waiting.
 
 
 @dataclass(frozen=True, slots=True)
 class StopRetrying:
-    """No further attempt."""
+    """There is no further attempt."""
 
     reason: str = ""
-    """Why, where it is neither the error itself nor the number of attempts."""
+    """The reason, if it is neither the error itself nor the number of attempts."""
 
 
 @dataclass(slots=True)
 class RetryBudget:
-    """The retries of one call: so many in all, and for errors of one kind at most what their verdict says.
+    """The retries of one call: a number in total, and for each kind of error at most what its verdict allows.
 
     A kind is a category and a `max_retries`: name resolution (2) and refused connections are both `network`, and do not
-    use up each other's.
+    use up each other's retries.
     """
 
     total: int
     delays: Iterator[float]
-    """The schedule's, in seconds; each retry takes one, also where a suggestion takes its place."""
+    """The schedule's delays in seconds; each retry takes one, even if the server's suggestion replaces it."""
     max_suggested: float
     cap: float | None = None
     until: Deadline | None = None
     used: int = 0
     allowed: int = 0
-    """How many retries there may be in all, as far as the last verdict tells."""
+    """The number of retries in all that the last verdict allows."""
     _of_kind: Counter[tuple[CallErrorCategory, int | None]] = field(default_factory=Counter)
 
     def after(self, verdict: RetryVerdict, now: float) -> float | StopRetrying:
-        """Seconds to wait before the next attempt, which is hereby spent, or the end; `now` is monotonic."""
+        """Use up one attempt; return the seconds to wait before it, or StopRetrying. `now`: monotonic seconds."""
         left = self._left(verdict)
         if not verdict.retryable or left <= 0:
             return StopRetrying()
@@ -82,18 +82,18 @@ class RetryBudget:
         return max(0.0, float(asked))
 
 
-# How long to wait before each retry: the named tables, next to `Backoff`.
+# The waits before each retry: the named tables, and `Backoff`.
 
 JITTER: Final = 0.2
-"""The share by which delays differ either way in the exponential schedule."""
+"""The share by which the delays of the exponential schedule differ either way."""
 
 
 class Delays(Protocol):
-    """A finite series of delays in seconds. `Backoff` is one, and so is `Table`."""
+    """A finite series of delays in seconds. `Backoff` is one, and so is `DelayTable`."""
 
     @property
     def retries(self) -> int:
-        """How many delays there are: extra attempts after the first."""
+        """The number of delays, that is of attempts after the first."""
         ...
 
     def delays(self, random: Callable[[], float] = ...) -> Iterator[float]:
@@ -105,8 +105,8 @@ class Delays(Protocol):
 class DelayTable:
     """The `values` in order; the last one repeats up to `retries`.
 
-    No delay is longer than the longest value, nor below zero, jitter included. Fewer retries than values: the first so
-    many. Errors: ValueError for what makes no series.
+    No delay is longer than the longest value, nor below zero, jitter included. With fewer retries than values only the
+    first values are used. Raises ValueError for values that form no schedule.
     """
 
     values: tuple[float, ...]
@@ -133,13 +133,13 @@ SCHEDULES: Final[Mapping[str, tuple[float, ...]]] = {
     "tool-server": (0.5, 1, 2),
     "connect": (1, 2, 5, 10),
 }
-"""By name: any call; a connection that was lost; a tool server; a connection that times out."""
+"""The values of each schedule, in seconds."""
 
 
 def schedule(name: str, retries: int | None = None, jitter: float = 0.0) -> DelayTable:
-    """The schedule of that name. `retries`: as many as it has values, unless said otherwise.
+    """Return the schedule of that name; `retries` defaults to the number of its values.
 
-    Errors: ValueError, with the known names, for one that is none of them.
+    Raises ValueError, with the known names, for an unknown name.
     """
     values = SCHEDULES.get(name)
     if values is None:
@@ -150,9 +150,9 @@ def schedule(name: str, retries: int | None = None, jitter: float = 0.0) -> Dela
 T = TypeVar("T")
 
 BACKOFF: Final = Backoff(retries=3, initial=1.0, multiplier=2.0, cap=30.0, jitter=JITTER)
-"""Three retries after 1, 2 and 4 s, 20 % either way."""
+"""Three retries after 1, 2 and 4 s, each 20 % longer or shorter."""
 MAX_SUGGESTED: Final = 60.0
-"""Seconds: the longest wait that the other side may ask for."""
+"""The longest wait in seconds that the server may ask for."""
 
 
 def retry(
@@ -161,20 +161,21 @@ def retry(
     classify: Classify = standard,
     clock: Clock | None = None,
     random: Callable[[], float] = chance.random,
-    emit: Emit = nobody,
+    emit: Emit = discard,
     name: str = "call",
     cap: float | None = None,
     max_suggested: float = MAX_SUGGESTED,
     until: Deadline | None = None,
     enabled: bool = True,
 ) -> Policy[T]:
-    """Make a call again while its errors are worth it; the last error is raised as it is.
+    """Make a call again while its errors are worth it; the last error is raised unchanged.
 
-    There are at most `delays.retries` retries in all, and for errors of one kind at most as many as their verdict says
-    (see `Budget`). The wait is the schedule's next delay, never above `cap` seconds; or, instead, what the other side
-    suggests. When that is more than `max_suggested` seconds, the call is given up: asking earlier would only annoy it.
-    A wait that would not end before `until` is not started. Nothing but an Exception is caught: cancellation,
-    KeyboardInterrupt and SystemExit pass. `enabled=False` (RESILIENCE_ENABLED=false): one call, nothing around it.
+    There are at most `delays.retries` retries in all, and for each kind of error at most as many as its verdict allows
+    (see `RetryBudget`). The wait is the schedule's next delay, never above `cap` seconds, or instead what the server
+    suggests. If that is more than `max_suggested` seconds, the call is given up: an earlier attempt would be refused
+    again. A wait that would not end before `until` is not started. Only an Exception is caught: cancellation,
+    KeyboardInterrupt and SystemExit pass. With `enabled=False` (RESILIENCE_ENABLED=false) the call is made once, with
+    nothing around it.
     """
     if not enabled:
         return lambda call: call
@@ -182,7 +183,7 @@ def retry(
 
     def around(call: Call[T]) -> Call[T]:
         async def retried() -> T:
-            # The first attempt stands outside tenacity: a call that succeeds pays for nothing but this `try`.
+            # The first attempt is made without tenacity: a call that succeeds costs only this `try`.
             try:
                 return await call()
             except Exception as error:  # noqa: BLE001 - what it is worth is the classifier's to say
@@ -196,7 +197,7 @@ def retry(
 
 @dataclass(frozen=True, slots=True)
 class _Terms:
-    """What a policy was told; see `retry`."""
+    """The arguments of `retry`."""
 
     delays: Delays
     classify: Classify
@@ -214,7 +215,7 @@ class _Terms:
 
 
 class _Trial(Generic[T]):
-    """One call that has failed once: tenacity's loop around the attempts that follow."""
+    """A call that has failed once, with tenacity's loop around the attempts that follow."""
 
     def __init__(self, terms: _Terms, call: Call[T], first: Exception) -> None:
         self._terms = terms
@@ -226,7 +227,7 @@ class _Trial(Generic[T]):
         self._category = CallErrorCategory.UNKNOWN
 
     async def go_on(self) -> T:
-        """The answer of a later attempt; else the error of the last one, after which nothing is waited for."""
+        """Return the answer of a later attempt, or raise the error of the last one, after which there is no wait."""
         loop = AsyncRetrying(
             retry=lambda state: isinstance(_error(state), Exception),
             wait=self._wait,
@@ -240,14 +241,14 @@ class _Trial(Generic[T]):
         return answer
 
     async def _attempt(self) -> T:
-        """tenacity's first attempt is the one that failed before the loop began."""
+        """One attempt. The first one in tenacity's count is the one that failed before the loop began."""
         failed, self._failed = self._failed, None
         if failed is not None:
             raise failed
         return await self._call()
 
     def _wait(self, state: RetryCallState) -> float:
-        """tenacity asks this after each failure, then `stop`: here it is decided, and told."""
+        """Decide whether and when to retry, and emit the event. tenacity calls this after a failure, before `stop`."""
         error = _error(state)
         if error is None:
             raise AssertionError("tenacity asks for a wait only after a failure")
@@ -271,5 +272,5 @@ class _Trial(Generic[T]):
 
 
 def _error(state: RetryCallState) -> BaseException | None:
-    """What the last attempt raised, if it did."""
+    """The error of the last attempt, if it raised one."""
     return state.outcome.exception() if state.outcome else None

@@ -1,4 +1,4 @@
-"""Whether a process that died is started again: the decision alone, over an injected clock."""
+"""The decision whether a process that died is started again; it uses an injected clock and has no effects."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 LIMIT = 3
-"""The third crash ..."""
+"""The number of crashes within `WITHIN` seconds that is permanent."""
 WITHIN = 300.0
-"""... within so many seconds is permanent."""
+"""Seconds for which a crash counts."""
 
 
 class Condition(Enum):
-    """What is to be made of the process now."""
+    """What to do with the process now."""
 
     RUNNING = "running"
     RESTARTING = "restarting"
-    """It died, and is to be started at once."""
+    """The process died and is to be started at once."""
     PERMANENTLY_FAILED = "permanently_failed"
-    """It died too often; only `reset` starts it again."""
+    """The process died too often; only `reset` starts it again."""
 
 
 @dataclass(slots=True)
 class Supervisor:
-    """Counts the deaths of one process. A start that fails is a death too."""
+    """Counts the deaths of one process. A failed start is a death too."""
 
     now: Callable[[], float]
     """Monotonic seconds."""
@@ -32,16 +32,16 @@ class Supervisor:
     within: float = WITHIN
     condition: Condition = Condition.RUNNING
     intended: int = 0
-    """Deaths that were wanted (a fault plan, an order to restart); they count towards nothing."""
+    """The number of intended deaths (a fault plan, an order to restart); they do not count as crashes."""
     _crashes: list[float] = field(default_factory=list)
 
     @property
     def crashes(self) -> int:
-        """How often it crashed within the last `within` seconds."""
+        """The number of crashes in the last `within` seconds."""
         return sum(self.now() - at < self.within for at in self._crashes)
 
-    def died(self, *, intended: bool = False) -> Condition:
-        """It is gone. What was permanent stays so."""
+    def record_death(self, *, intended: bool = False) -> Condition:
+        """Record that the process died, and return what to do. A permanent failure stays permanent."""
         if self.condition is Condition.PERMANENTLY_FAILED:
             return self.condition
         if intended:
@@ -52,11 +52,11 @@ class Supervisor:
         self.condition = Condition.PERMANENTLY_FAILED if over else Condition.RESTARTING
         return self.condition
 
-    def ready(self) -> None:
-        """It is there again; what was permanent stays so."""
+    def record_ready(self) -> None:
+        """Record that the process is ready. A permanent failure stays permanent."""
         if self.condition is Condition.RESTARTING:
             self.condition = Condition.RUNNING
 
     def reset(self) -> None:
-        """Somebody has looked after it: its deaths are forgotten."""
+        """Forget all deaths after a manual repair."""
         self.condition, self.intended, self._crashes = Condition.RUNNING, 0, []

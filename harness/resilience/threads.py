@@ -1,4 +1,4 @@
-"""A thread of its own for work that may never return: foreign code, a file that is a pipe or lies on a dead server."""
+"""A separate thread for work that may never return: foreign code, a file that is a pipe or lies on a dead server."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from typing import Any, Generic, TypeVar
 T = TypeVar("T")
 
 NOT_CARRIED = (StopIteration, GeneratorExit, asyncio.CancelledError, SystemExit, KeyboardInterrupt)
-"""What a future cannot carry, or what would end the loop of who waits, or be taken for the cancellation of its task."""
+"""Exceptions that a future cannot carry, or that would end the awaiting loop, or look like a cancellation of its task.
+"""
 
 
 class ThreadReply(Generic[T]):
-    """What a thread has to say to whoever awaits this on a loop. It belongs to the loop that it is made on."""
+    """The result of a thread for a coroutine that awaits it. It belongs to the loop that it is made on."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -26,13 +27,13 @@ class ThreadReply(Generic[T]):
     def __await__(self) -> Generator[Any, None, T]:
         return self._future.__await__()
 
-    def give(self, result: T) -> None:
-        """From any thread, once; unheard when nobody waits any more."""
+    def set_result(self, result: T) -> None:
+        """Set the result, once, from any thread; it is dropped if nobody waits any more."""
         self._tell(self._future.set_result, result)
 
     def fail(self, error: BaseException) -> None:
-        """Like `give`; who waits gets the error, or RuntimeError with its cause for one of `NOT_CARRIED`."""
-        self._tell(self._future.set_exception, plain(error) if isinstance(error, NOT_CARRIED) else error)
+        """Set the error, like `set_result`; an error of `NOT_CARRIED` becomes the cause of a RuntimeError."""
+        self._tell(self._future.set_exception, plain_error(error) if isinstance(error, NOT_CARRIED) else error)
 
     def _tell(self, setter: Callable[[Any], None], value: Any) -> None:
         with suppress(RuntimeError):  # the loop is closed
@@ -44,10 +45,10 @@ class ThreadReply(Generic[T]):
 
 
 async def on_own_thread(function: Callable[..., T], *arguments: Any) -> T:
-    """What the function returns or raises; for the rest as `asyncio.to_thread`, with the caller's context variables.
+    """Run the function in a new daemon thread, as `asyncio.to_thread`, with the caller's context variables.
 
-    Each call has a new daemon thread. When this is cancelled, the function is left to itself: no other work lacks the
-    thread that it keeps, and the end of the process does not wait for it. `asyncio.to_thread` has a handful of threads,
+    Returns or raises what the function does. When this is cancelled, the function runs on alone: it takes no thread
+    from other work, and the end of the process does not wait for it. `asyncio.to_thread` has a handful of threads,
     which the end of the process joins: it is for work that is sure to end.
     """
     reply = ThreadReply[T]()
@@ -63,11 +64,11 @@ def _answer(reply: ThreadReply[T], work: Callable[[], T]) -> None:
     except BaseException as error:  # noqa: BLE001 - whatever it is belongs to who asked
         reply.fail(error)
     else:
-        reply.give(result)
+        reply.set_result(result)
 
 
-def plain(error: BaseException) -> RuntimeError:
-    """An error that stands for one that ends more than the work it comes from."""
+def plain_error(error: BaseException) -> RuntimeError:
+    """A RuntimeError in place of an error that would end more than the work that raised it."""
     stand_in = RuntimeError(f"{type(error).__name__}: {error}")
     stand_in.__cause__ = error
     return stand_in

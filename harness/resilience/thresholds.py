@@ -1,4 +1,4 @@
-"""When rates become alarming: the table, and windows that slide over an injected clock."""
+"""The rates at which a warning is due: the table, and sliding windows over an injected clock."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ DROPS = "session_drops"
 VALIDATIONS = "hook_validation_failures"
 
 NETWORK = frozenset({"network", "timeout", "unavailable"})
-"""Categories of failures of the network."""
+"""Categories of network failures."""
 SESSION, VALIDATION = "session", "validation"
-"""Categories: a session was lost; what a hook or an agent proposed was refused."""
+"""Categories: a session was lost; a proposal of a hook or an agent was refused."""
 
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """A row of the table. A value over a limit has passed it; one that is equal has not."""
+    """A row of the table. A value passes a limit only if it is greater."""
 
     metric: str
     warning: float
     critical: float
     unit: Unit = "per minute"
     window: float = 60.0
-    """Seconds that are looked back."""
+    """The length of the window in seconds."""
     least: int = 0
-    """A share is 0 with fewer attempts in the window than this."""
+    """A share is 0 if the window has fewer attempts than this."""
 
     def level(self, value: float) -> Level:
         return "critical" if value > self.critical else "warning" if value > self.warning else "ok"
 
     def limit(self, level: Level) -> float:
-        """What was passed; for `ok`, what was not."""
+        """The limit of that level; for `ok`, the limit of a warning."""
         return self.critical if level == "critical" else self.warning
 
 
@@ -56,7 +56,7 @@ THRESHOLDS = (
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a metric shows now. `value` is a share (0 to 1) or a number per minute, as `limit` is."""
+    """The present value of a metric. `value` and `limit` are shares (0 to 1) or numbers per minute."""
 
     metric: str
     level: Level
@@ -66,7 +66,7 @@ class Reading:
 
     @property
     def shown(self) -> str:
-        """`error_rate 20 % of the attempts (critical: over 15 %)`."""
+        """The reading as text: `error_rate 20 % of the attempts (critical: over 15 %)`."""
         passed = "ok up to" if self.level == "ok" else f"{self.level}: over"
         of = " of the attempts" if self.unit == "share" else ""
         return f"{self.metric} {self._amount(self.value)}{of} ({passed} {self._amount(self.limit)})"
@@ -93,7 +93,7 @@ class ThresholdCrossed:
 
 
 class SlidingWindow:
-    """Counts what happened in the last `seconds`; what is exactly so old no longer counts."""
+    """Counts what happened in the last `seconds`; an event exactly so old no longer counts."""
 
     def __init__(self, seconds: float, now: Callable[[], float]) -> None:
         self._seconds = seconds
@@ -102,7 +102,7 @@ class SlidingWindow:
         self._total = 0
 
     def add(self, number: int = 1) -> None:
-        """So many, now."""
+        """Count `number` events now."""
         if number:
             self._kept.append((self._now(), number))
             self._total += number
@@ -115,7 +115,7 @@ class SlidingWindow:
 
 
 class Thresholds:
-    """Reads rates against the table, and tells when a level changes. Not thread-safe."""
+    """Compares rates with the table, and reports when a level changes. It is not thread-safe."""
 
     def __init__(
         self,
@@ -123,7 +123,7 @@ class Thresholds:
         tell: Callable[[ThresholdCrossed], None] = lambda _crossed: None,
         table: Iterable[Threshold] = THRESHOLDS,
     ) -> None:
-        """`now` answers seconds that never go back."""
+        """`now` returns seconds that never go back."""
         self._tell = tell
         self._table = tuple(table)
         self._windows = {row.metric: SlidingWindow(row.window, now) for row in self._table}
@@ -136,21 +136,21 @@ class Thresholds:
         """The most alarming reading of each metric so far, in the order of the table."""
         return tuple(self._worst.get(row.metric, self._reading(row)) for row in self._table)
 
-    def attempted(self, number: int, failed: int) -> None:
-        """So many attempts were made, and so many of them failed."""
+    def count_attempts(self, number: int, failed: int) -> None:
+        """Count `number` attempts, `failed` of which failed."""
         if ERROR_RATE in self._attempts:
             self._attempts[ERROR_RATE].add(number)
             self._windows[ERROR_RATE].add(failed)
             self.look()
 
     def count(self, event: ResilienceEvent) -> None:
-        """Counts an event towards its metric, if it has one."""
+        """Count an event towards its metric, if it has one."""
         if (metric := metric_of(event)) in self._windows:
             self._windows[metric].add()
             self.look()
 
     def look(self) -> tuple[Reading, ...]:
-        """What each metric shows now; a level that changed since the last look is told."""
+        """Read each metric now, and report each level that changed since the last look."""
         return tuple(self._look(row) for row in self._table)
 
     def _look(self, row: Threshold) -> Reading:
@@ -176,10 +176,10 @@ class Thresholds:
 
 
 def metric_of(event: ResilienceEvent) -> str:
-    """Which metric an event counts towards; empty for none.
+    """The metric that an event counts towards; empty for none.
 
-    A reconnection failure is a retry of the network that failed, or a bad probe of a circuit; the first failure of a
-    call is what it reconnects from. A lost session and a refused proposal count each time.
+    A reconnection failure is a failed network retry or a failed probe of a circuit; the first failure of a call does
+    not count. A lost session and a refused proposal count each time.
     """
     match event:
         case CircuitChanged(before="half_open", after="open"):

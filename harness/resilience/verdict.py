@@ -1,4 +1,4 @@
-"""What an error means for a retry: its category, whether one can help, how many, how soon."""
+"""What an error means for a retry: its category, whether a retry can help, how many are allowed, and the delay."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from typing import Any, Final
 from harness.resilience.breaker import CircuitOpen
 from harness.resilience.clock import Clock, SystemClock
 
-# Which kind of error this is: names of rows of `verdict.KINDS`, out of types, errnos and HTTP statuses.
+# The kind of an error: names of rows of `verdict.KINDS`, from types, errnos and HTTP statuses.
 
 _STATUSES: Final[Mapping[int, str]] = {
     401: "unauthorized",
@@ -51,7 +51,7 @@ _TYPES: Final[tuple[tuple[type[BaseException] | tuple[type[BaseException], ...],
     (BrokenExecutor, "agent crashed"),
     (AssertionError, "value not as asserted"),
 )
-"""The first row that fits holds."""
+"""Exception types and their kinds; the first row that fits counts."""
 _ERRNOS: Final[Mapping[int, str]] = {
     errno.ENOMEM: "out of memory",
     **dict.fromkeys((errno.EAGAIN, errno.EBUSY, errno.EMFILE, errno.ENFILE, errno.ENOBUFS), "service unavailable"),
@@ -74,7 +74,7 @@ def kind_of_status(status: int) -> str:
 
 
 def kind_of_error(error: BaseException) -> str | None:
-    """The kind of one of Python's own errors, judged by its type, exit status and errno; None: it is none of these."""
+    """The kind of one of Python's own errors, by its type, exit status and errno; None for any other error."""
     if isinstance(error, subprocess.CalledProcessError):
         return "agent crashed" if error.returncode < 0 else "tool failed"
     of_type = next((name for types, name in _TYPES if isinstance(error, types)), None)
@@ -90,34 +90,34 @@ def _oauth_kind(error: BaseException) -> str | None:
 
 def _os_kind(error: OSError) -> str | None:
     if error.errno is None:
-        # asyncio says so when it tried several addresses, and none of them let it in.
+        # asyncio raises a plain OSError if it tried several addresses and none accepted.
         return "fetch failed" if type(error) is OSError else None
     return _ERRNOS.get(error.errno)
 
 
-# What an error tells of the HTTP answer it carries, whichever client raised it.
+# The HTTP answer that an error carries, whichever client raised it.
 
 
 @dataclass(frozen=True, slots=True)
 class HttpReply:
-    """An answer with a status."""
+    """An HTTP answer with its status."""
 
     status: int
     retry_after: float | None = None
-    """Seconds the server asks to wait (`Retry-After`), never below zero."""
+    """Seconds that the server asks to wait (`Retry-After`), never below zero."""
 
 
 def reply(error: BaseException, now: datetime) -> HttpReply | None:
-    """The answer of `error.response` (httpx, requests), or of the error itself (urllib, aiohttp), if there is one.
+    """Return the answer of an error: `error.response` (httpx, requests) or the error itself (urllib, aiohttp).
 
-    `now` is the time of day, aware. A `Retry-After` that is a date is measured from the answer's own `Date`, else from
-    `now`.
+    `now` is the time of day, timezone-aware. A `Retry-After` with a date is measured from the answer's own `Date`, else
+    from `now`.
     """
     for carrier in (getattr(error, "response", None), error):
         headers = getattr(carrier, "headers", None)
         status = _status(carrier)
         if status is not None and headers is not None:
-            return HttpReply(status, _retry_after(_lowered(headers), now))
+            return HttpReply(status, _retry_after(_lower_keys(headers), now))
     return None
 
 
@@ -126,7 +126,7 @@ def _status(carrier: Any) -> int | None:
     return next((value for value in values if isinstance(value, int) and 100 <= value <= 599), None)
 
 
-def _lowered(headers: Mapping[str, Any]) -> dict[str, str]:
+def _lower_keys(headers: Mapping[str, Any]) -> dict[str, str]:
     return {str(name).lower(): str(value).strip() for name, value in headers.items()}
 
 
@@ -149,7 +149,7 @@ def _date(value: str) -> datetime | None:
 
 
 class CallErrorCategory(StrEnum):
-    """The kinds of errors, and one for those that nobody knows."""
+    """The categories of errors, and one for unknown errors."""
 
     RATE_LIMIT = "rate_limit"
     TIMEOUT = "timeout"
@@ -167,15 +167,15 @@ class CallErrorCategory(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RetryVerdict:
-    """What is made of one error."""
+    """The judgement of one error."""
 
     category: CallErrorCategory
     retryable: bool
     message: str
     suggested_delay: float | None = None
-    """Seconds the other side asks to wait; None: it does not say."""
+    """Seconds that the server asks to wait; None: it does not say."""
     max_retries: int | None = None
-    """At most so many retries for errors of this kind; None: as many as the schedule has."""
+    """The largest number of retries for errors of this kind; None: as many as the schedule has."""
 
 
 Classify = Callable[[BaseException], RetryVerdict]
@@ -202,13 +202,13 @@ KINDS: Final[Mapping[str, Kind]] = {
     "context overflow": Kind(CallErrorCategory.OVERFLOW),
     "validation failed": Kind(CallErrorCategory.VALIDATION),
     "circuit open": Kind(CallErrorCategory.UNAVAILABLE),
-    # of machines, files and tools
+    # errors of machines, files and tools
     "tool failed": Kind(CallErrorCategory.TOOL_ERROR, retryable=True),
     "file not found": Kind(CallErrorCategory.NOT_FOUND),
     "permission denied": Kind(CallErrorCategory.AUTH),
     "out of memory": Kind(CallErrorCategory.TOOL_ERROR, retryable=True, max_retries=1),
     "tls failed": Kind(CallErrorCategory.NETWORK),
-    # of processes; one that died is started again twice, its third death within five minutes is permanent
+    # errors of processes; a dead one is restarted twice, its third death within five minutes is permanent
     "connection refused": Kind(CallErrorCategory.NETWORK, retryable=True),
     "connection lost": Kind(CallErrorCategory.NETWORK, retryable=True),
     "fetch failed": Kind(CallErrorCategory.NETWORK, retryable=True),
@@ -216,7 +216,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "forbidden": Kind(CallErrorCategory.AUTH),
     "oauth failed": Kind(CallErrorCategory.AUTH),
     "agent crashed": Kind(CallErrorCategory.AGENT_CRASH, retryable=True, max_retries=2),
-    # of sites; "retry 3" is the number of retries that a schedule has by default
+    # errors of sites; "retry 3" is the number of retries that a schedule has by default
     "network timeout": Kind(CallErrorCategory.TIMEOUT, retryable=True),
     "dns failure": Kind(CallErrorCategory.NETWORK, retryable=True, max_retries=2),
     "element not found": Kind(CallErrorCategory.NOT_FOUND, retryable=True, max_retries=1),
@@ -226,18 +226,18 @@ KINDS: Final[Mapping[str, Kind]] = {
     "task timeout": Kind(CallErrorCategory.TIMEOUT),
     "unknown": Kind(CallErrorCategory.UNKNOWN),
 }
-"""What the specs say of each kind of error. A classifier of one's own picks from it: `KINDS[name].verdict(message)`."""
+"""The verdict for each kind of error. A custom classifier picks from it: `KINDS[name].verdict(message)`."""
 
 _DEEPEST = 10
-"""How many causes of an error are looked at."""
+"""The number of causes of an error that are examined."""
 
 
 def classifier(clock: Clock) -> Classify:
-    """The default classifier, with a clock of one's own for `Retry-After` dates.
+    """Return the default classifier; `clock` is used for `Retry-After` dates.
 
-    It knows Python's own errors, those that carry an HTTP answer, and those that wrap one of these (`__cause__`,
-    `reason`). An error may bring its own `verdict`. What nobody knows is not retried: it may be a defect, and repeating
-    it may do harm.
+    It knows Python's own errors, errors that carry an HTTP answer, and errors that wrap one of these (`__cause__`,
+    `reason`). An error may have its own `verdict`. An unknown error is not retried: it may be a defect, and repeating
+    the call may do harm.
     """
     return lambda error: _judge(error, clock)
 
@@ -245,20 +245,20 @@ def classifier(clock: Clock) -> Classify:
 classify: Classify = classifier(SystemClock())
 
 
-def described(error: BaseException) -> str:
-    """An error in one line of at most 200 characters, after its type."""
+def describe_error(error: BaseException) -> str:
+    """The type and text of an error in one line of at most 200 characters."""
     line = next(iter(str(error).splitlines()), "")[:200]
     return f"{type(error).__name__}: {line}" if line else type(error).__name__
 
 
 def _judge(error: BaseException, clock: Clock) -> RetryVerdict:
-    message = described(error)
-    verdicts = (_known(link, message, clock) for link in _chain(error))
+    message = describe_error(error)
+    verdicts = (_verdict_of(link, message, clock) for link in _chain(error))
     return next((verdict for verdict in verdicts if verdict), KINDS["unknown"].verdict(message))
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """The error, and what it was raised from, or in place of (`from None`, as httpcore does)."""
+    """The error and its causes, also those that `from None` hides, as httpcore does."""
     link: BaseException | None = error
     for _ in range(_DEEPEST):
         if link is None:
@@ -269,12 +269,12 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
         link = inner or (link.__context__ if link.__suppress_context__ else None)
 
 
-def _known(error: BaseException, message: str, clock: Clock) -> RetryVerdict | None:
+def _verdict_of(error: BaseException, message: str, clock: Clock) -> RetryVerdict | None:
     own = getattr(error, "verdict", None)
     if isinstance(own, RetryVerdict):
         return own
     if isinstance(error, BaseExceptionGroup):
-        return min((_judge(member, clock) for member in error.exceptions), key=_hope)
+        return min((_judge(member, clock) for member in error.exceptions), key=_rank_verdict)
     answer = reply(error, clock.wall())
     if answer:
         kind = KINDS[kind_of_status(answer.status)]
@@ -283,6 +283,6 @@ def _known(error: BaseException, message: str, clock: Clock) -> RetryVerdict | N
     return KINDS[name].verdict(message) if name else None
 
 
-def _hope(verdict: RetryVerdict) -> tuple[bool, float]:
-    """Several went wrong at once: a retry helps only where it helps all of them, and no more often."""
+def _rank_verdict(verdict: RetryVerdict) -> tuple[bool, float]:
+    """Rank a verdict of an error group: a retry must help every error in it, and the shortest allowance counts."""
     return verdict.retryable, math.inf if verdict.max_retries is None else verdict.max_retries

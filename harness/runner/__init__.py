@@ -1,1 +1,1 @@
-"""Makes a run: where concrete classes are chosen, the loop with a face for plain functions, parallel tasks."""
+"""Makes a run: chooses the concrete classes, runs the loop behind plain functions, and several tasks at once."""

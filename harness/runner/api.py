@@ -16,7 +16,8 @@ from harness.faults.python import InjectedFault, InjectionError, PendingInjectio
 from harness.model.plan import Plan, new_run_id
 from harness.model.record import TaskResult
 from harness.model.settings import Settings, load_settings
-from harness.reporting.telemetry.log import RunEvents
+from harness.reporting.telemetry.sinks import begun_stream
+from harness.reporting.telemetry.stream import Telemetry
 from harness.runner.compile import compile_plan
 from harness.spec.defaults import Defaults
 from harness.spec.faults import FaultBase
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from harness.runner.harness import SyncHarness
 
 PENDING = PendingInjections()
-"""What the next task meets."""
+"""The faults that the next task meets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,27 +46,27 @@ class TaskExecution:
 
 
 EXECUTED: deque[TaskExecution] = deque(maxlen=10)
-"""The last ones, for the report of a test that fails because of them."""
+"""The last executed tasks, for the report of a test that fails because of them."""
 
 
 def load_task(task: str | Path) -> TaskSpec:
-    """A task by the path of its file, or by its id among the files below `tasks/` of the project.
+    """Load a task by the path of its file, or by its id among the files below `tasks/` of the project.
 
     `T[case]` is one case of a task with `parametrize`; of several cases one must be chosen before the task can be run.
-    Raises SpecError for a file that cannot be used, LookupError for an id that no file has.
+    Raises SpecError for a file that cannot be used, LookupError for an unknown id.
     """
     path = Path(task)
     defaults = load_settings(_project()).defaults
     found = load_file(path, needs_steps=False, defaults=defaults) if path.exists() else _by_id(str(task), defaults)
-    return found.spec.placed(found.folder, found.source)
+    return found.spec.with_place(found.folder, found.source)
 
 
 def execute_task(task: TaskSpec) -> TaskResult:
-    """Run a task to its end; failures are in the result. Raises SpecError when it cannot be run as it stands.
+    """Run a task to its end; failures are in the result. Raises SpecError if it cannot be run as it is.
 
-    Faults that were injected strike it after its own; InjectionError (a ValueError) for one that does not fit it.
-    Browser and services are started with the first task and end with the process. What resilience does is told to the
-    logger `harness.resilience` (`log_profile`), and to `.harness/events/<run>.jsonl`.
+    Injected faults strike it after its own; raises InjectionError (a ValueError) for one that does not fit it. Browser
+    and services are started with the first task and end with the process. Resilience events go to the logger
+    `harness.resilience` (`log_profile`), and to `.harness/events/<run>.jsonl`.
     """
     harness, events = _harness(_project())
     place = task.place
@@ -81,17 +82,17 @@ def execute_task(task: TaskSpec) -> TaskResult:
 
 
 def inject(fault: Mapping[str, Any] | FaultBase, *more: Mapping[str, Any] | FaultBase) -> InjectedFault:
-    """Faults for the next `execute_task`, written as under `faults:` in a file, or as objects of `harness.spec.faults`.
+    """Inject faults into the next `execute_task`, as under `faults:` in a file, or as `harness.spec.faults`.
 
-    As a context manager they strike every task of the block. Raises InjectionError for what is no fault.
+    As a context manager they strike every task of the block. Raises InjectionError for a value that is no fault.
     """
     return PENDING.add(*map(fault_of, (fault, *more)))
 
 
 def inject_network_failure(duration: float = 2000, *, host: str | None = None, step: int = 0) -> InjectedFault:
-    """For `duration` milliseconds from the beginning of a step on, every host of the project's services refuses.
+    """Make every host of the project's services refuse for `duration` milliseconds from the beginning of a step.
 
-    With `host`, only that one does. Raises InjectionError when there are none, and when there is no such host.
+    With `host`, only that one refuses. Raises InjectionError if there are no hosts, and for an unknown host.
     """
     known = hosts(load_settings(_project()))
     if not known and host is None:
@@ -104,24 +105,24 @@ def inject_network_failure(duration: float = 2000, *, host: str | None = None, s
         if host.lower() not in known:
             raise InjectionError(f"inject_network_failure: {unknown_host(host, known)}")
         return inject({**refusal, "host": host})
-    name = f"network-failure-{duration:g}-{step}"  # one fault to those who read of it, so of one name
+    name = f"network-failure-{duration:g}-{step}"  # one name, since it is one fault to the reader of a report
     return inject(*({**refusal, "host": each, "id": name} for each in known))
 
 
 def simulate_delayed_state_update(
     key: str, value: Any, delay: float = 3, channel: str = "env", *, meanwhile: Any = None, step: int = 0
 ) -> InjectedFault:
-    """The value at the path `key` of an environment channel arrives `delay` seconds after the beginning of a step.
+    """Delay the value at the path `key` of an environment channel by `delay` seconds from the beginning of a step.
 
-    Until then the path holds `meanwhile`; without it, what it held before. A place that the task itself brings about is
-    there only from a later `step` on. Raises InjectionError for what cannot be.
+    Until then the path has the value `meanwhile`, or without it, the one that it had before. A path that the task
+    itself creates exists only from a later `step` on. Raises InjectionError for an impossible delay.
     """
     fault = {"path": key, "value": value, "seconds": delay, "channel": channel, "meanwhile": meanwhile, "step": step}
     return inject({"kind": "delayed_state", **fault})
 
 
 def clear_faults() -> None:
-    """Nothing that was injected strikes any more."""
+    """Remove all injected faults."""
     PENDING.clear()
 
 
@@ -131,7 +132,7 @@ def _by_id(task_id: str, defaults: Sequence[Defaults]) -> Loaded:
         try:
             loaded = load_file(path, needs_steps=False, defaults=defaults)
         except SpecError:
-            continue  # a broken neighbour is not what was asked for
+            continue  # another file with an error does not concern this task
         for each in (loaded, *expand(loaded)):
             if each.spec.task_id == task_id:
                 return each
@@ -139,19 +140,19 @@ def _by_id(task_id: str, defaults: Sequence[Defaults]) -> Loaded:
 
 
 def _project() -> Path:
-    """The nearest folder, from here upwards, with a pyproject.toml."""
+    """The nearest folder with a pyproject.toml, from here upwards."""
     here = Path.cwd()
     return next((folder for folder in (here, *here.parents) if (folder / "pyproject.toml").is_file()), here)
 
 
 @lru_cache
-def _harness(root: Path) -> tuple[SyncHarness, RunEvents]:
+def _harness(root: Path) -> tuple[SyncHarness, Telemetry]:
     from harness.reporting.redaction import Redactor
     from harness.runner.harness import SyncHarness
 
     settings, run = load_settings(root), new_run_id(datetime.now(UTC), os.getpid())
-    # This process may be one of pytest, with a run of its own: `.harness/events.jsonl` leads to that one.
-    events = RunEvents(settings, run, Redactor.of(settings), leads=False)
+    # This process may run in pytest, with a run of its own: `.harness/events.jsonl` leads to that one.
+    events = begun_stream(settings, run, Redactor.of(settings), leads=False)
     harness = SyncHarness(settings, run, events.emit)
     atexit.register(events.close)
     atexit.register(harness.close)

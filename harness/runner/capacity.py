@@ -1,10 +1,8 @@
-"""How many tasks at once (`--task-workers auto`): what the machine allows, measured while tasks run.
+"""The number of tasks at once (`--task-workers auto`): what the machine allows, measured while tasks run.
 
-What Linux control groups allow a process, by the texts of their files (`--task-workers auto`); it reads none itself.
-
-A container or a service has a share of the machine that `psutil` does not know of: a quota of processor time, a limit
-of memory. Version 2 has one tree of groups, version 1 one for each controller. A group may take what it and all groups
-above it allow, so that the least counts.
+The limits of Linux control groups are read from the texts of their files. A container or a service has a share of the
+machine that `psutil` does not know: a quota of processor time, a limit of memory. Version 2 has one tree of groups,
+version 1 one for each controller. A group may use what it and all groups above it allow, so the smallest limit counts.
 """
 
 from __future__ import annotations
@@ -20,36 +18,36 @@ import psutil
 from harness.resilience import Clock
 
 Read = Callable[[str], str]
-"""Path below the root of the cgroup file systems (`/sys/fs/cgroup`) -> text; empty where there is no such file."""
+"""Reads a path below the root of the cgroup file systems (`/sys/fs/cgroup`); returns "" if there is no such file."""
 HUGE = 2**60
-"""Bytes; version 1 says so much, or more, where there is no limit."""
+"""Bytes; version 1 reports this many, or more, if there is no limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What the groups of a process allow."""
+    """The limits of a process's control groups."""
 
     cores: float = math.inf
-    """Processors' worth of time."""
+    """The processor time in processors."""
     memory: int = HUGE
-    """Bytes; HUGE: no limit."""
+    """The limit of memory in bytes; HUGE: none."""
     free: int = HUGE
-    """Bytes of it that are not in use; of file pages those that were not used lately are free."""
+    """Bytes of it that are free; file pages that were not used lately count as free."""
     used_seconds: float | None = None
-    """Processor time that the group with the least cores has used so far; None where it has no quota."""
+    """The processor time that the group with the smallest quota has used so far; None without a quota."""
 
     def busy_since(self, earlier: Share, seconds: float) -> float:
-        """How much of the quota was used in so many seconds, 0 to 1; 0 where there is none."""
+        """The share of the quota that was used in so many seconds, 0 to 1; 0 without a quota."""
         if self.used_seconds is None or earlier.used_seconds is None or seconds <= 0:
             return 0.0
         return min(1.0, max(0.0, (self.used_seconds - earlier.used_seconds) / (seconds * self.cores)))
 
 
 def share(membership: str, read: Read) -> Share:
-    """`membership`: the text of `/proc/self/cgroup`. What cannot be read limits nothing."""
+    """The limits of a process. `membership`: the text of `/proc/self/cgroup`. An unreadable file limits nothing."""
     found = Share()
     for group in _groups(membership):
-        found = _least(found, _of_second(group, read) if group.version == 2 else _of_first(group, read))
+        found = _smaller_share(found, _of_second(group, read) if group.version == 2 else _of_first(group, read))
     return found
 
 
@@ -57,14 +55,14 @@ def share(membership: str, read: Read) -> Share:
 class _Group:
     version: int
     folder: str
-    """Below the root, with a slash at its end; empty: the root itself."""
+    """The folder below the root, with a slash at its end; empty: the root itself."""
     controllers: frozenset[str] = frozenset()
 
 
 def _groups(membership: str) -> Iterator[_Group]:
-    """The group that each line names, and those above it.
+    """The groups that each line names, with all groups above them.
 
-    Inside of a container the path may be that of the host, of which only the root can be seen: it is among them.
+    Inside a container the path may be that of the host, of which only the root is visible: it is among them.
     """
     for line in membership.splitlines():
         number, _, rest = line.partition(":")
@@ -72,7 +70,7 @@ def _groups(membership: str) -> Iterator[_Group]:
         if not path.startswith("/"):
             continue
         inside = PurePosixPath(path)
-        if ".." in inside.parts:  # outside of what this process sees: of that only the root is left
+        if ".." in inside.parts:  # the path is outside: only the root is visible
             inside = PurePosixPath("/")
         for folder in (inside, *inside.parents):
             below = folder.as_posix().strip("/")
@@ -82,7 +80,7 @@ def _groups(membership: str) -> Iterator[_Group]:
                 yield _Group(1, f"{names}/{below}/" if below else f"{names}/", frozenset(names.split(",")))
 
 
-def _least(one: Share, other: Share) -> Share:
+def _smaller_share(one: Share, other: Share) -> Share:
     narrow = other if other.cores < one.cores else one
     return Share(narrow.cores, min(one.memory, other.memory), min(one.free, other.free), narrow.used_seconds)
 
@@ -117,7 +115,7 @@ def _share(cores: float, used: float | None, memory: int | None, taken: int) -> 
 
 
 def _cores(quota: str, period: str) -> float:
-    """Infinite for `max`, -1, and whatever is no number."""
+    """The quota in processors; infinite for `max`, -1, and every text that is no number."""
     allowed, each = _number(quota), _number(period)
     return allowed / each if allowed and each else math.inf
 
@@ -128,51 +126,51 @@ def _field(text: str, name: str) -> int | None:
 
 
 def _number(text: str) -> int | None:
-    """None for what is no count: `max`, a negative number, nothing."""
+    """The number; None for a text that is none: `max`, a negative number, nothing."""
     words = text.strip()
     return int(words) if words.isascii() and words.isdigit() and len(words) < 20 else None
 
 
-# How many tasks at once: measured, not guessed (`--task-workers auto`).
+# The number of tasks at once: measured, not guessed (`--task-workers auto`).
 
 LATE, EARLY = 0.25, 0.08
-"""Seconds by which the loop answers late: above the first it is too much, below the second there is room."""
+"""Seconds by which the loop is late: above the first there are too many tasks, below the second there is room."""
 ROOM = 0.85
-"""Share of the processors that is busy; below it there is room."""
+"""The busy share of the processors below which there is room."""
 SCARCE = 0.10
-"""Share of the memory that is free; below it fewer tasks run."""
+"""The free share of memory below which fewer tasks run."""
 EACH = 300 * 2**20
-"""Bytes of free memory that one more task asks for: a page of Chromium and what records it."""
+"""Bytes of free memory that one more task needs: a page of Chromium and its recording."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What was measured since the last look."""
+    """What was measured since the last sample."""
 
     busy: float
-    """Share of the processors, 0 to 1."""
+    """The busy share of the processors, 0 to 1."""
     late: float
-    """Seconds that the loop was late at most."""
+    """The largest delay of the loop in seconds."""
     free: int
-    """Bytes of memory."""
+    """Free memory in bytes."""
     total: int
     running: int
 
 
 def usable(processors: int, quota: float) -> int:
-    """Whole processors, of so many and a quota of processor time (a control group's): at least one."""
+    """The number of whole processors, given a quota of processor time (of a control group): at least one."""
     return max(1, int(min(processors, quota)))
 
 
 def first_limit(cores: int, free: int) -> int:
-    """Before anything was measured: one for each processor, as far as memory goes."""
+    """The limit before anything was measured: one task for each processor, as far as memory allows."""
     return max(1, min(cores, free // EACH))
 
 
 def next_limit(limit: int, sample: Sample, cores: int) -> int:
-    """One more when all places are taken and there is room; a quarter less when it is too much."""
+    """The next limit: one more if all places are used and there is room; a quarter less under overload."""
     if not sample.running:
-        return limit  # what is too much now, such as the start of the process, is none of the tasks' doing
+        return limit  # the present load, such as the start of the process, is not caused by the tasks
     if sample.free < SCARCE * sample.total or sample.late > LATE:
         return max(1, limit - max(1, limit // 4))
     idle = sample.busy < ROOM and sample.late < EARLY and sample.free > 2 * EACH
@@ -184,22 +182,22 @@ def next_limit(limit: int, sample: Sample, cores: int) -> int:
 # Measures how much the machine can take, while tasks run (`--task-workers auto`).
 
 TICK = 0.1
-"""Seconds between two looks at the clock: how late the loop is."""
+"""Seconds between two measurements of the loop's delay."""
 TICKS = 5
-"""Looks for one sample."""
+"""The number of ticks for one sample."""
 GROUPS = Path("/sys/fs/cgroup")
 MEMBERSHIP = Path("/proc/self/cgroup")
 MOST = 1_000_000
-"""Bytes of such a file that are read."""
+"""The number of bytes of such a file that are read."""
 
 
-class Gauge:
-    """Sets a limit from what it measures; one coroutine on the loop that does the work."""
+class AdaptiveCapacity:
+    """Sets a limit by its measurements; one coroutine on the loop that does the work."""
 
     def __init__(
         self, clock: Clock, running: Callable[[], int], set_limit: Callable[[int], None], processes: int
     ) -> None:
-        """`processes`: so many of our kind share the machine (xdist)."""
+        """`processes`: the number of harness processes that share the machine (xdist)."""
         self._clock = clock
         self._running = running
         self._set_limit = set_limit
@@ -208,10 +206,10 @@ class Gauge:
         self._looked = clock.now()
 
     async def watch(self) -> None:
-        """Until it is cancelled."""
+        """Measure and set the limit until cancelled."""
         mine = max(1, usable(cores(), self._share.cores) // self._processes)
         limit = first_limit(mine, self._memory(self._share)[0])
-        busy()  # the first answer of psutil says nothing
+        busy()  # psutil's first answer is meaningless
         while True:
             self._set_limit(limit)
             limit = next_limit(limit, await self._sample(), mine)
@@ -229,21 +227,21 @@ class Gauge:
         return Sample(used, late, *self._memory(now), most)
 
     def _memory(self, now: Share) -> tuple[int, int]:
-        """Bytes that are free, and of how many: this process's part of what the machine and its groups have."""
+        """Free and total bytes of memory: this process's part of what the machine and its groups have."""
         memory = psutil.virtual_memory()
         free, total = min(memory.available, now.free), min(memory.total, now.memory)
         return free // self._processes, total // self._processes
 
 
 def cores() -> int:
-    """Processors that this process may use; Python 3.13 knows of `-X cpu_count`, too."""
+    """The number of processors that this process may use; Python 3.13 also knows `-X cpu_count`."""
     if hasattr(os, "process_cpu_count"):
         return os.process_cpu_count() or 1
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def busy() -> float:
-    """Share, 0 to 1, of the processors that this process may use which was taken since the last call, by whomever."""
+    """The share of this process's processors, 0 to 1, that all processes together used since the last call."""
     each = psutil.cpu_percent(percpu=True)
     mine = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(len(each))
     loads = [each[number] for number in mine if number < len(each)] or each
@@ -251,13 +249,13 @@ def busy() -> float:
 
 
 def allowed() -> Share:
-    """What the control groups of this process allow; where there are none (macOS, Windows), everything."""
+    """The limits of this process's control groups; without any (macOS, Windows), none."""
     membership = _text(MEMBERSHIP)
     return share(membership, lambda path: _text(GROUPS / path)) if membership else Share()
 
 
 def _text(path: Path) -> str:
-    """Empty for what cannot be read."""
+    """The text of a file; empty if it cannot be read."""
     try:
         with path.open(encoding="utf-8", errors="replace") as file:
             return file.read(MOST)

@@ -1,4 +1,4 @@
-"""The circuits of the sites that the tasks of a run go to, and of their agents."""
+"""The circuits of the sites that the tasks of a run visit, and of their agents."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from harness.resilience.events import Emit
 from harness.runner.compile import recovers
 
 FILE = Path(".harness/circuits.sqlite3")
-"""Where they are kept with `persist`, below the project's root."""
+"""The file of circuits with `persist`, below the project's root."""
 ENDPOINT_FAILURES = 2
-"""So many connections in a row that fail: each costs seconds, and there may be other endpoints."""
+"""The number of failed connections in a row that open the circuit: each costs seconds, endpoints may vary."""
 ENDPOINT_REST = 5.0
-"""Seconds, at most, until it is tried again: a server that is started again is soon there."""
+"""The largest number of seconds until it is tried again: a restarted server is back soon."""
 
 PATIENCE = 5.0
 """Seconds that a person who looks at circuits, or resets them, waits for a run that writes at this moment."""
 
 
 class RunCircuits:
-    """One for each origin and agent, shared by all tasks of the process, with `persist` by other ones too."""
+    """A circuit for each origin and agent, shared by all tasks of the process; with `persist`, by others too."""
 
     def __init__(self, settings: Settings, clock: Clock, emit: Emit, environ: Mapping[str, str]) -> None:
-        """Raises ValueError for a kept file that is none, naming it and the remedy."""
+        """Raises ValueError for a damaged circuit file, with its name and the remedy."""
         table = settings.breaker
         self._base = settings.base_url
         self._enabled = table.enabled and recovers(settings, environ)
@@ -44,21 +44,21 @@ class RunCircuits:
         self._circuits = _circuits(settings, clock, emit, store, enabled=self._enabled)
 
     def of(self, plan: Plan) -> Callable[[str], Breaker | None]:
-        """Which circuit a URL of this task belongs to. What a task orders (faults) or expects is no site's fault."""
-        return self._none if plan.faults or _expects_failure(plan) or not self._enabled else self._breaker
+        """The function from a task's URL to its circuit. Ordered faults and expected failures are no site's fault."""
+        return self._no_circuit if plan.faults or _expects_failure(plan) or not self._enabled else self._breaker
 
     def agent(self, name: str) -> Breaker | None:
-        """The circuit of an agent that chooses steps; None when they are off."""
+        """The circuit of an agent that chooses steps; None if circuits are off."""
         return self._circuits.breaker(CircuitName(CircuitScope.AGENT, name)) if self._enabled else None
 
     def endpoint(self, name: str) -> Breaker:
-        """The circuit of a browser endpoint; where circuits are off, one that never opens."""
+        """The circuit of a browser endpoint; if circuits are off, one that never opens."""
         return self._circuits.breaker(CircuitName(CircuitScope.ENDPOINT, name))
 
     def answers_again(self, host: str) -> None:
-        """A host is known to be there again: its circuits close, without a probe."""
+        """Close the circuits of a host without a probe, since it is known to be back."""
         for name in _names(host):
-            with contextlib.suppress(LookupError):  # nobody has asked for it
+            with contextlib.suppress(LookupError):  # no task has used its circuit
                 self._circuits.reset(name)
 
     def close(self) -> None:
@@ -69,15 +69,15 @@ class RunCircuits:
         origin = origin_of(url, self._base)
         return self._circuits.breaker(CircuitName(CircuitScope.ORIGIN, origin)) if origin else None
 
-    def _none(self, _url: str) -> None:
-        """Nothing is counted."""
+    def _no_circuit(self, _url: str) -> None:
+        """The function if nothing is counted."""
 
 
 @contextlib.contextmanager
 def kept_circuits(settings: Settings, clock: Clock, emit: Emit) -> Iterator[Circuits]:
-    """The circuits that `persist` has kept, to look at and to reset; a run at this moment takes a reset over.
+    """The saved circuits (`persist`), for reading and resetting; a running run takes a reset over.
 
-    Raises LookupError when the project has no such file, ValueError for a file that is none, naming it and the remedy.
+    Raises LookupError if the project has no such file, ValueError for a damaged one, with its name and the remedy.
     """
     file = settings.root / FILE
     if not file.is_file():
@@ -96,7 +96,7 @@ def kept_circuits(settings: Settings, clock: Clock, emit: Emit) -> Iterator[Circ
 
 
 def _not_now(why: str) -> NoReturn:
-    """A person who asks must not be told of circuits, or of a reset, that the file does not have."""
+    """Fail if the file is not readable now, so that nobody is shown circuits or a reset that it does not have."""
     raise ValueError(f"{why.partition(';')[0]}: run the command again in a moment")
 
 
@@ -113,7 +113,7 @@ def _circuits(settings: Settings, clock: Clock, emit: Emit, store: CircuitStore 
 
 
 def _names(host: str) -> Iterator[CircuitName]:
-    """Of the circuits of a host, at the usual ports."""
+    """The names of a host's circuits at the usual ports."""
     for scheme in ("http", "https"):
         if origin := origin_of(f"{scheme}://{host}", None):
             yield CircuitName(CircuitScope.ORIGIN, origin)
@@ -125,7 +125,7 @@ def _expects_failure(plan: Plan) -> bool:
 
 
 def origin_of(url: str, base: str | None) -> str | None:
-    """`http://shop.local` of a URL, which may be relative to `base`; None for one without a host."""
+    """The origin `http://shop.local` of a URL, which may be relative to `base`; None for one without a host."""
     try:
         parts = urlsplit(urljoin(base, url) if base else url)
         port = parts.port
@@ -139,7 +139,7 @@ def origin_of(url: str, base: str | None) -> str | None:
 
 
 def _as_browsers_write(host: str) -> str:
-    """A name with signs beyond ASCII has one spelling in URLs (punycode), and no final dot."""
+    """The host as browsers write it: a non-ASCII name in punycode, without a final dot."""
     try:
         return host.rstrip(".").encode("idna").decode("ascii")
     except UnicodeError:

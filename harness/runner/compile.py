@@ -1,4 +1,4 @@
-"""From a TaskSpec to a Plan: checked again, interpolated, scaled, with the rules of this run."""
+"""Compiles a TaskSpec to a Plan: checked again, interpolated, scaled, with the rules of this run."""
 
 from __future__ import annotations
 
@@ -18,14 +18,13 @@ from harness.model.plan import Plan, ReadyRepair
 from harness.model.settings import Settings
 from harness.recovery import NoRecovery, Rulebook
 from harness.spec.checks import check_spec, check_steps
-from harness.spec.expressions import environment_names
+from harness.spec.expressions import environment_names, scope_of, secrets_of
 from harness.spec.fault_plan import LoadedFaultPlan, load_fault_plan
 from harness.spec.faults import Fault
-from harness.spec.load import neighbours
+from harness.spec.load import tasks_in_folder
 from harness.spec.loaded import Loaded
 from harness.spec.names import slug
-from harness.spec.parametrize import param
-from harness.spec.problems import Problem, SpecError, Way
+from harness.spec.problems import JsonPath, Problem, SpecError
 from harness.spec.references import (
     HIDDEN,
     BadReferenceError,
@@ -42,21 +41,14 @@ from harness.spec.source import Origin
 from harness.spec.steps import Step
 from harness.spec.task import Repair, ScoringCheckpoint, StateBinding, TaskSpec
 
-# Everything of a task that holds references, filled in.
+# Fills in the references of a task.
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
-def scope_of(spec: TaskSpec, environ: Mapping[str, str]) -> ReferenceScope:
-    """Inputs and persona may refer to variables and to the values of the case, these to variables."""
-    values = interpolate(dict(param(spec) or {}), ReferenceScope(environ=environ))
-    early = ReferenceScope(environ=environ, param=values)
-    return ReferenceScope(interpolate(spec.inputs, early), interpolate(spec.persona, early), environ, param=values)
-
-
 @dataclass(slots=True)
 class Filling:
-    """Fills in the references of one task; problems are collected, so that all are told at once."""
+    """Fills in the references of one task and collects all problems, so that they are reported together."""
 
     spec: TaskSpec
     settings: Settings
@@ -71,21 +63,21 @@ class Filling:
     def steps(self) -> tuple[Step, ...]:
         return tuple(self._step(("steps", number), step) for number, step in enumerate(self.spec.steps))
 
-    def _step(self, path: Way, step: Step) -> Step:
+    def _step(self, path: JsonPath, step: Step) -> Step:
         made = self._interpolated(path, step, last=False)
         if made.timeout is None or self.settings.timeout_scale == 1:
             return made
         return made.model_copy(update={"timeout": made.timeout * self.settings.timeout_scale})
 
     def faults(self) -> tuple[Fault, ...]:
-        """Each knows the line that it is declared in."""
+        """The faults, each with the line of its declaration."""
         return tuple(
-            self._interpolated(path, fault, last=True).placed(self.origin.place(path))
+            self._interpolated(path, fault, last=True).with_source(self.origin.place(path))
             for path, fault in ((("faults", number), fault) for number, fault in enumerate(self.spec.faults))
         )
 
-    def _interpolated(self, path: Way, model: ModelT, last: bool) -> ModelT:
-        """The model itself, and a problem, when what is referred to is of no use there."""
+    def _interpolated(self, path: JsonPath, model: ModelT, last: bool) -> ModelT:
+        """The model with references filled in; if a value is of no use there, the model itself and a problem."""
         try:
             return interpolate_step(model, self.scope, last=last)
         except BadReferenceError as error:
@@ -95,12 +87,12 @@ class Filling:
     def text(self, text: str) -> str:
         return as_text(interpolate(text, self.scope))
 
-    def criteria(self, path: Way, texts: Iterable[str]) -> tuple[Criterion, ...]:
-        """The criteria that stand at `path`."""
+    def criteria(self, path: JsonPath, texts: Iterable[str]) -> tuple[Criterion, ...]:
+        """The criteria at `path`."""
         found = (self._criterion((*path, number), text) for number, text in enumerate(texts))
         return tuple(criterion for criterion in found if criterion is not None)
 
-    def _criterion(self, path: Way, text: str) -> Criterion | None:
+    def _criterion(self, path: JsonPath, text: str) -> Criterion | None:
         try:
             return parse(interpolate_criterion(text, self.scope, last=False))
         except BadReferenceError as error:
@@ -110,9 +102,9 @@ class Filling:
         return None
 
     def scoring(self) -> tuple[ScoringCheckpoint, ...]:
-        return tuple(self._scored(number, part) for number, part in enumerate(self.spec.scoring_checkpoints))
+        return tuple(self._fill_scoring(number, part) for number, part in enumerate(self.spec.scoring_checkpoints))
 
-    def _scored(self, number: int, part: ScoringCheckpoint) -> ScoringCheckpoint:
+    def _fill_scoring(self, number: int, part: ScoringCheckpoint) -> ScoringCheckpoint:
         changed = {}
         for name in ("assertion", "when"):
             text = getattr(part, name)
@@ -120,11 +112,11 @@ class Filling:
                 changed[name] = str(self._criterion(("scoring_checkpoints", number, name), text) or text)
         return part.model_copy(update=changed)
 
-    def repairs(self, task: Callable[[Way, str], Plan | None]) -> tuple[ReadyRepair, ...]:
-        """`task` finds the task that a repair names."""
+    def repairs(self, task: Callable[[JsonPath, str], Plan | None]) -> tuple[ReadyRepair, ...]:
+        """The repairs, ready to run; `task` finds the task that a repair names."""
         return tuple(self._repair(("repairs", number), repair, task) for number, repair in enumerate(self.spec.repairs))
 
-    def _repair(self, path: Way, repair: Repair, task: Callable[[Way, str], Plan | None]) -> ReadyRepair:
+    def _repair(self, path: JsonPath, repair: Repair, task: Callable[[JsonPath, str], Plan | None]) -> ReadyRepair:
         named = (number for number, text in enumerate(self.spec.preconditions) if text == repair.precondition)
         return ReadyRepair(
             applies=frozenset(range(len(self.spec.preconditions)) if repair.precondition is None else named),
@@ -134,13 +126,13 @@ class Filling:
         )
 
     def _unreadable(self, text: str) -> str:
-        """What is wrong with a criterion, told without the values of variables: an error quotes parts of them."""
+        """The problem of a criterion without the values of variables, parts of which an error would quote."""
         hidden = scope_of(self.spec, dict.fromkeys(environment_names(self.spec), HIDDEN))
         try:
             parse(interpolate_criterion(text, hidden, last=False))
         except CriterionError as error:
             return str(error)
-        return "cannot be read once the values of its environment variables are filled in"
+        return "cannot be read after the values of its environment variables are filled in"
 
     def spec_as_run(self) -> TaskSpec:
         """The spec with everything interpolated that is read from it while the task runs."""
@@ -148,22 +140,24 @@ class Filling:
         changed["goal"] = self.text(self.spec.goal)
         for name in ("memory", "expected_memory", "page_values"):
             changed[name] = interpolate(getattr(self.spec, name), self.scope)
-        changed["state_bindings"] = {self.text(key): self._bound(at) for key, at in self.spec.state_bindings.items()}
+        changed["state_bindings"] = {
+            self.text(key): self._fill_binding(at) for key, at in self.spec.state_bindings.items()
+        }
         if self.spec.budget.max_seconds is not None:
             seconds = self.spec.budget.max_seconds * self.settings.timeout_scale
             changed["budget"] = self.spec.budget.model_copy(update={"max_seconds": seconds})
         return self.spec.model_copy(update=changed)
 
-    def _bound(self, binding: StateBinding) -> StateBinding:
+    def _fill_binding(self, binding: StateBinding) -> StateBinding:
         return binding.model_copy(update={"path": self.text(binding.path)})
 
 
-# Makes the Plan of a task, and of the tasks that it runs inside of itself.
+# Makes the Plan of a task, and of the tasks that run within it.
 
 SCRIPTED = "scripted"
-"""The agent that plays back the steps of the file: as if there were none."""
+"""The name of the agent that executes the steps of the file, as if there were no agent."""
 Find = Callable[[str], Loaded | None]
-"""A task by its id; None when there is none."""
+"""Finds a task by its id; None if there is none."""
 
 
 def compile_plan(
@@ -178,22 +172,22 @@ def compile_plan(
     find: Find | None = None,
     agent: str | None = None,
 ) -> Plan:
-    """What the engine runs. A spec may have been assigned to since it was loaded, so it is checked again.
+    """Compile the plan that the engine runs. A spec may have been changed since it was loaded, so it is checked again.
 
-    `key` is a directory name (see `slug`), for callers that run a task in several variants. `find` looks up the
-    tasks that this one names (`fallback_plan`, `repairs`); by default among the files of its folder. `agent` is who
-    chooses the steps; by default the settings' agent for a task without steps. Raises SpecError.
+    `key` is a directory name (see `slug`), for callers that run a task in several variants. `find` looks up the tasks
+    that this one names (`fallback_plan`, `repairs`); by default among the files of its folder. `agent` chooses the
+    steps; by default the settings' agent for a task without steps. Raises SpecError.
     """
     spec, origin, here = _taken_apart(task, source)
     folder = folder or here
     work = _Compilation(
-        settings, run_id, os.environ if environ is None else environ, find or neighbours(folder, settings.defaults)
+        settings, run_id, os.environ if environ is None else environ, find or tasks_in_folder(folder, settings.defaults)
     )
     return work.plan(spec, origin, folder, key or slug(spec.task_id), source or origin.file, agent)
 
 
 def _taken_apart(task: Loaded | TaskSpec, source: str | None) -> tuple[TaskSpec, Origin, Path]:
-    """The spec, where its problems are pointed at, and its folder."""
+    """The spec, the origin for its problems, and its folder."""
     if isinstance(task, Loaded):
         return task.spec, task.origin, task.folder
     return task, Origin(source or task.task_id), Path.cwd()
@@ -201,17 +195,17 @@ def _taken_apart(task: Loaded | TaskSpec, source: str | None) -> tuple[TaskSpec,
 
 @dataclass(frozen=True, slots=True)
 class _Compilation:
-    """What is the same for a task and those inside of it."""
+    """The data that a task shares with the tasks inside it."""
 
     settings: Settings
     run_id: str
     environ: Mapping[str, str]
     find: Find
     around: tuple[str, ...] = ()
-    """Ids of the tasks that this one runs inside of."""
+    """The ids of the tasks that this one runs inside of."""
 
     def plan(self, spec: TaskSpec, origin: Origin, folder: Path, key: str, source: str, agent: str | None) -> Plan:
-        """Raises SpecError."""
+        """Compile a plan. Raises SpecError."""
         settings, environ = self.settings, self.environ
         hide = hiding(secrets := _secrets(spec, environ))
         agent = agent or (None if spec.steps else settings.chosen_agent)
@@ -220,7 +214,7 @@ class _Compilation:
         filling = Filling(spec, settings, environ, origin)
         inner = replace(self, around=(*self.around, spec.task_id))
         limits = spec.limits(settings.timeout_profile)
-        more = planned(spec, filling.scope, plans_of(settings))
+        more = planned_faults(spec, filling.scope, plans_of(settings))
         plan = Plan(
             spec=filling.spec_as_run(),
             task_id=spec.task_id,
@@ -238,7 +232,7 @@ class _Compilation:
             source=source,
             start=datetime.fromisoformat(spec.time) if spec.time else None,
             scoring=filling.scoring(),
-            relaxed=_relaxed(spec, filling) if recovers(settings, environ) else (),
+            relaxed=_relaxed_criteria(spec, filling) if recovers(settings, environ) else (),
             alternative=_alternative(spec, filling, inner) if recovers(settings, environ) else None,
             repairs=filling.repairs(lambda path, name: inner.other(filling, path, name)),
             base_url=settings.base_url,
@@ -252,12 +246,12 @@ class _Compilation:
         return replace(plan, origin=origin)
 
     def _problems(self, spec: TaskSpec, origin: Origin, folder: Path, played: bool) -> list[Problem]:
-        """`played`: the steps of the file are played back, so that there have to be some."""
+        """The problems of a spec. `played`: the steps of the file are executed, so there must be some."""
         channels, agents = frozenset(self.settings.channels) or None, tuple(self.settings.agents)
         return check_spec(spec, origin, folder, channels, self.environ, needs_steps=played, agents=agents)
 
-    def other(self, filling: Filling, path: Way, name: str) -> Plan | None:
-        """The plan of a task that this one runs inside of itself; None, and a problem, when that cannot be."""
+    def other(self, filling: Filling, path: JsonPath, name: str) -> Plan | None:
+        """The plan of a task that this one runs inside itself; None, and a problem, if that is impossible."""
         if name in self.around:
             circle = " -> ".join([*self.around, name])
             filling.problems.append(filling.origin.problem(path, f"tasks run inside each other: {circle}"))
@@ -269,7 +263,7 @@ class _Compilation:
         return self.plan(found.spec, found.origin, found.folder, slug(name), found.source, None)
 
 
-def _relaxed(spec: TaskSpec, filling: Filling) -> tuple[Criterion, ...]:
+def _relaxed_criteria(spec: TaskSpec, filling: Filling) -> tuple[Criterion, ...]:
     plan, path = spec.fallback_plan, ("fallback_plan", "relaxed_success_criteria")
     return filling.criteria(path, plan.relaxed_success_criteria) if plan.enabled else ()
 
@@ -280,7 +274,7 @@ def _alternative(spec: TaskSpec, filling: Filling, inner: _Compilation) -> Plan 
 
 
 def _world(run_id: str, spec: TaskSpec, key: str) -> str:
-    """One for each episode, else for each task (docs/design/isolation-and-state.md)."""
+    """The world id: one for each episode, else for each task (docs/design/isolation-and-state.md)."""
     return f"{slug(run_id)}.{slug(spec.episode_id) if spec.episode_id else key}"
 
 
@@ -290,11 +284,11 @@ def _secrets(spec: TaskSpec, environ: Mapping[str, str]) -> tuple[str, ...]:
 
 def _refuse(problems: list[Problem], hide: Hide) -> None:
     if errors := [problem for problem in problems if problem.severity == "error"]:
-        raise SpecError(_hidden(problem, hide) for problem in errors)
+        raise SpecError(_hide_secrets(problem, hide) for problem in errors)
 
 
-def _hidden(problem: Problem, hide: Hide) -> Problem:
-    """Without secrets; its place is never made of values."""
+def _hide_secrets(problem: Problem, hide: Hide) -> Problem:
+    """The problem without secrets; its place never contains values."""
     return replace(
         problem,
         message=hide(problem.message),
@@ -304,21 +298,21 @@ def _hidden(problem: Problem, hide: Hide) -> Problem:
     )
 
 
-# The faults of `--task-faults` that strike a task, made ready like its own.
+# The faults of `--task-faults` that strike a task, prepared like its own.
 
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """What is added to a task, and the variables of the environment that it refers to."""
+    """The faults that plans add to a task, and the environment variables that they refer to."""
 
     faults: tuple[Fault, ...] = ()
     seed: int | None = None
-    """What chances are drawn from; None: from the task's own seed."""
+    """The seed for probabilities; None: the task's own seed."""
     variables: tuple[str, ...] = ()
 
 
 def plans_of(settings: Settings) -> list[LoadedFaultPlan]:
-    """The fault plans of a run. Raises SpecError for one that cannot be used."""
+    """Load the fault plans of a run. Raises SpecError for one that cannot be used."""
     channels = frozenset(settings.channels) or None
     return [_read_once(file, channels) for file in settings.faults]
 
@@ -328,8 +322,8 @@ def _read_once(file: Path, channels: frozenset[str] | None) -> LoadedFaultPlan:
     return load_fault_plan(file, channels)
 
 
-def planned(spec: TaskSpec, scope: ReferenceScope, plans: Iterable[LoadedFaultPlan]) -> Planned:
-    """Raises SpecError for references that the task cannot fill in."""
+def planned_faults(spec: TaskSpec, scope: ReferenceScope, plans: Iterable[LoadedFaultPlan]) -> Planned:
+    """The faults of all plans for a task. Raises SpecError for references that the task cannot fill in."""
     faults: list[Fault] = []
     seeds: list[int] = []
     problems: list[Problem] = []
@@ -340,7 +334,7 @@ def planned(spec: TaskSpec, scope: ReferenceScope, plans: Iterable[LoadedFaultPl
         for number, fault in found:
             variables += variables_of(fault)
             try:
-                faults.append(ready(loaded, number, spec, scope))
+                faults.append(prepare_fault(loaded, number, spec, scope))
             except SpecError as error:
                 problems += error.problems
     if problems:
@@ -348,36 +342,31 @@ def planned(spec: TaskSpec, scope: ReferenceScope, plans: Iterable[LoadedFaultPl
     return Planned(tuple(faults), seeds[0] if seeds else None, tuple(variables))
 
 
-def ready(loaded: LoadedFaultPlan, number: int, spec: TaskSpec, scope: ReferenceScope) -> Fault:
-    """One fault with its references filled in, and a name that is its own in every task. Raises SpecError."""
+def prepare_fault(loaded: LoadedFaultPlan, number: int, spec: TaskSpec, scope: ReferenceScope) -> Fault:
+    """One fault with its references filled in, and a name that is unique in every task. Raises SpecError."""
     try:
         fault = interpolate_step(loaded.plan.faults[number].fault, scope, last=True)
     except BadReferenceError as error:
         message = f"in {spec.task_id}, which it strikes: {error}"
         raise SpecError([loaded.origin.problem(("faults", number), message)]) from None
     named = fault.model_copy(update={"id": f"{loaded.name}/{loaded.name_of(number)}"})
-    return named.placed(loaded.origin.place(("faults", number)))
+    return named.with_source(loaded.origin.place(("faults", number)))
 
 
 def variables_of(fault: Fault) -> Iterator[str]:
-    """The variables of the environment that a fault refers to."""
+    """The environment variables that a fault refers to."""
     for _, value in fault:
         with suppress(BadReferenceError):
             yield from (each.name for _, each in references(str(value)) if each.namespace == "env")
 
 
-def secrets_of(names: Iterable[str], environ: Mapping[str, str]) -> tuple[str, ...]:
-    """The values of these variables, each once."""
-    return tuple(dict.fromkeys(environ[name] for name in names if environ.get(name)))
-
-
-# The task's rules as this run has them: `--task-no-recovery`, `--task-no-heal`, `--task-timeout-scale`.
+# The task's rules as this run changes them: `--task-no-recovery`, `--task-no-heal`, `--task-timeout-scale`.
 
 OFF = ("false", "0", "no", "off")
 
 
 def rulebook(rules: Rulebook, settings: Settings, environ: Mapping[str, str], text: Callable[[str], str]) -> Rulebook:
-    """`text` fills in references."""
+    """The rules for this run; `text` fills in references."""
     rule: Any = rules.on_element_not_found
     if hasattr(rule, "fallback_selectors"):
         changed = _element_rule(rule, settings, text)
@@ -388,7 +377,7 @@ def rulebook(rules: Rulebook, settings: Settings, environ: Mapping[str, str], te
 
 
 def recovers(settings: Settings, environ: Mapping[str, str]) -> bool:
-    """Whether anything is tried again: neither `--task-no-recovery` nor RESILIENCE_ENABLED=false."""
+    """Return whether recovery is on: neither `--task-no-recovery` nor RESILIENCE_ENABLED=false."""
     return settings.recovery and environ.get("RESILIENCE_ENABLED", "true").lower() not in OFF
 
 

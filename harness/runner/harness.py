@@ -28,9 +28,9 @@ from harness.environment.reset import StateReset
 from harness.environment.services import Services
 from harness.environment.slots import Slot, Slots
 from harness.environment.world import TaskWorld
-from harness.faults import FaultInjector, Network, SiteHands, StateHands, Where, prepare
+from harness.faults import FaultInjector, Network, SiteTarget, StateTarget, Where, prepare
 from harness.model.events import Event
-from harness.model.outcome import reached
+from harness.model.outcome import ended_as_declared
 from harness.model.plan import Plan, new_run_id
 from harness.model.ports import Agent, Ask, Ports, RepairHook, Stage
 from harness.model.record import TaskResult
@@ -41,7 +41,7 @@ from harness.reporting.passing import PassedEvidence
 from harness.reporting.redaction import Redactor
 from harness.reporting.telemetry.stream import in_task, of_all_tasks
 from harness.resilience import SystemClock
-from harness.resilience.events import Emit, ResilienceEvent, ServiceChanged, nobody
+from harness.resilience.events import Emit, ResilienceEvent, ServiceChanged, discard
 from harness.runner.circuits import RunCircuits
 from harness.runner.loop import Caller, LoopFuture, LoopThread
 from harness.runner.scratch import Scratch
@@ -49,7 +49,7 @@ from harness.runner.scratch import Scratch
 
 @dataclass(frozen=True, slots=True)
 class Interaction:
-    """Whom a task may turn to while it runs (ports.Ports)."""
+    """The hooks of a task to a person and the project (ports.Ports)."""
 
     ask: Ask | None = None
     repair: RepairHook | None = None
@@ -60,22 +60,22 @@ NO_INTERACTION = Interaction()
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """What one task runs on, with the tasks inside of it."""
+    """The resources of one task, shared with the tasks inside it."""
 
     slot: int = 0
     trouble: Failure | None = None
-    """Why the task cannot begin."""
+    """The failure because of which the task cannot begin."""
     episode: bool = False
-    """Whether the task is one of an episode, which hands on what the browser stores."""
+    """Whether the task belongs to an episode, which passes the browser's storage on."""
     left: dict[str, StorageState] = field(default_factory=dict)
-    """Key of a task -> what its browser had stored at the end."""
+    """Key of a task -> the final storage of its browser."""
 
 
 class Harness:
     """Everything that the tasks of one process share: services, browsers, memory, archive."""
 
-    def __init__(self, settings: Settings, run_id: str, tell: Emit = nobody) -> None:
-        """`tell` hears of circuits and services, on the loop's own thread. Raises ValueError or OSError."""
+    def __init__(self, settings: Settings, run_id: str, tell: Emit = discard) -> None:
+        """`tell` receives the events of circuits and services, on the loop's thread. Raises ValueError or OSError."""
         if found := unusable_folders(settings):
             raise OSError("; ".join(found))
         state = settings.root / ".harness"
@@ -89,15 +89,15 @@ class Harness:
         )
         self._starts = state / "starts" / run_id
         self._grounds: dict[int, Channels] = {}
-        """Slot -> channels that speak to its services. Where no state is shared all is slot 0."""
+        """Slot -> channels to its services. If no state is shared, there is only slot 0."""
         self._slots = Slots(lambda: self.services.instances, state / "slots", self.clock, tell)
         self._reset = StateReset(settings.reset, settings.reset_timeout, settings.root)
         self._episodes: dict[str, StorageState] = {}
-        """World of an episode -> what the browser of its last task that passed has stored."""
+        """World of an episode -> the browser storage of its last passed task."""
         self.channels_of(0)
         self.redactor = Redactor.of(settings)
         self.archive = DirectoryArchive(settings.artifacts, run_id, self.redactor, settings.keep_previous)
-        passed = PassedEvidence(settings.root, run_id, self.redactor, settings.keep_previous, reached)
+        passed = PassedEvidence(settings.root, run_id, self.redactor, settings.keep_previous)
         self._witness = passed.keep if settings.evidence == "all" else None
         self._scratch = Scratch(self.clock, self.archive.workspace)
         temp, guard = self._scratch.path, self._scratch.guard
@@ -111,7 +111,7 @@ class Harness:
         self._ready = False
 
     def _of_services(self, event: ResilienceEvent) -> None:
-        """A service that is there again, whoever has started it: who waits for its sites need not wait on."""
+        """Close the circuits of a service that is back, whoever has started it: waiting tasks need not wait longer."""
         with of_all_tasks():
             if self._ready and isinstance(event, ServiceChanged) and is_back(event):
                 for host in self.services.hosts_by(event.service):
@@ -125,14 +125,16 @@ class Harness:
                 await self.services.start()
                 self._ready = True
 
-    async def run(self, plan: Plan, emit: Callable[[Event], None], people: Interaction = NO_INTERACTION) -> TaskResult:
-        """Run one task. Failures are in the result; nothing is raised but cancellation before it began."""
+    async def run(
+        self, plan: Plan, emit: Callable[[Event], None], interaction: Interaction = NO_INTERACTION
+    ) -> TaskResult:
+        """Run one task. Failures are in the result; only a cancellation before it began is raised."""
         agent = self.agents.agent(None)
         plan = self._in_a_fresh_world(plan)
         try:
             with in_task(plan, wake=emit):
                 async with self._ground(plan) as ground:
-                    result = await run_task(plan, self._ports(plan, agent, emit, people, ground))
+                    result = await run_task(plan, self._ports(plan, agent, emit, interaction, ground))
             self._hand_on(plan, result, ground)
             return result
         finally:
@@ -140,7 +142,7 @@ class Harness:
 
     @asynccontextmanager
     async def _ground(self, plan: Plan) -> AsyncIterator[Ground]:
-        """What the task runs on: a slot of its own where one state is shared, reset. The task's time has not begun."""
+        """The resources of the task; if a state is shared, a reset slot of its own. The task's time has not begun."""
         episode = plan.spec.episode_id is not None
         if not self.settings.shared_state:
             yield Ground(episode=episode)
@@ -161,9 +163,9 @@ class Harness:
             self._slots.give_back(slot, plan.world, more=more)
 
     async def occupy(self, world: str, name: str) -> tuple[Slot | None, Mapping[str, int]]:
-        """A slot for an ordinary test of that name, reset, and its hosts; `leave` gives it back. Raises Failed.
+        """Take a slot for the ordinary test of that name, reset, and its hosts; `release_slot` frees it. Raises Failed.
 
-        None where no state is shared.
+        The slot is None if no state is shared.
         """
         await self.start()
         if not self.settings.shared_state:
@@ -173,16 +175,16 @@ class Harness:
             if trouble := await self._not_reset(world, slot):
                 raise Failed(trouble)
         except BaseException:
-            await self.leave(slot, world)
+            await self.release_slot(slot, world)
             raise
         return slot, self.services.hosts_of(slot.number)
 
-    async def leave(self, slot: Slot, world: str) -> None:
-        """The ordinary test is over."""
+    async def release_slot(self, slot: Slot, world: str) -> None:
+        """Release the slot of an ordinary test."""
         self._slots.give_back(slot, world, more=False)
 
     async def _not_reset(self, world: str, slot: Slot) -> Failure | None:
-        """Reset the state of a slot, where that is how tasks are kept apart; why that could not be."""
+        """Reset the state of a slot, if the isolation is by resets; returns the failure, if any."""
         if self.settings.isolation != "reset" or slot.goes_on:
             return None
         channels, number = self.channels_of(slot.number), slot.number
@@ -212,15 +214,15 @@ class Harness:
         return self._grounds[slot]
 
     def _hand_on(self, plan: Plan, result: TaskResult, ground: Ground) -> None:
-        """What the browser has stored goes to the next task of the episode; of a task that failed it does not."""
-        if not reached(plan.spec, result):
+        """Pass the browser's storage on to the next task of the episode, unless the task failed."""
+        if not ended_as_declared(plan.spec, result):
             return
         key = result.alternative.key if result.alternative else plan.key
         if key in ground.left:
             self._episodes[plan.world] = ground.left[key]
 
     def _in_a_fresh_world(self, plan: Plan) -> Plan:
-        """A task that runs again (a rerun, `execute_task` twice) must not meet what its first run left behind."""
+        """Give a task that runs again (a rerun, `execute_task` twice) a world without the traces of its first run."""
         if plan.spec.episode_id:
             return plan
         self._runs[plan.world] += 1
@@ -228,19 +230,19 @@ class Harness:
         return plan if count == 1 else replace(plan, world=f"{plan.world}.{count}")
 
     def _ports(
-        self, plan: Plan, agent: Agent, emit: Callable[[Event], None], people: Interaction, ground: Ground
+        self, plan: Plan, agent: Agent, emit: Callable[[Event], None], interaction: Interaction, ground: Ground
     ) -> Ports:
         random = Random(plan.spec.seed).random
         explain, breaker = partial(self.services.explain, slot=ground.slot), self.circuits.of(plan)
         recover, stage = partial(self._recover, ground.slot), partial(self._stage, ground)
-        ready, ask, repair = partial(self.services.ready, ground.slot), people.ask, people.repair
+        ready, ask, repair = partial(self.services.await_ready, ground.slot), interaction.ask, interaction.repair
         return Ports(
             stage, agent, self.archive, self.clock, emit, random, explain, breaker, recover, ready, ask, repair,
             witness=None if plan.in_full else self._witness,
         )  # fmt: skip
 
     async def _recover(self, slot: int, url: str) -> None:
-        """The next attempt says what is wrong with a service that does not come back."""
+        """Recover the service at a URL; a failure is ignored, since the next attempt reports it."""
         name = self.services.name_of(urlsplit(url).hostname or "", slot)
         if name is not None:
             with contextlib.suppress(Failed):
@@ -250,7 +252,7 @@ class Harness:
         if ground.trouble is not None:
             raise Failed(ground.trouble)
         await self.start()
-        await self.services.ready(ground.slot)
+        await self.services.await_ready(ground.slot)
         world = TaskWorld(
             plan,
             self.memory,
@@ -260,8 +262,8 @@ class Harness:
             put_back=self.settings.isolation != "none",
         )
         network = await prepare(plan.faults, hosts=self.services.hosts_of(ground.slot), clock=self.clock)
-        hands = StateHands(world, self.settings.root, partial(self.services.folder_of, slot=ground.slot))
-        where = Where(network, hands, SiteHands(self.services.seen_from(ground.slot)))
+        hands = StateTarget(world, self.settings.root, partial(self.services.folder_of, slot=ground.slot))
+        where = Where(network, hands, SiteTarget(self.services.seen_from(ground.slot)))
         injector = FaultInjector(plan.faults, where, self.clock, seed=plan.fault_seed, task=plan.task_id)
         try:
             session = await self.browsers.open_session(self._request(plan, folder, network, ground))
@@ -272,23 +274,11 @@ class Harness:
         return Stage(session, world, injector)
 
     def _request(self, plan: Plan, folder: Path, network: Network, ground: Ground) -> SessionRequest:
-        return SessionRequest(
-            world=plan.world,
+        return replace(
+            SessionRequest.of(plan, self.settings, folder),
             hosts=network.hosts,
-            allowed_domains=plan.spec.allowed_domains,
-            virtual_hosts=self.settings.virtual_hosts,
-            webrtc=self.settings.browser.webrtc,
-            folder=folder,
-            uploads=plan.folder,
-            start=plan.start,
-            base_url=self.settings.base_url,
-            page_values=plan.spec.page_values,
-            init_script=self.settings.init_script,
-            recording="full" if plan.in_full else self.settings.recording,
-            tracing="on" if plan.in_full else self.settings.tracing,
             on_request_failed=network.request_failed,
             tls_problem=network.tls_problem,
-            mark=self.settings.world_mark,
             storage=self._episodes.get(plan.world),
             leave=partial(ground.left.__setitem__, plan.key) if ground.episode and not plan.in_full else None,
         )
@@ -297,7 +287,7 @@ class Harness:
         """End browsers and the services that this process started. Bounded."""
         await self.browsers.close()
         self._slots.close()
-        if "PYTEST_XDIST_WORKER" not in os.environ:  # the other workers may still go by them
+        if "PYTEST_XDIST_WORKER" not in os.environ:  # the other workers may still use them
             shutil.rmtree(self._starts, ignore_errors=True)
         await asyncio.gather(*(channels.close() for channels in self._grounds.values()))
         self.memory.close()
@@ -309,13 +299,13 @@ class Harness:
 T = TypeVar("T")
 AskHere = Callable[[str, tuple[str, ...]], str | None]
 RepairHere = Callable[[Plan, str, Mapping[str, Any]], Mapping[str, Any] | bool]
-"""`Ask` and `RepairHook` of the ports, on the thread that waits."""
+"""`Ask` and `RepairHook` of the ports, called on the waiting thread."""
 
 
 class SyncHarness:
-    """A Harness behind a sync face; for pytest, the CLI and `execute_task`."""
+    """A Harness with synchronous methods; for pytest, the CLI and `execute_task`."""
 
-    def __init__(self, settings: Settings, run_id: str | None = None, tell: Emit = nobody) -> None:
+    def __init__(self, settings: Settings, run_id: str | None = None, tell: Emit = discard) -> None:
         self.settings = settings
         self._tell = tell
         self.run_id = run_id or new_run_id(datetime.now(UTC), os.getpid())
@@ -335,14 +325,14 @@ class SyncHarness:
 
     @contextmanager
     def slot(self, name: str) -> Iterator[Mapping[str, int]]:
-        """For an ordinary test of that name: the hosts of a slot that it has to itself, reset. Raises Failed."""
+        """The hosts of a slot that the ordinary test of that name has to itself, reset. Raises Failed."""
         world = f"{self.run_id}-{uuid4().hex}"
         slot, hosts = self._loop.call(self._harness.occupy(world, name))
         try:
             yield dict(hosts)
         finally:
             if slot is not None:
-                self._loop.call(self._harness.leave(slot, world))
+                self._loop.call(self._harness.release_slot(slot, world))
 
     def run(
         self,
@@ -355,23 +345,23 @@ class SyncHarness:
         return self.begin(lambda caller: self.play(plan, caller, ask, repair)).finish(sink)
 
     def begin(self, main: Callable[[Caller], Coroutine[Any, Any, T]]) -> LoopFuture[T]:
-        """Start something on the loop, such as `play`; whoever finishes it gets its events. From any thread."""
+        """Start a coroutine such as `play` on the loop, from any thread; the one that finishes it gets its events."""
         return self._loop.begin(main)
 
     async def play(
         self, plan: Plan, caller: Caller, ask: AskHere | None = None, repair: RepairHere | None = None
     ) -> TaskResult:
-        """Run one task, on the loop; several may run at once. Events go to the caller, which asks and repairs, too."""
-        people = Interaction(ask and partial(caller.call, ask), repair and partial(caller.call, repair))
-        return await self._harness.run(plan, caller, people)
+        """Run one task on the loop; several may run at once. The caller gets the events, and asks and repairs."""
+        interaction = Interaction(ask and partial(caller.call, ask), repair and partial(caller.call, repair))
+        return await self._harness.run(plan, caller, interaction)
 
     @property
     def slots(self) -> int | None:
-        """How many tasks may run at once because of the state that they share; None: no state is shared."""
+        """The number of tasks that may run at once because they share a state; None: no state is shared."""
         return self._harness.services.instances if self.settings.shared_state else None
 
     def check_agent(self, name: str) -> None:
-        """Raises ValueError when there is no agent of that name."""
+        """Raises ValueError if there is no agent of that name."""
         try:
             self._harness.agents.source(name)
         except Failed as failed:
@@ -392,16 +382,23 @@ class SyncHarness:
 
     @property
     def kept_services(self) -> tuple[str, ...]:
-        """A line for each service that was used and not started, since the project keeps it."""
+        """A line for each service that was used but not started, because the project keeps it."""
         return self._harness.services.kept_lines()
 
     @property
+    def browsers(self) -> Browsers:
+        """The browsers of the run. They belong to the loop, so they may be used only by coroutines that `begin`
+        starts.
+        """
+        return self._harness.browsers
+
+    @property
     def browser(self) -> str:
-        """Name, version and place of the browser, once one was started."""
-        return self._harness.browsers.described
+        """Name, version and path of the browser, once one was started."""
+        return self.browsers.described
 
     def close(self) -> None:
-        """Bounded; the process can end afterwards."""
+        """Close everything, in bounded time; the process can end afterwards."""
         try:
             self._loop.call(self._harness.close())
         finally:

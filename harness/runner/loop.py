@@ -1,4 +1,4 @@
-"""Async core, sync face: one loop on one thread of its own; events reach the caller's thread."""
+"""One asyncio loop on a thread of its own, with synchronous callers; events reach the caller's thread."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 _DONE = object()
-_LOOK_UP = 0.1
-"""Seconds after which the waiting thread looks up: for events, and so that Ctrl-C is seen on every platform."""
+_POLL_SECONDS = 0.1
+"""Seconds between two wake-ups of the waiting thread: for events, and so that Ctrl-C is noticed on every platform."""
 
 
 class EventQueue:
-    """What the loop's thread has for the waiting one, in order. What cannot wait rings; the rest is found at a look.
+    """The items from the loop's thread for the waiting one, in order. Urgent items wake it; the others are found later.
 
-    To wake a thread for every event would take the processor away from the steps, several times in each.
+    Waking a thread for every event would take processor time from the steps, several times in each.
     """
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class EventQueue:
             self._wakeup.put(None)
 
     def take(self, seconds: float) -> Iterator[Any]:
-        """What is there; if it is nothing, what is there after the bell, or after so many seconds."""
+        """The present items; if there are none, those after the next wake-up, or after so many seconds."""
         if not self._items:
             with contextlib.suppress(queue.Empty):
                 self._wakeup.get(timeout=seconds)
@@ -44,7 +44,7 @@ class EventQueue:
 
 
 class Caller:
-    """The thread that waits, as the loop sees it: it takes events, and runs what must not run on the loop."""
+    """The waiting thread as the loop sees it: it takes events, and runs functions that must not run on the loop."""
 
     def __init__(
         self,
@@ -52,23 +52,23 @@ class Caller:
         loop: asyncio.AbstractEventLoop,
         hear: Callable[[Any], None] | None = None,
     ) -> None:
-        """`hear` is told of each event in the moment, on the loop's thread; the sink may take it much later."""
+        """`hear` receives each event at once, on the loop's thread; the sink may get it much later."""
         self._events = events
         self._loop = loop
         self._hear = hear
 
     def heard_by(self, hear: Callable[[Any], None]) -> Caller:
-        """The same, and `hear` is told too."""
+        """A caller whose events `hear` receives too."""
         return Caller(self._events, self._loop, hear)
 
     def __call__(self, event: Any) -> None:
-        """Give an event to the sink, in order."""
+        """Pass an event to the sink, in order."""
         if self._hear is not None:
             self._hear(event)
         self._events.put(event)
 
     async def call(self, function: Callable[..., T], *args: Any) -> T:
-        """Run a function on the waiting thread, between events; its result, or what it raises."""
+        """Run a function on the waiting thread, between events; returns or raises what it does."""
         reply: asyncio.Future[T] = self._loop.create_future()
         self._events.put(_Call(self._loop, partial(function, *args), reply), ring=True)
         return await reply
@@ -76,7 +76,7 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """Something for the waiting thread to do."""
+    """A function for the waiting thread to run."""
 
     loop: asyncio.AbstractEventLoop
     function: Callable[[], Any]
@@ -91,12 +91,12 @@ class _Call:
             self.loop.call_soon_threadsafe(self._settle, self.reply.set_result, result)
 
     def _settle(self, setter: Callable[[Any], None], value: Any) -> None:
-        if not self.reply.done():  # who asked may have been cancelled meanwhile
+        if not self.reply.done():  # the caller may have been cancelled meanwhile
             setter(value)
 
 
 class LoopFuture(Generic[T]):
-    """Something that runs on the loop, whether or not somebody waits for it already."""
+    """A coroutine on the loop, whether or not a thread waits for it already."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, events: EventQueue) -> None:
         self._loop = loop
@@ -105,13 +105,13 @@ class LoopFuture(Generic[T]):
         self._task: asyncio.Task[T] | None = None
 
     def start(self, main: Coroutine[Any, Any, T]) -> None:
-        """On the loop's own thread."""
+        """Start it; called on the loop's thread."""
         self._task = self._loop.create_task(main)
         self._task.add_done_callback(lambda done: _settle(done, self._outcome))
         self._task.add_done_callback(lambda _: self._events.put(_DONE, ring=True))
 
     def finish(self, sink: Callable[[Any], None]) -> T:
-        """What it returns, or raises; its events reach `sink` on this thread (LoopThread.run). Once."""
+        """Wait, and return or raise the result; events reach `sink` on this thread (LoopThread.run). Call it once."""
         try:
             _drain(self._events, sink)
         except BaseException:
@@ -121,7 +121,7 @@ class LoopFuture(Generic[T]):
         return self._outcome.result()
 
     def cancel(self) -> None:
-        """It is to end; it may take its time for that. From any thread."""
+        """Request its end, which may take time. From any thread."""
         self._loop.call_soon_threadsafe(lambda: self._task and self._task.cancel())
 
 
@@ -134,7 +134,7 @@ class LoopThread:
         self._thread.start()
 
     def begin(self, main: Callable[[Caller], Coroutine[Any, Any, T]]) -> LoopFuture[T]:
-        """Start `main(caller)`; what is given to the caller waits until somebody finishes it. From any thread."""
+        """Start `main(caller)`; items for the caller wait until a thread finishes it. From any thread."""
         events = EventQueue()
         pending = LoopFuture[T](self._loop, events)
         self._loop.call_soon_threadsafe(lambda: pending.start(main(Caller(events, self._loop))))
@@ -143,8 +143,8 @@ class LoopThread:
     def run(self, main: Callable[[Caller], Coroutine[Any, Any, T]], sink: Callable[[Any], None]) -> T:
         """Run `main(caller)`; the events given to the caller reach `sink` on the calling thread, in order.
 
-        KeyboardInterrupt (or whatever else breaks into the wait) cancels `main`, waits for its orderly end, delivers
-        the events emitted meanwhile, and is raised again.
+        KeyboardInterrupt (or another exception that interrupts the wait) cancels `main`, waits for its regular end,
+        delivers the events emitted meanwhile, and is raised again.
         """
         return self.begin(main).finish(sink)
 
@@ -171,7 +171,7 @@ def _settle(task: asyncio.Task[T], outcome: Future[T]) -> None:
 
 def _drain(events: EventQueue, sink: Callable[[Any], None]) -> None:
     while True:
-        for event in events.take(_LOOK_UP):
+        for event in events.take(_POLL_SECONDS):
             if event is _DONE:
                 return
             if isinstance(event, _Call):

@@ -1,9 +1,9 @@
-"""Clears up behind a harness that was killed: `python -I -S reaper.py <harness pid> <scratch> <workspace>`.
+"""Cleans up after a harness that was killed: `python -I -S reaper.py <harness pid> <scratch> <workspace>`.
 
 Standard input is a pipe whose other end only the harness holds; on it come the pids of the programs that it starts, a
-line each. When the pipe ends, or the parent is no longer the harness, what these programs left running is ended, and
-both folders are removed. Started as a file and without `site`, in a session of its own: it costs milliseconds, and no
-signal meant for the harness reaches it.
+line each. When the pipe ends, or the parent is no longer the harness, the reaper ends what these programs left running,
+and removes both folders. It is started as a file and without `site`, in a session of its own: it costs milliseconds,
+and no signal meant for the harness reaches it.
 """
 
 from __future__ import annotations
@@ -20,37 +20,37 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 PARENT_CHECK = 1.0
-"""Seconds between two looks at the parent's pid: a fork of the harness may hold the pipe open after its death."""
+"""Seconds between two checks of the parent's pid: a fork of the harness may hold the pipe open after its death."""
 GRACE = 2.0
-"""Seconds that the programs have to end by themselves, as they do when the harness is gone."""
+"""Seconds for the programs to end by themselves, as they do when the harness is gone."""
 GONE_WITHIN = 2.0
-"""Seconds that killed programs may take to be gone."""
+"""Seconds that killed programs may take to end."""
 REMOVED_WITHIN = 2.0
-"""Seconds in which a folder must be gone: a dying program may still write into it."""
+"""Seconds within which a folder must be gone: a dying program may still write into it."""
 POLL = 0.02
 CHUNK = 4096
 PROCESSES = Path("/proc")
 STATE, PARENT, START = 0, 1, 19
-"""Fields of /proc/<pid>/stat after the name."""
+"""The indices of the fields of /proc/<pid>/stat after the name."""
 
 
 def main(harness: int, scratch: Path, workspace: Path) -> None:
-    """Wait for the end of the harness; then clear up. The folder around `workspace` goes too when it is empty."""
+    """Wait for the end of the harness; then clean up. The parent of `workspace` is removed too if it is empty."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     programs = _told_by(harness)
-    _outwait(programs, GRACE)
+    _await_ends(programs, GRACE)
     for pid, born in programs.items():
-        _end(pid, born)
-    _outwait(programs, GONE_WITHIN)
+        end(pid, born)
+    _await_ends(programs, GONE_WITHIN)
     _remove(scratch)
     _remove(workspace)
-    with contextlib.suppress(OSError):  # other processes have theirs in it
+    with contextlib.suppress(OSError):  # other processes have their folders in it
         workspace.parent.rmdir()
 
 
 def _told_by(harness: int) -> dict[int, str]:
-    """The programs that the harness has told of until its end: pid -> birth, since a pid may be used again."""
+    """The programs that the harness has reported until its end: pid -> birth, since a pid may be reused."""
     programs: dict[int, str] = {}
     rest = b""
     while True:
@@ -59,11 +59,11 @@ def _told_by(harness: int) -> dict[int, str]:
         if not chunk and (readable or os.getppid() != harness):
             return programs
         *lines, rest = (rest + chunk).split(b"\n")
-        programs |= {int(line): _birth(int(line)) for line in lines}
+        programs |= {int(line): birth(int(line)) for line in lines}
 
 
-def _outwait(programs: Mapping[int, str], seconds: float) -> None:
-    """Until all of them have ended, `seconds` at most."""
+def _await_ends(programs: Mapping[int, str], seconds: float) -> None:
+    """Wait until all of them have ended, for at most `seconds`."""
     for _ in _polls(seconds):
         if not any(_runs(pid, born) for pid, born in programs.items()):
             return
@@ -77,19 +77,19 @@ def _remove(folder: Path) -> None:
 
 
 def _polls(seconds: float) -> Iterator[None]:
-    """At once, and then again and again for so long."""
+    """Yield at once, and then repeatedly for so many seconds."""
     pause = threading.Event()
     for _ in range(round(seconds / POLL)):
         yield
         pause.wait(POLL)
 
 
-def _end(pid: int, born: str) -> None:
-    """SIGKILL to a program and all below it, and to the group that it leads: what it left behind may be in there."""
+def end(pid: int, born: str) -> None:
+    """Send SIGKILL to a program with all its children, and to the group that it leads, which may contain orphans."""
     runs = _runs(pid, born)
-    if not runs and _birth(pid):
-        return  # the pid is somebody else's by now
-    for each in _tree(pid) if runs else ():
+    if not runs and birth(pid):
+        return  # the pid belongs to another process by now
+    for each in tree(pid) if runs else ():
         with contextlib.suppress(OSError):
             os.kill(each, signal.SIGKILL)
     with contextlib.suppress(OSError):
@@ -97,19 +97,19 @@ def _end(pid: int, born: str) -> None:
 
 
 def _runs(pid: int, born: str) -> bool:
-    return bool(born) and _birth(pid) == born
+    return bool(born) and birth(pid) == born
 
 
-def _birth(pid: int) -> str:
-    """What tells a process from a later one of the same pid; empty when it has ended."""
+def birth(pid: int) -> str:
+    """A value that distinguishes a process from a later one with the same pid; empty if it has ended."""
     if not PROCESSES.is_dir():
-        return _asked("-o", "lstart=", "-p", str(pid)).strip()
+        return _run_ps("-o", "lstart=", "-p", str(pid)).strip()
     fields = _stat(pid)
     return fields[START] if fields and fields[STATE] != "Z" else ""
 
 
-def _tree(root: int) -> list[int]:
-    """A process and all below it."""
+def tree(root: int) -> list[int]:
+    """A process and all its children."""
     parents, found = dict(_parents()), [root]
     for pid in found:
         found += [child for child, parent in parents.items() if parent == pid]
@@ -119,7 +119,7 @@ def _tree(root: int) -> list[int]:
 def _parents() -> Iterator[tuple[int, int]]:
     """Every process with its parent."""
     if not PROCESSES.is_dir():
-        for line in _asked("-A", "-o", "pid=,ppid=").splitlines():
+        for line in _run_ps("-A", "-o", "pid=,ppid=").splitlines():
             pid, parent = line.split()
             yield int(pid), int(parent)
         return
@@ -129,15 +129,15 @@ def _parents() -> Iterator[tuple[int, int]]:
 
 
 def _stat(pid: int) -> list[str]:
-    """The fields after the name, which may contain anything; empty when there is no such process."""
+    """The fields after the name, which may contain anything; empty if there is no such process."""
     try:
         return (PROCESSES / str(pid) / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()
     except OSError:
         return []
 
 
-def _asked(*arguments: str) -> str:
-    """`ps`, for systems that show no files of their processes."""
+def _run_ps(*arguments: str) -> str:
+    """The output of `ps`, for systems without files about processes."""
     return subprocess.run(["ps", *arguments], capture_output=True, text=True, check=False).stdout
 
 

@@ -1,4 +1,4 @@
-"""Which task may begin while others run: order, dependencies, episodes, tasks that want to be alone."""
+"""Decides which task may begin while others run: by order, dependencies, episodes, and tasks that run alone."""
 
 from __future__ import annotations
 
@@ -7,49 +7,49 @@ from dataclasses import dataclass, field, replace
 from itertools import islice, takewhile
 
 FARTHEST = 1000
-"""So many waiting jobs are looked at: those that may not begin yet must not make every look long."""
+"""The number of waiting jobs that are examined, so that many jobs that may not begin yet do not slow every call."""
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One task of a run, as far as its place among the others goes."""
+    """The facts about a task that its place in the schedule depends on."""
 
     name: str
-    """Unique: its node id."""
+    """Its unique name: the node id."""
     wants: frozenset[str] = frozenset()
     """Jobs that must have ended well before."""
     after: frozenset[str] = frozenset()
     """Jobs that must have ended before: the earlier ones of its episode."""
     alone: bool = False
-    """Nothing else runs while it does: it strikes what tasks share."""
+    """Whether nothing else may run at the same time, since it changes what tasks share."""
     episode: str = ""
-    """The episode that it is a part of: all of an episode runs in one slot."""
+    """The episode that it belongs to: all of an episode runs in one slot."""
     ahead: bool = True
-    """Whether it may begin before its turn has come; else only when it is called."""
+    """Whether it may begin before its turn; else it begins only when it is called."""
 
 
 @dataclass(slots=True)
 class Schedule:
-    """The jobs of a run in their order; each is waiting, running or over. Decides, and starts nothing."""
+    """The jobs of a run in their order; each is waiting, running or over. It decides, and starts nothing."""
 
     waiting: dict[str, Job]
     window: int = 256
-    """So many jobs may have begun before they were called: their results are kept until then."""
+    """The number of jobs that may begin before they are called: their results are kept until then."""
     running: dict[str, Job] = field(default_factory=dict)
     over: dict[str, bool] = field(default_factory=dict)
     """Job -> whether it ended well."""
     called: set[str] = field(default_factory=set)
     """Jobs whose turn has come."""
     early: set[str] = field(default_factory=set)
-    """Jobs that have begun, and were not called yet."""
+    """Jobs that have begun and were not called yet."""
     slots: int | None = None
-    """So many tasks or episodes may be under way at once, because they share a state; None: as many as there are."""
+    """The number of tasks or episodes that may run at once because they share a state; None: no limit."""
     members: dict[str, list[str]] = field(default_factory=dict)
     """Episode -> its jobs."""
     entered: set[str] = field(default_factory=set)
     """Episodes of which a job has begun."""
     closed: bool = False
-    """Nothing begins, until one is called: then the run goes on after all."""
+    """Whether nothing begins until a job is called again, which means that the run goes on."""
 
     @classmethod
     def of(cls, jobs: Iterable[Job], window: int = 256, slots: int | None = None) -> Schedule:
@@ -59,59 +59,67 @@ class Schedule:
         return schedule
 
     def startable(self, limit: int) -> list[str]:
-        """What may begin now, in order; at most so many that `limit` jobs run."""
+        """The jobs that may begin now, in order; at most so many that `limit` jobs run."""
         found: list[str] = []
         places, early = limit - len(self.running), self.window - len(self.early)
         if self.closed or any(job.alone for job in self.running.values()):
             return found
-        held, stranded = self._held(), list[str]()
+        busy = {job.episode or name for name, job in self.running.items()}
+        held, stranded = self._slot_holders(busy), list[str]()
         for name, job in islice(self.waiting.items(), FARTHEST):
             if len(found) >= places or (early <= len(found) and name not in self.called):
-                break  # what is called stands first of all that wait
+                break  # the requested task has priority over all that wait
             if job.alone:
                 if not (found or self.running) and self._may(job):
                     found.append(name)
-                break  # it waits until it is alone; nobody overtakes it, or it would wait for ever
+                break  # it waits until it is alone; no other task overtakes it, or it would wait for ever
             if self._may(job):
-                (found if self._enters(job, held) else stranded).append(name)
-        # What is called is waited for: where nothing runs, it does not wait for an episode that cannot go on either.
+                (found if self._enters(job, held, busy) else stranded).append(name)
+        # The requested task is waited for: if nothing runs, it does not wait for an episode that cannot continue
+        # either.
         return found if found or self.running else [name for name in stranded if name in self.called][:1]
 
-    def _enters(self, job: Job, held: set[str]) -> bool:
-        """Whether it has a slot; then it is one of those that `held` names."""
+    def _enters(self, job: Job, held: set[str], busy: set[str]) -> bool:
+        """Return whether the job has a slot; then it is added to `held` and `busy`.
+
+        More episodes may hold a slot than there are, since a requested task does not wait for an episode that cannot
+        continue. What runs at once is limited by `busy` all the same.
+        """
         group = job.episode or job.name
-        if self.slots is not None and group not in held and len(held) >= self.slots:
-            return False
-        held.add(group)
+        if self.slots is not None and group not in busy:
+            if len(busy) >= self.slots or (group not in held and len(held) >= self.slots):
+                return False
+            held.add(group)
+            busy.add(group)
         return True
 
-    def _held(self) -> set[str]:
-        """Who has a slot: what runs, and episodes between two of their jobs."""
+    def _slot_holders(self, busy: set[str]) -> set[str]:
+        """The holders of slots: running jobs, and episodes between two of their jobs."""
         if self.slots is None:
             return set()
         over = {each for each in self.entered if not any(name in self.waiting for name in self.members[each])}
         self.entered -= over
-        return self.entered | {job.episode or name for name, job in self.running.items()}
+        return self.entered | busy
 
     def _may(self, job: Job) -> bool:
         called = job.ahead or job.name in self.called
         return called and all(map(self.over.get, job.wants)) and all(name in self.over for name in job.after)
 
     def add(self, job: Job) -> None:
-        """One more, behind the others."""
+        """Add a job after the others."""
         self.waiting[job.name] = job
         if job.episode:
             self.members.setdefault(job.episode, []).append(job.name)
 
-    def again(self, job: Job) -> None:
-        """One that is over, or was given up, is to run all the same: before all others."""
+    def requeue(self, job: Job) -> None:
+        """Run a job again that is over, or was given up, before all others."""
         self.over.pop(job.name, None)
         self.waiting = {job.name: job, **self.waiting}
 
     def call(self, name: str) -> None:
-        """Its turn has come: it is the one that is waited for.
+        """A job's turn has come: the caller waits for it.
 
-        Who calls knows that what it wants is there. Whatever stands before it and has not begun was passed over.
+        The caller knows that its dependencies are met. Jobs before it that have not begun were passed over.
         """
         self.closed = False
         self.called.add(name)
@@ -124,7 +132,7 @@ class Schedule:
         self.waiting[name] = replace(job, wants=frozenset(), after=job.after & self.running.keys())
 
     def close(self) -> None:
-        """Nothing more begins."""
+        """Begin nothing more."""
         self.closed = True
 
     def begin(self, name: str) -> None:
@@ -135,7 +143,7 @@ class Schedule:
             self.early.add(name)
 
     def end(self, name: str, well: bool) -> None:
-        """Over; also for a job that never began."""
+        """A job is over; also for a job that never began."""
         self.running.pop(name, None)
         self.waiting.pop(name, None)
         self.over[name] = well

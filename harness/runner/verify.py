@@ -1,4 +1,4 @@
-"""Sound tasks: each does what it declares, and does not pass when nothing is done."""
+"""Verifies tasks: each does what it declares, and does not pass if nothing is done."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from harness.model.events import Event
-from harness.model.outcome import reached, unmet
+from harness.model.outcome import ended_as_declared, outcome_differences
 from harness.model.plan import Plan
 from harness.model.record import TaskResult
 from harness.recovery import NoRecovery
@@ -16,37 +16,37 @@ from harness.runner.compile import compile_plan
 from harness.spec.loaded import Loaded
 from harness.spec.problems import SpecError
 from harness.spec.steps import Assert, Open, Screenshot, Scroll, Wait
-from harness.spec.suite import before, dependencies, with_episodes
+from harness.spec.suite import dependencies, tasks_before, with_episodes
 
 if TYPE_CHECKING:
     from harness.runner.harness import SyncHarness
 
 Sink = Callable[[Event], None]
 RunTask = Callable[[Plan], TaskResult]
-NOBODY = "nobody"
-"""Stands for the agent of a task without steps: such a task is run with no steps only."""
+IDLE_AGENT = "nobody"
+"""The name of the agent of a task without steps: such a task is run only with no steps."""
 
 
 def _silent(_: object) -> None:
-    """Nobody listens."""
+    """The sink that drops every event."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskVerification:
-    """What was found of one task."""
+    """The findings about one task."""
 
     task_id: str
     source: str
     wrong: str = ""
     """Why it does not do what it declares; empty: it does."""
     kept: str = ""
-    """The task whose failure was kept under `errors/`; empty: there is none."""
+    """The task whose failure was kept under `errors/`; empty: none."""
     hollow: bool = False
-    """It passes with no steps at all, or with the first page opened and nothing done there: it tests nothing."""
+    """Whether it passes with no steps, or with only its first page opened: then it tests nothing."""
     idle: tuple[str, ...] = ()
     """Success criteria that hold before anything is done."""
     idle_there: tuple[str, ...] = ()
-    """Further ones, that hold on the first page that the task opens before anything is done there."""
+    """Further criteria that hold on the first page that the task opens, before anything is done there."""
 
     @property
     def sound(self) -> bool:
@@ -56,88 +56,90 @@ class TaskVerification:
 def verify(tasks: Sequence[Loaded], harness: SyncHarness, sink: Sink = _silent) -> Iterator[TaskVerification]:
     """Run each task with no steps, on a blank page and on the first one that it opens, then as written.
 
-    Each time what it depends on and its episode's earlier tasks run first.
-
-    What the engine says goes to `sink`, but for tasks with no steps: how they fail is no news.
+    Each time its dependencies and its episode's earlier tasks run first. The engine's events go to `sink`, except for
+    tasks with no steps, whose failures are no news.
     """
     known, graph = {task.spec.task_id: task for task in tasks}, dependencies(tasks)
     order = with_episodes(tasks, graph)
     for task in tasks:
-        wanted = set(before(task.spec.task_id, graph))
-        first = [known[task_id] for task_id in before(task.spec.task_id, order)]
+        wanted = set(tasks_before(task.spec.task_id, graph))
+        first = [known[task_id] for task_id in tasks_before(task.spec.task_id, order)]
         yield _verdict(task, first, wanted, lambda plan: harness.run(plan, sink), harness)
 
 
 def _verdict(
     task: Loaded, first: Sequence[Loaded], wanted: Collection[str], run: RunTask, harness: SyncHarness
 ) -> TaskVerification:
-    """`first` runs before it; of that the `wanted` ones must do what they should."""
+    """The findings about a task.
+
+    `first` are the tasks before it, of which the `wanted` ones must do what they should.
+    """
     spec, label = task.spec, (task.spec.task_id, task.source)
     try:
         plan = _plan(task, harness, spec.task_id)
         for other in first:
             name = other.spec.task_id
             result = run(_plan(other, harness, spec.task_id))
-            if name in wanted and not reached(other.spec, result):
-                why = harness.redactor.text(_why(other, result))
-                return TaskVerification(*label, wrong=f"{name}, which it depends on, {why}", kept=_kept(result))
+            if name in wanted and not ended_as_declared(other.spec, result):
+                why = harness.redactor.text(_failure_reason(other, result))
+                return TaskVerification(*label, wrong=f"{name}, which it depends on, {why}", kept=_kept_task(result))
     except SpecError as error:
         return TaskVerification(*label, wrong=str(error))
-    nothing = _tried(_nothing(plan), harness)
-    there = _tried(first_page, harness) if (first_page := _first_page(plan)) else None
+    nothing = _try_plan(_do_nothing_plan(plan), harness)
+    there = _try_plan(first_page, harness) if (first_page := _first_page(plan)) else None
     wrong = kept = ""
     if spec.steps:
         result = run(plan)
-        if not reached(spec, result):
-            wrong, kept = harness.redactor.text(_why(task, result)), _kept(result)
+        if not ended_as_declared(spec, result):
+            wrong, kept = harness.redactor.text(_failure_reason(task, result)), _kept_task(result)
     idle = tuple(_idle(plan, nothing))
     idle_there = tuple(each for each in _idle(plan, there) if each not in idle) if there else ()
-    hollow = reached(spec, nothing) or (there is not None and there.ok and not _looks_itself(plan))
+    hollow = ended_as_declared(spec, nothing) or (there is not None and there.ok and not _looks_itself(plan))
     words = (tuple(map(harness.redactor.text, each)) for each in (idle, idle_there))
     return TaskVerification(*label, wrong, kept, hollow, *words)
 
 
-def _tried(plan: Plan, harness: SyncHarness) -> TaskResult:
-    """The result of a run that nobody is told of, and that leaves nothing."""
+def _try_plan(plan: Plan, harness: SyncHarness) -> TaskResult:
+    """The result of a run without events and artifacts."""
     result = harness.run(plan, _silent)
     if result.artifacts is not None:
         shutil.rmtree(result.artifacts, ignore_errors=True)
     return result
 
 
-def _kept(result: TaskResult) -> str:
+def _kept_task(result: TaskResult) -> str:
     return result.task_id if result.artifacts is not None else ""
 
 
 def _plan(task: Loaded, harness: SyncHarness, for_task: str) -> Plan:
-    """The tasks of one episode share a world of their own for each task that is verified."""
-    agent = None if task.spec.steps else NOBODY
+    """The plan of a task; the tasks of an episode share a world of their own for each task that is verified."""
+    agent = None if task.spec.steps else IDLE_AGENT
     plan = compile_plan(task, settings=harness.settings, run_id=harness.run_id, agent=agent)
     return replace(plan, world=f"{plan.world}.for.{for_task}") if task.spec.episode_id else plan
 
 
 LOOKING = (Wait, Assert, Scroll, Screenshot)
-"""Acts that bring nothing about."""
+"""Acts without effect."""
 
 
 def _first_page(plan: Plan) -> Plan | None:
-    """The plan of opening the first page and doing nothing there; None where that is all that the task does."""
+    """The plan of only opening the first page; None if that is all that the task does."""
     step = next((step for step in plan.steps if isinstance(step, Open)), None)
     rest = [other for other in plan.steps if other is not step and not isinstance(other, LOOKING)]
     if step is None or not rest or plan.spec.expect is not None or step.effect_class == "write":
         return None
-    return replace(_nothing(plan, plan.spec.expect_timeout), key=f"{plan.key}--first-page", steps=(step,))
+    return replace(_do_nothing_plan(plan, plan.spec.expect_timeout), key=f"{plan.key}--first-page", steps=(step,))
 
 
 def _looks_itself(plan: Plan) -> bool:
-    """Whether its steps say themselves what must be true after them."""
+    """Return whether its steps themselves assert what must be true after them."""
     return any(isinstance(step, Assert) for step in plan.steps)
 
 
-def _nothing(plan: Plan, expect_timeout: float = 0) -> Plan:
-    """The plan of doing nothing; its preconditions are not asked, so that every criterion is looked at.
+def _do_nothing_plan(plan: Plan, expect_timeout: float = 0) -> Plan:
+    """The plan of doing nothing; it has no preconditions, so that every criterion is evaluated.
 
-    On a blank page nothing comes by itself, so that nothing is waited for there.
+    On a blank page nothing appears by itself, so nothing is waited for there.
     """
     rules = NoRecovery.model_construct(**dict(plan.rulebook))
     return replace(
@@ -153,15 +155,15 @@ def _nothing(plan: Plan, expect_timeout: float = 0) -> Plan:
     )
 
 
-def _why(task: Loaded, result: TaskResult) -> str:
+def _failure_reason(task: Loaded, result: TaskResult) -> str:
     if task.spec.expect is not None:
-        return f"did not show what it declares: {'; '.join(unmet(task.spec.expect, result))}"
+        return f"did not end as it declares: {'; '.join(outcome_differences(task.spec.expect, result))}"
     state = "skipped" if result.skipped else result.final_state
     return f"{state}: {result.failure.message if result.failure else result.skipped}"
 
 
 def _idle(plan: Plan, nothing: TaskResult) -> Iterator[str]:
-    """The criteria that hold; all of them when the run passed."""
+    """The criteria that hold; all of them if the run passed."""
     failure = nothing.failure
     if failure is not None and failure.code != "CRITERIA_UNMET":
         return

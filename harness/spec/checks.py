@@ -1,4 +1,4 @@
-"""What the models alone cannot see: one part of a task against another, against the disk, against this version."""
+"""Checks beyond the models: one part of a task against another, the disk, and this version."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from harness.recovery.catalog import CATALOG
 from harness.spec.expressions import expression_problems, reference_problems
 from harness.spec.fault_checks import HOST, fault_problems, not_a_host, same_ids, unused_act
-from harness.spec.problems import Problem, Way, did_you_mean, listed, shown
+from harness.spec.problems import JsonPath, Problem, describe_value, did_you_mean, join_or
 from harness.spec.references import HIDDEN, Hide
 from harness.spec.source import Origin
 from harness.spec.steps import Api, Open, Step, Upload
@@ -18,7 +18,7 @@ from harness.spec.suite import check_suite
 from harness.spec.task import FAMILY, TAG, TaskSpec
 from harness.spec.validation import REQUIRED, REQUIRED_RULES, WARNINGS
 
-# `tags` and `family` become pytest marks: what may be one.
+# `tags` and `family` become pytest marks: the names that are allowed.
 
 TAKEN = frozenset(
     {
@@ -38,22 +38,22 @@ TAKEN = frozenset(
         "anyio",
     }
 )
-"""Marks that mean something to pytest or its plugins: as a tag they would change how the task runs."""
+"""Marks with a meaning for pytest or its plugins: used as tags they would change how the task runs."""
 _TAKEN_PREFIX = "allure_"
 
 
 def mark_problems(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
-    """Tags and families that cannot be marks, or would be marks of another meaning."""
+    """Yield problems for tags and families that cannot be marks, or would be marks with another meaning."""
     for number, tag in enumerate(spec.tags):
         if not re.fullmatch(TAG, tag):
             expected = "a letter, then letters, digits, `_` and `-`"
-            yield origin.problem(("tags", number), "not a tag", expected=expected, found=shown(tag))
+            yield origin.problem(("tags", number), "not a tag", expected=expected, found=describe_value(tag))
         elif tag in TAKEN or tag.startswith(_TAKEN_PREFIX):
-            message = f"the tag `{tag}` is a mark with a meaning of its own"
+            message = f"pytest or a plugin uses the tag `{tag}` as a mark with its own meaning"
             yield origin.problem(("tags", number), message, hint="choose another word")
     if spec.family is not None and not re.fullmatch(FAMILY, spec.family):
         expected = "letters, digits, `_` and `-`"
-        yield origin.problem(("family",), "not a family", expected=expected, found=shown(spec.family))
+        yield origin.problem(("family",), "not a family", expected=expected, found=describe_value(spec.family))
 
 
 __all__ = ["check_spec", "check_steps", "check_suite", "strict_problems"]
@@ -72,9 +72,10 @@ def check_spec(
     needs_steps: bool = True,
     agents: Sequence[str] = (),
 ) -> list[Problem]:
-    """All that is wrong with a task whose types are right.
+    """Return all problems of a task whose types are right.
 
-    `needs_steps`: no agent will choose them. `agents`: those of the project, of which none is chosen.
+    `needs_steps`: the task must have steps, since no agent chooses them. `agents`: the agents of the project, for
+    hints.
     """
     return [
         *_task_id(spec, origin),
@@ -84,7 +85,7 @@ def check_spec(
         *mark_problems(spec, origin),
         *check_steps(spec.steps, origin, folder),
         *_steps_of_repairs(spec, origin, folder),
-        *_unfilled(spec, origin),
+        *_unfilled_references(spec, origin),
         *_faults(spec, origin, channels),
         *_expect(spec, origin),
         *reference_problems(spec, origin, environ),
@@ -93,21 +94,23 @@ def check_spec(
 
 
 def _task_id(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
-    """It is a directory name under `errors/`."""
+    """Yield the problems of the task id, which names a directory under `errors/`."""
     if "::" in spec.task_id:
-        hint = "pytest takes `::` in `FILE::TASK` for a separator, so that the task could not be selected"
-        yield origin.problem(("task_id",), "a task_id must not hold `::`", found=shown(spec.task_id), hint=hint)
+        hint = "pytest uses `::` as the separator in `FILE::TASK`, so the task could not be selected"
+        yield origin.problem(
+            ("task_id",), "a task_id must not hold `::`", found=describe_value(spec.task_id), hint=hint
+        )
     elif problem := _name_problem(spec.task_id):
-        yield origin.problem(("task_id",), f"a task_id {problem}", found=shown(spec.task_id))
+        yield origin.problem(("task_id",), f"a task_id {problem}", found=describe_value(spec.task_id))
 
 
 def _no_steps(spec: TaskSpec, origin: Origin, agents: Sequence[str]) -> Iterator[Problem]:
-    """A task that does nothing would pass."""
+    """Yield a problem for a task without steps: it would do nothing, and pass."""
     if not spec.steps:
-        hint = "write `steps` (beside task_spec.json: oracle_trace.json), or give it to an agent: `--task-agent NAME`"
+        hint = "add `steps` (for a folder: oracle_trace.json), or let an agent choose them: `--task-agent NAME`"
         if len(agents) > 1:
             known, one = ", ".join(agents), agents[0]
-            say = f'say agent = "{one}" in [tool.harness], or `--task-agent NAME`'
+            say = f'set agent = "{one}" in [tool.harness], or use `--task-agent NAME`'
             hint = f"there are {len(agents)} agents ({known}): {say}"
         yield origin.problem(("steps",), "no steps: a task needs at least one", hint=hint, key=True)
 
@@ -135,7 +138,7 @@ def _time(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
         zoned = False
     if not zoned:
         expected = "ISO 8601 with a zone, such as 2025-11-16T09:00:00Z"
-        yield origin.problem(("time",), "not a point in time", expected=expected, found=shown(spec.time))
+        yield origin.problem(("time",), "not a point in time", expected=expected, found=describe_value(spec.time))
 
 
 def _domains(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
@@ -150,44 +153,48 @@ def _steps_of_repairs(spec: TaskSpec, origin: Origin, folder: Path) -> Iterator[
 
 
 _LITERAL = ("episode_id", "allowed_domains", "memory_keys", "artifacts", "dependencies", "tags")
-"""Keys that are needed before any reference is filled in."""
+"""Keys whose values are needed before references are filled in."""
 
 
-def _unfilled(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
+def _unfilled_references(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
     for name in _LITERAL:
         value = getattr(spec, name)
         for number, text in enumerate([value] if isinstance(value, str) else value or ()):
             if "${" in text:
-                path: Way = (name,) if isinstance(value, str) else (name, number)
-                yield origin.problem(path, f"`{name}` takes no references", found=shown(text), hint="write it out")
+                path: JsonPath = (name,) if isinstance(value, str) else (name, number)
+                yield origin.problem(
+                    path, f"`{name}` takes no references", found=describe_value(text), hint="write it out"
+                )
 
 
 def check_steps(
-    steps: tuple[Step, ...], origin: Origin, folder: Path, hide: Hide = str, at: Way = ("steps",)
+    steps: tuple[Step, ...], origin: Origin, folder: Path, hide: Hide = str, at: JsonPath = ("steps",)
 ) -> Iterator[Problem]:
-    """Files to upload, URLs and names of screenshots. What still holds a reference is looked at when it is resolved.
+    """Yield problems of upload files, URLs and screenshot names; those with a reference are checked once resolved.
 
-    `hide` takes secrets out of what is shown of a step; `at` is where the steps stand.
+    `hide` removes secrets from the texts shown; `at` is the path of the steps.
     """
     for number, step in enumerate(steps):
-        path: Way = (*at, number)
+        path: JsonPath = (*at, number)
         if isinstance(step, Upload):
             yield from _uploads(step, path, origin, folder, hide)
         if isinstance(step, Open | Api) and (found := _SCHEME.match(step.url)) and found[1].lower() not in SCHEMES:
             hint = "write http:// in front of a host" if "." in found[1] or found[1] == "localhost" else ""
-            scheme = found[1] if hide(step.url).startswith(found[0]) else HIDDEN  # it may be a part of a secret
+            scheme = found[1] if hide(step.url).startswith(found[0]) else HIDDEN  # the scheme may be part of a secret
             message = f"URLs of the scheme `{scheme}:` are not allowed"
-            yield origin.problem((*path, "url"), message, expected=listed(SCHEMES[:2]), hint=hint)
+            yield origin.problem((*path, "url"), message, expected=join_or(SCHEMES[:2]), hint=hint)
         if step.screenshot_id and "${" not in step.screenshot_id and (problem := _name_problem(step.screenshot_id)):
             yield origin.problem((*path, "screenshot_id"), f"a screenshot_id {problem}")
 
 
-def _uploads(step: Upload, path: Way, origin: Origin, folder: Path, hide: Hide) -> Iterator[Problem]:
+def _uploads(step: Upload, path: JsonPath, origin: Origin, folder: Path, hide: Hide) -> Iterator[Problem]:
     several = isinstance(step.value, list)
     for number, name in enumerate([step.value] if isinstance(step.value, str) else step.value):
-        place: Way = (*path, "value", number) if several else (*path, "value")
+        place: JsonPath = (*path, "value", number) if several else (*path, "value")
         if "${" not in name and (problem := _upload_problem(name, folder)):
-            yield origin.problem(place, problem, expected="a file in the task's folder", found=shown(hide(name)))
+            yield origin.problem(
+                place, problem, expected="a file in the task's folder", found=describe_value(hide(name))
+            )
 
 
 def _upload_problem(name: str, folder: Path) -> str | None:
@@ -200,7 +207,7 @@ def _upload_problem(name: str, folder: Path) -> str | None:
     try:
         there = (folder / name).resolve()
     except (OSError, RuntimeError):
-        return "the path cannot be followed"
+        return "the path cannot be resolved"
     if not there.is_relative_to(folder.resolve()):
         return "the path leaves the task's folder through a link"
     return None if there.is_file() else "there is no such file"
@@ -208,13 +215,15 @@ def _upload_problem(name: str, folder: Path) -> str | None:
 
 def _faults(spec: TaskSpec, origin: Origin, channels: frozenset[str] | None) -> Iterator[Problem]:
     for number, fault in enumerate(spec.faults):
-        path: Way = ("faults", number)
+        path: JsonPath = ("faults", number)
         if spec.steps and fault.step >= len(spec.steps):
             expected = f"0 to {len(spec.steps) - 1}"
-            yield origin.problem((*path, "step"), "there is no such step", expected=expected, found=shown(fault.step))
+            yield origin.problem(
+                (*path, "step"), "there is no such step", expected=expected, found=describe_value(fault.step)
+            )
         yield from fault_problems(fault, path, origin, channels)
         if (act := unused_act(fault, [spec])) is not None:
-            message = f"from step {fault.step} on, no step is of the act `{act}`: the fault would never strike"
+            message = f"no step from step {fault.step} on has the act `{act}`: the fault would never strike"
             yield origin.problem((*path, "act"), message, severity="warning")
     yield from same_ids(spec.faults, origin)
 
@@ -223,9 +232,10 @@ def _expect(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
     expect = spec.expect
     if expect is None:
         return
+    warnings = [name for name, facts in WARNINGS.items() if facts.expectable]
     for number, word in enumerate(expect.warnings):
-        if word not in WARNINGS:
-            hint = did_you_mean(word, WARNINGS)
+        if word not in warnings:
+            hint = did_you_mean(word, warnings)
             yield origin.problem(("expect", "warnings", number), f"there is no warning `{word}`", hint=hint)
     if expect.code is not None and expect.code not in CATALOG:
         hint = did_you_mean(expect.code, CATALOG) or "see docs/error-codes.md"
@@ -235,12 +245,12 @@ def _expect(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
         yield origin.problem(("expect", "error_type"), "does not fit the code", expected=expected)
     if expect.step_index is not None and spec.steps and expect.step_index > len(spec.steps):
         expected = f"-1 (preconditions) to {len(spec.steps)} (success criteria)"
-        found = shown(expect.step_index)
+        found = describe_value(expect.step_index)
         yield origin.problem(("expect", "step_index"), "there is no such step", expected=expected, found=found)
 
 
 def strict_problems(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
-    """`--taskspec-strict`: the keys that a complete file has."""
+    """Yield problems for missing keys of a complete file (`--taskspec-strict`)."""
     for name in REQUIRED:
         if name not in spec.model_fields_set:
             yield origin.problem((name,), f"the key `{name}` is missing (strict)")

@@ -1,4 +1,4 @@
-"""`[tool.harness.defaults]`: TaskSpec keys that a project says once for its tasks."""
+"""`[tool.harness.defaults]`: TaskSpec keys that a project sets for all its tasks."""
 
 from __future__ import annotations
 
@@ -10,40 +10,42 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from harness.spec.checks import TAKEN
-from harness.spec.problems import Problem, shown
+from harness.spec.problems import Problem, describe_value
 from harness.spec.source import Origin
 from harness.spec.task import TAG, Own
 
-# `[tool.harness] extra_keys`: keys of one's own at the top of task files, each with a meaning.
+# `[tool.harness] extra_keys`: a project's own keys at the top of task files, each with a meaning.
 
 
 def own_of(data: Mapping[str, Any], keys: Mapping[str, Meaning]) -> Own:
-    """What the file's own keys say. What does not fit is left out: `own_problems` tells of it."""
+    """Read the project's own keys of a task. Values that do not fit are left out: `own_problems` reports them."""
     given = [(key, meaning, data[key]) for key, meaning in keys.items() if data.get(key) not in (None, False, "")]
     skip = next((_reason(key, value) for key, meaning, value in given if meaning == "skip"), "")
-    tags = [tag for _, meaning, value in given if meaning == "tag" for tag in _listed(value) if _is_tag(tag)]
+    tags = [tag for _, meaning, value in given if meaning == "tag" for tag in _as_list(value) if _is_tag(tag)]
     notes = [(key, _text(value)) for key, meaning, value in given if meaning == "note"]
     return Own(skip, tuple(dict.fromkeys(tags)), tuple(notes))
 
 
 def own_problems(data: Mapping[str, Any], keys: Mapping[str, Meaning], origin: Origin) -> Iterator[Problem]:
-    """Values that do not fit the meaning of their key."""
+    """Yield problems for values that do not fit the meaning of their key."""
     for key, meaning in keys.items():
         value = data.get(key)
         if meaning == "skip" and not isinstance(value, str | bool | None):
             expected = "the reason as text, or true or false"
-            yield origin.problem((key,), "this key skips the task", expected=expected, found=shown(value))
-        if meaning == "tag" and value is not None and not all(map(_is_tag, _listed(value))):
+            yield origin.problem((key,), "this key skips the task", expected=expected, found=describe_value(value))
+        if meaning == "tag" and value is not None and not all(map(_is_tag, _as_list(value))):
             expected = "tags: a letter, then letters, digits, `_` and `-`, and no mark of pytest's own"
-            hint = f'in [tool.harness.extra_keys], {key} = "note" or "ignore" takes any value'
-            yield origin.problem((key,), "this key gives tags", expected=expected, found=shown(value), hint=hint)
+            hint = f'with {key} = "note" or "ignore" in [tool.harness.extra_keys] the key takes any value'
+            yield origin.problem(
+                (key,), "this key gives tags", expected=expected, found=describe_value(value), hint=hint
+            )
 
 
 def _reason(key: str, value: Any) -> str:
     return value if isinstance(value, str) else f"`{key}` is set in its file"
 
 
-def _listed(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
@@ -52,33 +54,33 @@ def _is_tag(value: Any) -> bool:
 
 
 def _text(value: Any) -> str:
-    """One line: a list as its items, anything else as JSON has it."""
+    """The value in one line: a list as its items, anything else as JSON."""
     if isinstance(value, list):
         return ", ".join(map(_text, value))
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 Meaning = Literal["skip", "tag", "note", "ignore"]
-"""What a key of the project's own means in its task files (`extra_keys`)."""
+"""The meaning of a key that the project defines for its task files (`extra_keys`)."""
 FILE = "pyproject.toml"
 OWN = ("task_id", "steps", "parametrize")
-"""Keys that make a task what it is: one for many would make them the same."""
+"""Keys that identify a task: a default for them would make all tasks the same."""
 MERGED = ("error_recovery", "budget", "inputs", "persona", "memory", "fallback_plan", "rubrics")
-"""Keys whose mappings are joined entry by entry, so that a task may say one rule and take the others from here."""
+"""Keys whose mappings are merged entry by entry: a task sets one rule and takes others from the defaults."""
 
 
 class Defaults(BaseModel):
-    """One table of defaults, checked as the keys of a task file are. `values` holds JSON."""
+    """One table of defaults, checked like the keys of a task file. `values` holds JSON."""
 
     model_config = ConfigDict(frozen=True)
 
-    override: bool = Field(False, description="Whether these values win over what a task says.")
+    override: bool = Field(False, description="Whether these values override the values in a task.")
     values: dict[str, Any] = Field(default_factory=dict)
 
     @model_validator(mode="before")
     @classmethod
     def _taken_apart(cls, table: Any) -> Any:
-        """What stands beside `override` are the values. Raises ValueError for what no task may say."""
+        """Take all keys beside `override` as the values. Raises ValueError for keys that no task may have."""
         if not isinstance(table, dict):
             raise ValueError("must be a table, as in [tool.harness.defaults]")  # noqa: TRY004 - pydantic tells it
         values = {key: value for key, value in table.items() if key != "override"}
@@ -86,11 +88,11 @@ class Defaults(BaseModel):
             raise ValueError(problem)
         return {"values": values, **({"override": table["override"]} if "override" in table else {})}
 
-    def over(self, data: dict[str, Any]) -> dict[str, Any]:
-        """The keys of a task file with these; those of the file win, or these under `override`."""
-        return {**data, **{key: self._joined(key, value, data) for key, value in self.values.items()}}
+    def merge_into(self, data: dict[str, Any]) -> dict[str, Any]:
+        """Merge these defaults with the keys of a task file; the file wins, or the defaults under `override`."""
+        return {**data, **{key: self._join_value(key, value, data) for key, value in self.values.items()}}
 
-    def _joined(self, key: str, value: Any, data: dict[str, Any]) -> Any:
+    def _join_value(self, key: str, value: Any, data: dict[str, Any]) -> Any:
         if key not in data:
             return value
         said = data[key]
@@ -100,22 +102,22 @@ class Defaults(BaseModel):
 
 
 def as_tables(value: Any) -> Any:
-    """`[tool.harness.defaults]` and `[[tool.harness.defaults]]` alike, as the list of tables."""
+    """The list of tables, whether written as `[tool.harness.defaults]` or `[[tool.harness.defaults]]`."""
     return (value,) if isinstance(value, dict) else tuple(value) if isinstance(value, list) else value
 
 
 def with_defaults(data: dict[str, Any], tables: Iterable[Defaults]) -> dict[str, Any]:
-    """The keys of a task file with the defaults of its project: a later table fills in what the earlier ones left."""
+    """Merge a task file's keys with its project's defaults; a later table fills in what earlier ones lack."""
     for table in tables:
-        data = table.over(data)
+        data = table.merge_into(data)
     return data
 
 
 def _problem(values: dict[str, Any]) -> str:
-    """What is wrong with them, in a line; empty when nothing is."""
+    """The problem of these values in one line; empty if there is none."""
     from harness.spec.source import Origin
     from harness.spec.task import TaskSpec
-    from harness.spec.validation import complaints, unknown_key
+    from harness.spec.validation import problems_of_error, unknown_key
 
     for key in values:
         if key in OWN:
@@ -126,25 +128,25 @@ def _problem(values: dict[str, Any]) -> str:
         return "only text, numbers, booleans, lists and tables can be defaults: put dates in quotes"
     origin = Origin(FILE)
     if strays := [key for key in values if key not in TaskSpec.model_fields]:
-        return _told(unknown_key((strays[0],), values, origin))
+        return _describe_problem(unknown_key((strays[0],), values, origin))
     try:
         TaskSpec.model_validate_json(text, strict=True)
     except ValueError as error:
-        found = list(complaints(error, values, origin))  # type: ignore[arg-type]
-        return _told(found[0][2]) if found else str(error)
+        found = list(problems_of_error(error, values, origin))  # type: ignore[arg-type]
+        return _describe_problem(found[0][2]) if found else str(error)
     return ""
 
 
-def _told(problem: Any) -> str:
+def _describe_problem(problem: Any) -> str:
     parts = [f"{problem.path}: {problem.message}"]
     parts += [f"{name}: {text}" for name, text in (("expected", problem.expected), ("found", problem.found)) if text]
     return "; ".join([*parts, *([problem.hint] if problem.hint else [])])
 
 
 def not_of_tasks(keys: dict[str, Meaning]) -> dict[str, Meaning]:
-    """Keys of one's own, as they stand. Raises ValueError for one that every task file has."""
-    from harness.spec.task import TaskSpec  # only where a project declares some
+    """Return the project's own keys unchanged. Raises ValueError for a key that every task file has."""
+    from harness.spec.task import TaskSpec  # only if a project declares some
 
     if taken := [key for key in keys if key in TaskSpec.model_fields]:
-        raise ValueError(f"`{taken[0]}` is a key of every task file already, with a meaning of its own")
+        raise ValueError(f"`{taken[0]}` is already a key of task files, with a meaning of its own")
     return keys

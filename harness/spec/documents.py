@@ -1,4 +1,4 @@
-"""Memory entries and traces as files hold them."""
+"""The file formats of memory entries and traces."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ class MemoryKV(BaseModel):
 
 
 def plain_values(entries: dict[str, Any]) -> dict[str, Any]:
-    """Key -> value, out of MemoryKV entries, plain values or a mixture."""
+    """Key -> value, from MemoryKV entries, plain values, or a mixture."""
     return {key: entry["value"] if is_entry(entry) else entry for key, entry in entries.items()}
 
 
 def is_entry(value: Any) -> bool:
-    """Whether a value is a MemoryKV entry rather than a structured value."""
+    """Return whether a value is a MemoryKV entry rather than a structured value."""
     return isinstance(value, dict) and {"key", "value"} <= set(value) <= set(MemoryKV.model_fields)
 
 
-# The Trace: steps to play, or that were played.
+# The Trace: steps to execute, or executed steps.
 
 
 class TraceStep(BaseModel):

@@ -1,17 +1,17 @@
-"""The criteria and references in a task: whether they can be read, and what they refer to."""
+"""Checks of the criteria and references in a task: their syntax, and what they refer to."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from typing import Any
 
 from harness.criteria import Criterion, CriterionError, ValueExpression, parse, parse_value
-from harness.spec.parametrize import LONGEST_ID, MOST_CASES, case_of, cases, is_case_id
-from harness.spec.problems import Problem, Way, did_you_mean, listed, shown
+from harness.spec.parametrize import LONGEST_ID, MOST_CASES, case_of, cases, is_case_id, param
+from harness.spec.problems import JsonPath, Problem, describe_value, did_you_mean, join_or
 from harness.spec.references import (
     BadReferenceError,
     Reference,
@@ -24,14 +24,14 @@ from harness.spec.source import Origin
 from harness.spec.steps import Assert, Step
 from harness.spec.task import TaskSpec
 
-# What can be wrong with `parametrize`.
+# Problems of `parametrize`.
 
 _NAME = re.compile(r"[A-Za-z_][\w-]*")
 _LONGEST_TASK_ID = 200
 
 
 def parametrize_problems(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
-    """Too few cases, too many, cases that are not alike, names that cannot be used."""
+    """Yield problems for too few or too many cases, cases with different names, and unusable names."""
     declared = spec.parametrize
     if not declared:
         if "parametrize" in spec.model_fields_set:
@@ -46,68 +46,70 @@ def parametrize_problems(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
 
 
 def undecided(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
-    """A task with several cases is not one that can be run."""
+    """Yield a problem if a task with several cases is to run as a single task."""
     found = cases(spec)
     if len(found) > 1:
         names = [f"{spec.task_id}[{case.id}]" for case in found]
-        expected = listed(names) if len(names) < 10 else f"{', '.join(names[:3])}, ... {names[-1]}"
+        expected = join_or(names) if len(names) < 10 else f"{', '.join(names[:3])}, ... {names[-1]}"
         yield origin.problem(
-            ("parametrize",), f"{len(names)} cases, and which one to run is not said", expected=expected
+            ("parametrize",), f"{len(names)} cases, and it is not clear which one to run", expected=expected
         )
 
 
 def _of_product(declared: Mapping[str, Sequence[Any]], origin: Origin) -> Iterator[Problem]:
     for name, values in declared.items():
-        path: Way = ("parametrize", name)
+        path: JsonPath = ("parametrize", name)
         if name == "id":
-            hint = "call it something else: `id` names a case where cases are listed"
+            hint = "choose another name: `id` names a case where cases are listed"
             yield origin.problem(path, "a parameter cannot be called `id`", hint=hint, key=True)
         yield from _bad_name(path, name, origin)
         if not values:
-            yield origin.problem(path, "no values: without one there is no case", expected="at least one value")
+            yield origin.problem(path, "no values, so there would be no case", expected="at least one value")
 
 
 def _of_list(declared: Sequence[Mapping[str, Any]], origin: Origin) -> Iterator[Problem]:
     names = dict.fromkeys(name for row in declared for name in row if name != "id")
     first: dict[str, int] = {}
     for number, row in enumerate(declared):
-        path: Way = ("parametrize", number)
+        path: JsonPath = ("parametrize", number)
         missing = [f"`{name}`" for name in names if name not in row]
         if missing or not names:
-            message = f"the case has no {listed(missing)}" if missing else "the case has no values"
-            expected = listed(names) if missing else "at least one name and its value"
-            hint = _meant(row, names, declared) if number else ""
+            message = f"the case has no {join_or(missing)}" if missing else "the case has no values"
+            expected = join_or(names) if missing else "at least one name and its value"
+            hint = _misspelling_hint(row, names, declared) if number else ""
             yield origin.problem(path, message, expected=expected, hint=hint)
         yield from (problem for name in row for problem in _bad_name((*path, name), name, origin))
         if "id" in row:
             yield from _bad_id((*path, "id"), row["id"], first, number, origin)
 
 
-def _meant(row: Mapping[str, Any], names: Mapping[str, None], declared: Sequence[Mapping[str, Any]]) -> str:
-    """What to say of a case that has a misspelt name, and so lacks the right one."""
+def _misspelling_hint(row: Mapping[str, Any], names: Mapping[str, None], declared: Sequence[Mapping[str, Any]]) -> str:
+    """A hint for a case that has a misspelt name in place of the right one."""
     missing = [name for name in names if name not in row]
     own = [name for name in row if name != "id" and sum(name in other for other in declared) == 1]
     return next((f"`{name}`: {hint}" for name in own if (hint := did_you_mean(name, missing))), "")
 
 
-def _bad_name(path: Way, name: str, origin: Origin) -> Iterator[Problem]:
+def _bad_name(path: JsonPath, name: str, origin: Origin) -> Iterator[Problem]:
     if not _NAME.fullmatch(name):
         expected = "a letter, then letters, digits, `_` and `-`"
-        yield origin.problem(path, "not a name for a parameter", expected=expected, found=shown(name), key=True)
+        yield origin.problem(
+            path, "not a name for a parameter", expected=expected, found=describe_value(name), key=True
+        )
 
 
-def _bad_id(path: Way, name: Any, first: dict[str, int], number: int, origin: Origin) -> Iterator[Problem]:
-    """`first`: ids seen so far, and the case that has each; case does not count on some disks."""
+def _bad_id(path: JsonPath, name: Any, first: dict[str, int], number: int, origin: Origin) -> Iterator[Problem]:
+    """Yield problems of a case id. `first`: id -> its case so far; letter case does not count on some disks."""
     if not isinstance(name, str):
         simple = isinstance(name, int | float) and not isinstance(name, bool)
         hint = "put it in quotes" if simple else ""
-        yield origin.problem(path, "the id of a case is a text", expected="text", found=shown(name), hint=hint)
+        yield origin.problem(path, "the id of a case is a text", expected="text", found=describe_value(name), hint=hint)
     elif not is_case_id(name):
         expected = f"at most {LONGEST_ID} letters, digits, spaces and any of `_ . + @ = -`, no `..`"
-        yield origin.problem(path, "not an id for a case", expected=expected, found=shown(name))
+        yield origin.problem(path, "not an id for a case", expected=expected, found=describe_value(name))
     elif first.setdefault(name.casefold(), number) != number:
-        message = f"the id `{name}` is that of case {first[name.casefold()]} too"
-        yield origin.problem(path, message, hint="every case needs an id of its own; capitals do not count")
+        message = f"the id `{name}` is already the id of case {first[name.casefold()]}"
+        yield origin.problem(path, message, hint="every case needs its own id; upper and lower case count as the same")
 
 
 def _too_long(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
@@ -117,11 +119,11 @@ def _too_long(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
         yield origin.problem(("task_id",), "the task_id is too long", expected=expected)
 
 
-# Parts of a task that name others: repairs their preconditions, parts of the score each other.
+# Parts of a task that name others: repairs name preconditions, parts of the score name each other.
 
 
 def part_problems(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
-    """Names of what is not there, and parts that can have no effect (a warning)."""
+    """Yield problems for names of missing parts, and warnings for parts that can have no effect."""
     for number, repair in enumerate(spec.repairs):
         if repair.precondition is not None and repair.precondition not in spec.preconditions:
             yield _no_precondition(("repairs", number, "precondition"), repair.precondition, spec, origin)
@@ -130,15 +132,17 @@ def part_problems(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
     yield from _scoring(spec, origin)
 
 
-def _no_precondition(path: Way, wanted: str, spec: TaskSpec, origin: Origin) -> Problem:
-    """A repair names its precondition by its text."""
+def _no_precondition(path: JsonPath, wanted: str, spec: TaskSpec, origin: Origin) -> Problem:
+    """The problem of a repair for an unknown precondition; a repair names its precondition by its text."""
     expected = "the text of one of the `preconditions`" + ("" if spec.preconditions else "; there is none")
     hint = did_you_mean(wanted, spec.preconditions)
-    return origin.problem(path, "not a precondition of the task", expected=expected, found=shown(wanted), hint=hint)
+    return origin.problem(
+        path, "not a precondition of the task", expected=expected, found=describe_value(wanted), hint=hint
+    )
 
 
 def _idle(spec: TaskSpec) -> str:
-    """Why the repairs are never made."""
+    """The reason why the repairs are never made; empty if they can be."""
     if not spec.preconditions:
         return "the task has no `preconditions` to repair"
     strategy = spec.error_recovery.on_precondition_fail.strategy
@@ -146,31 +150,31 @@ def _idle(spec: TaskSpec) -> str:
 
 
 def _scoring(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
-    """A part may depend on those before it, so that there is no circle."""
+    """Yield the problems of scoring checkpoints. A part may depend only on earlier ones, so that there is no cycle."""
     before: list[str] = []
     for number, part in enumerate(spec.scoring_checkpoints):
-        path: Way = ("scoring_checkpoints", number)
+        path: JsonPath = ("scoring_checkpoints", number)
         if part.id in before:
-            message = f"the id `{part.id}` is that of part {before.index(part.id)} too"
+            message = f"the id `{part.id}` is already the id of part {before.index(part.id)}"
             yield origin.problem((*path, "id"), message, hint="every part needs an id of its own")
         for place, name in enumerate(part.depends_on):
             if name not in before:
-                message, hint = f"no part before this one is called `{name}`", did_you_mean(name, before)
-                expected = listed(before) if before else "nothing: it is the first"
+                message, hint = f"no earlier part has the id `{name}`", did_you_mean(name, before)
+                expected = join_or(before) if before else "nothing: it is the first"
                 yield origin.problem((*path, "depends_on", place), message, expected=expected, hint=hint)
         before.append(part.id)
 
 
-# The places of a task where criteria and references stand.
+# The places of criteria and references in a task.
 
-Found = tuple[Way, str, bool]
-"""Path, text, and whether it is a value (not a criterion)."""
+Found = tuple[JsonPath, str, bool]
+"""The path, the text, and whether it is a value expression (not a criterion)."""
 
 _CALL = re.compile(r"\s*(?:mem|json)\(.*\)\s*", re.DOTALL)
 
 
 def expressions(spec: TaskSpec) -> Iterator[Found]:
-    """Every criterion and value expression."""
+    """All criteria and value expressions of the task."""
     for name in ("preconditions", "success_criteria"):
         for number, text in enumerate(getattr(spec, name)):
             yield (name, number), text, False
@@ -184,8 +188,8 @@ def expressions(spec: TaskSpec) -> Iterator[Found]:
         yield from _of_step(path, step)
 
 
-def _steps(spec: TaskSpec) -> Iterator[tuple[Way, Step]]:
-    """The steps of the task and of its repairs."""
+def _steps(spec: TaskSpec) -> Iterator[tuple[JsonPath, Step]]:
+    """All steps of the task and of its repairs."""
     for number, step in enumerate(spec.steps):
         yield ("steps", number), step
     for number, repair in enumerate(spec.repairs):
@@ -193,7 +197,7 @@ def _steps(spec: TaskSpec) -> Iterator[tuple[Way, Step]]:
             yield ("repairs", number, "steps", inner), step
 
 
-def _of_step(path: Way, step: Step) -> Iterator[Found]:
+def _of_step(path: JsonPath, step: Step) -> Iterator[Found]:
     if step.done_when is not None:
         yield (*path, "done_when"), step.done_when, False
     for key, text in step.remember.items():
@@ -205,15 +209,15 @@ def _of_step(path: Way, step: Step) -> Iterator[Found]:
             yield (*path, "value"), step.value, True
 
 
-def interpolated(spec: TaskSpec) -> Iterator[tuple[Way, str, bool]]:
-    """Every text that may hold references, and whether `${memory...}` is among them."""
+def interpolated(spec: TaskSpec) -> Iterator[tuple[JsonPath, str, bool]]:
+    """All texts that may contain references, and whether `${memory...}` is allowed in each."""
     values = {
         name: getattr(spec, name) for name in ("goal", "inputs", "persona", "page_values", "memory", "expected_memory")
     }
     yield from ((path, text, False) for path, text in _texts((), values))
     steps = dict(_steps(spec))
     found = ((path, text) for path, text, _ in expressions(spec) if "${" in text)
-    yield from ((path, text, True) for path, text in found if not _within(path, steps))
+    yield from ((path, text, True) for path, text in found if not _is_within_steps(path, steps))
     for path, step in steps.items():
         yield from ((at, text, True) for at, text in _texts(path, step.__dict__))
     for number, repair in enumerate(spec.repairs):
@@ -226,11 +230,11 @@ def interpolated(spec: TaskSpec) -> Iterator[tuple[Way, str, bool]]:
     yield from ((path, text, False) for path, text in [*_of_fallbacks(spec), *_of_cases(spec)])
 
 
-def _within(path: Way, steps: Mapping[Way, Step]) -> bool:
+def _is_within_steps(path: JsonPath, steps: Mapping[JsonPath, Step]) -> bool:
     return any(path[:length] in steps for length in (2, 4))
 
 
-def _of_fallbacks(spec: TaskSpec) -> Iterator[tuple[Way, str]]:
+def _of_fallbacks(spec: TaskSpec) -> Iterator[tuple[JsonPath, str]]:
     fallbacks = getattr(spec.error_recovery.on_element_not_found, "fallback_selectors", {})
     for key, selectors in fallbacks.items():
         path = ("error_recovery", "on_element_not_found", "fallback_selectors", key)
@@ -238,15 +242,15 @@ def _of_fallbacks(spec: TaskSpec) -> Iterator[tuple[Way, str]]:
         yield from _texts(path, selectors)
 
 
-def _of_cases(spec: TaskSpec) -> Iterator[tuple[Way, str]]:
-    """The values of `parametrize`. Of one case out of many, its place in the file is not known any more."""
-    place: Way = ("parametrize",)
+def _of_cases(spec: TaskSpec) -> Iterator[tuple[JsonPath, str]]:
+    """The values of `parametrize`. The place of a single expanded case in the file is no longer known."""
+    place: JsonPath = ("parametrize",)
     for path, text in _texts(place, spec.parametrize):
         yield (path if case_of(spec) is None else place), text
 
 
-def _texts(path: Way, around: Any) -> Iterator[tuple[Way, str]]:
-    """The texts in a mapping or a list that have a reference: few have one, and every task is looked through."""
+def _texts(path: JsonPath, around: Any) -> Iterator[tuple[JsonPath, str]]:
+    """The texts in a mapping or list that contain a reference. It is fast: every task is searched, few match."""
     for key, item in around.items() if isinstance(around, dict) else enumerate(around):
         if isinstance(item, str):
             if "${" in item:
@@ -256,14 +260,14 @@ def _texts(path: Way, around: Any) -> Iterator[tuple[Way, str]]:
 
 
 _EARLY = {"parametrize": ("env",), "inputs": ("env", "param"), "persona": ("env", "param")}
-"""What is filled in first, and what it may refer to."""
+"""The parts that are filled in first, and the namespaces that they may refer to."""
 _WRITTEN = {"param": "param.x", "env": "env:NAME"}
 
 
 def reference_problems(spec: TaskSpec, origin: Origin, environ: Mapping[str, str] | None) -> Iterator[Problem]:
-    """References that are malformed, or to nothing, and what is wrong with the cases they take values from.
+    """Yield problems for malformed references, references to nothing, and the cases that they take values from.
 
-    `environ` is that of a run; without it variables are not looked up, and it may be open which case is meant.
+    `environ` is that of a run; without it variables are not looked up, and the case may be undecided.
     """
     yield from parametrize_problems(spec, origin)
     if environ is not None:
@@ -285,7 +289,7 @@ def reference_problems(spec: TaskSpec, origin: Origin, environ: Mapping[str, str
 
 
 def _scopes(spec: TaskSpec, environ: Mapping[str, str] | None) -> list[ReferenceScope]:
-    """What references stand for in each case; at least one. Cases that are not alike are told of elsewhere."""
+    """The values of references in each case, at least one scope. Differing names are reported elsewhere."""
     values = [case.values for case in cases(spec)] or [{}]
     if any(each.keys() != values[0].keys() for each in values):
         values = [dict(chain.from_iterable(each.items() for each in values))]
@@ -294,23 +298,23 @@ def _scopes(spec: TaskSpec, environ: Mapping[str, str] | None) -> list[Reference
 
 def _scope(spec: TaskSpec, environ: Mapping[str, str] | None, param: Mapping[str, Any]) -> ReferenceScope:
     early = ReferenceScope(param=param)
-    return ReferenceScope(_filled(spec.inputs, early), _filled(spec.persona, early), environ, param=param)
+    return ReferenceScope(_fill_values(spec.inputs, early), _fill_values(spec.persona, early), environ, param=param)
 
 
-def _filled(values: dict[str, Any], early: ReferenceScope) -> dict[str, Any]:
-    """The values themselves when a reference in them is wrong: of that one is told where it stands."""
+def _fill_values(values: dict[str, Any], early: ReferenceScope) -> dict[str, Any]:
+    """The values with references filled in, or unchanged if one is wrong: that one is reported where it stands."""
     try:
         return {key: interpolate(value, early, last=False) for key, value in values.items()}
     except BadReferenceError:
         return values
 
 
-def _check_references(path: Way, text: str, memory: bool, scope: ReferenceScope) -> None:
+def _check_references(path: JsonPath, text: str, memory: bool, scope: ReferenceScope) -> None:
     for offset, wanted in references(text):
         if wanted.namespace == "memory" and not memory:
             raise BadReferenceError(str(wanted), "memory can be used in steps and criteria only", offset=offset)
         if (known := _EARLY.get(str(path[0]))) and wanted.namespace not in known:
-            problem = f"`{path[0]}` can refer to {listed(_WRITTEN[name] for name in known)} only"
+            problem = f"`{path[0]}` can refer to {join_or(_WRITTEN[name] for name in known)} only"
             raise BadReferenceError(str(wanted), problem, offset=offset)
         if wanted.namespace == "param" and not scope.param:
             raise BadReferenceError(str(wanted), "the task has no `parametrize`", offset=offset)
@@ -322,18 +326,18 @@ def _check_references(path: Way, text: str, memory: bool, scope: ReferenceScope)
 
 
 def _unused(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
-    """Parameters that nothing refers to: their cases do not differ."""
+    """Yield a warning for each parameter that nothing refers to: its cases do not differ."""
     names = next((case.values for case in cases(spec)), {})
     used = {wanted.name for wanted in _references(spec) if wanted.namespace == "param"} if names else set()
     for name in names:
         if not any(word == name or word.startswith((f"{name}.", f"{name}[")) for word in used):
-            path: Way = ("parametrize", name) if isinstance(spec.parametrize, dict) else ("parametrize", 0, name)
+            path: JsonPath = ("parametrize", name) if isinstance(spec.parametrize, dict) else ("parametrize", 0, name)
             message = f"nothing refers to `${{param.{name}}}`"
             yield origin.problem(path, message, hint="it has no effect", key=True, severity="warning")
 
 
 def _references(spec: TaskSpec) -> Iterator[Reference]:
-    """Every reference of the task. Of malformed ones `reference_problems` tells."""
+    """All references of the task. `reference_problems` reports the malformed ones."""
     for _, text, _ in interpolated(spec):
         if "${" in text:
             with suppress(BadReferenceError):
@@ -341,14 +345,29 @@ def _references(spec: TaskSpec) -> Iterator[Reference]:
 
 
 def environment_names(spec: TaskSpec) -> Iterator[str]:
-    """The variables the task refers to."""
+    """The names of the environment variables that the task refers to."""
     return (wanted.name for wanted in _references(spec) if wanted.namespace == "env")
 
 
-def expression_problems(spec: TaskSpec, origin: Origin, channels: frozenset[str] | None) -> Iterator[Problem]:
-    """Criteria that cannot be read, channels and other parts of the task that there are not.
+def secrets_of(names: Iterable[str], environ: Mapping[str, str]) -> tuple[str, ...]:
+    """The values of these variables, each once."""
+    return tuple(dict.fromkeys(environ[name] for name in names if environ.get(name)))
 
-    Without `channels` any name of a channel is taken.
+
+def scope_of(spec: TaskSpec, environ: Mapping[str, str]) -> ReferenceScope:
+    """The scope of references. Inputs and persona may use variables and case values, which may use variables.
+
+    Raises BadReferenceError.
+    """
+    values = interpolate(dict(param(spec) or {}), ReferenceScope(environ=environ))
+    early = ReferenceScope(environ=environ, param=values)
+    return ReferenceScope(interpolate(spec.inputs, early), interpolate(spec.persona, early), environ, param=values)
+
+
+def expression_problems(spec: TaskSpec, origin: Origin, channels: frozenset[str] | None) -> Iterator[Problem]:
+    """Yield problems for criteria that cannot be parsed and for unknown channels and other parts of the task.
+
+    Without `channels` every channel name is accepted.
     """
     found = list(expressions(spec))
     refer = any("${" in text for _, text, _ in found)
@@ -357,7 +376,7 @@ def expression_problems(spec: TaskSpec, origin: Origin, channels: frozenset[str]
         try:
             named = [expression.channels for expression in _parsed(text, is_value, scopes)]
         except BadReferenceError:
-            continue  # reference_problems tells of it
+            continue  # reference_problems reports it
         except CriterionError as error:
             yield _unreadable(path, text, error, origin)
             continue
@@ -368,7 +387,7 @@ def expression_problems(spec: TaskSpec, origin: Origin, channels: frozenset[str]
 
 
 def _parsed(text: str, is_value: bool, scopes: Sequence[ReferenceScope]) -> list[Criterion | ValueExpression]:
-    """The expression as each case has it; one when no case changes it. Only references need `scopes`."""
+    """The expression as parsed for each case; one if it is the same in all. Only references need `scopes`."""
     texts = [text]
     if "${" in text:
         texts = list(dict.fromkeys(interpolate_criterion(text, scope, last=False) for scope in scopes))
@@ -381,8 +400,8 @@ def _of_bindings(spec: TaskSpec, origin: Origin, channels: frozenset[str] | None
             yield unknown_channel(("state_bindings", key, "channel"), binding.channel, channels, origin)
 
 
-def _unreadable(path: Way, text: str, error: CriterionError, origin: Origin) -> Problem:
-    """Points at the very character, unless interpolation has moved it."""
+def _unreadable(path: JsonPath, text: str, error: CriterionError, origin: Origin) -> Problem:
+    """The problem of an expression, at the wrong character unless interpolation has moved it."""
     certain = error.text == text or error.offset <= text.find("${")
     caret = "\n".join(str(error).splitlines()[1:3])
     message = f"{error.problem}, at character {error.offset + 1}\n{caret}"
@@ -391,8 +410,8 @@ def _unreadable(path: Way, text: str, error: CriterionError, origin: Origin) -> 
     return origin.problem(path, message, expected=expected, hint=error.hint, within=within)
 
 
-def unknown_channel(path: Way, name: str, channels: frozenset[str], origin: Origin) -> Problem:
-    """An environment channel that `[tool.harness.channels]` does not have."""
-    expected = listed(sorted(channels)) if channels else "a channel of [tool.harness.channels]; there is none"
+def unknown_channel(path: JsonPath, name: str, channels: frozenset[str], origin: Origin) -> Problem:
+    """The problem of a channel that `[tool.harness.channels]` does not have."""
+    expected = join_or(sorted(channels)) if channels else "a channel of [tool.harness.channels]; there is none"
     hint = did_you_mean(name, channels)
     return origin.problem(path, f"unknown channel `{name}`", expected=expected, hint=hint)

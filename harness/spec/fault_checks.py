@@ -1,4 +1,4 @@
-"""What the models of faults cannot see: hosts, patterns, selectors, channels and codes that there are not."""
+"""Checks of faults beyond the models: unknown hosts, patterns, selectors, channels and codes."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from harness.spec.faults.base import FaultBase, RequestFault
 from harness.spec.faults.kinds import ChannelFault, DatabaseLocked, ElementFault, SessionExpired
 from harness.spec.faults.network import HostFault
 from harness.spec.names import with_scheme
-from harness.spec.problems import Problem, Way, did_you_mean, listed, shown
+from harness.spec.problems import JsonPath, Problem, describe_value, did_you_mean, join_or
 from harness.spec.source import Origin
 from harness.spec.task import TaskSpec
 from harness.spec.validation import ACTS
 
-# Selectors that are surely no CSS, told without a browser: what is not CSS at all, and what is never closed.
+# Selectors that are surely no CSS, judged without a browser: other syntax, and brackets that are never closed.
 
 _PIECE = re.compile(
     r"""(?P<comment>/\*.*?(?:\*/|\Z))|(?P<escape>\\.)|(?P<text>'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*")|(?P<quote>['"])"""
@@ -36,19 +36,19 @@ _NEVER = {
     "name": "no name follows the `{}`",
     "other": "`{}` means nothing there",
 }
-"""What may stand in brackets only, and what is wrong with it elsewhere."""
+"""Pieces that may stand only in brackets, and the error if they stand elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
 class SelectorFlaw:
-    """What is wrong, and at which character of the selector."""
+    """An error in a selector, and the offset of its character."""
 
     problem: str
     offset: int
 
 
 def css_flaw(selector: str) -> SelectorFlaw | None:
-    """The first thing in it that no CSS selector has; None when nothing is, as far as can be told."""
+    """The first error in a CSS selector; None if none is found."""
     if not selector.strip():
         return SelectorFlaw("it is empty", 0)
     if found := re.match(r"\s*(?:\(*//|\.\.)", selector):
@@ -61,16 +61,16 @@ def css_flaw(selector: str) -> SelectorFlaw | None:
         return SelectorFlaw(f"`{opened[-1][0]}` is never closed", opened[-1][1])
     if found := re.search(r"[,>+~]\s*\Z|\A\s*,", selector):
         side = "after" if found.start() else "before"
-        return SelectorFlaw(f"nothing stands {side} the `{found[0].strip()}`", found.start())
+        return SelectorFlaw(f"there is nothing {side} the `{found[0].strip()}`", found.start())
     return None
 
 
 def _problem(piece: re.Match[str], opened: list[tuple[str, int]]) -> str:
-    """What is wrong with one piece; empty when it may stand there. `opened` are the brackets that are still open."""
+    """The error in one piece of a selector; empty if it is allowed. `opened` has the brackets that are still open."""
     word, name, inside = piece[0], piece.lastgroup or "", opened[-1][0] if opened else ""
     if name == "open":
         opened.append((word, piece.start()))
-        return "`[` stands inside of `[`" if inside == word == "[" else ""
+        return "there is a `[` inside a `[`" if inside == word == "[" else ""
     if name == "close":
         if not inside or _PAIRS[inside] != word:
             return f"`{word}` has no counterpart"
@@ -86,15 +86,15 @@ _WEB = ("http://", "https://", "ws://", "wss://")
 
 
 def fault_problems(
-    fault: FaultBase, path: Way, origin: Origin, channels: frozenset[str] | None = None
+    fault: FaultBase, path: JsonPath, origin: Origin, channels: frozenset[str] | None = None
 ) -> Iterator[Problem]:
-    """All that is wrong with a fault whose types are right, and what is odd about it. `path` is where it stands."""
+    """Yield the problems and warnings of a fault whose types are right; `path` is its place."""
     host = fault.host if isinstance(fault, HostFault | SessionExpired) else None
     if host is not None and "${" not in host and not HOST.fullmatch(host):
         yield not_a_host((*path, "host"), host, origin)
     if isinstance(fault, RequestFault) and not _may_match(fault.url):
-        message = "no URL matches: the pattern is one of whole URLs"
-        yield origin.problem((*path, "url"), message, found=shown(fault.url), hint=_whole(fault.url))
+        message = "no URL matches: the pattern must match the whole URL"
+        yield origin.problem((*path, "url"), message, found=describe_value(fault.url), hint=_whole_url_hint(fault.url))
     if isinstance(fault, ChannelFault) and channels is not None and fault.channel not in channels:
         yield unknown_channel((*path, "channel"), fault.channel, channels, origin)
     if isinstance(fault, ElementFault):
@@ -103,47 +103,51 @@ def fault_problems(
         yield from _leads_out(fault.path, (*path, "path"), origin)
     act = getattr(fault, "act", None)
     if act is not None and act not in ACTS:
-        hint = did_you_mean(act, ACTS) or f"acts are: {listed(sorted(ACTS))}"
+        hint = did_you_mean(act, ACTS) or f"acts are: {join_or(sorted(ACTS))}"
         yield origin.problem((*path, "act"), f"there is no act `{act}`", hint=hint)
     code = fault.expect.code
     if code is not None and code not in CATALOG:
         hint = did_you_mean(code, CATALOG) or "see docs/error-codes.md"
         yield origin.problem((*path, "expect", "code"), f"there is no code `{code}`", hint=hint)
-    yield from _expects(fault, (*path, "expect"), origin)
+    yield from _expect_warnings(fault, (*path, "expect"), origin)
 
 
-def _selector(selector: str, path: Way, origin: Origin) -> Iterator[Problem]:
+def _selector(selector: str, path: JsonPath, origin: Origin) -> Iterator[Problem]:
     if "${" not in selector and (flaw := css_flaw(selector)):
-        hint = "faults find their elements by CSS alone, whatever steps may use"
-        message, within = f"no CSS selector: {flaw.problem}", (selector, flaw.offset)
-        yield origin.problem(path, message, found=shown(selector), hint=hint, within=within)
+        hint = "faults find their elements only by CSS, unlike steps"
+        message, within = f"not a CSS selector: {flaw.problem}", (selector, flaw.offset)
+        yield origin.problem(path, message, found=describe_value(selector), hint=hint, within=within)
 
 
-def _leads_out(name: str, path: Way, origin: Origin) -> Iterator[Problem]:
-    """By its letters alone; links and absolute paths are followed where the project is known."""
+def _leads_out(name: str, path: JsonPath, origin: Origin) -> Iterator[Problem]:
+    """Yield a problem for a path that leaves the project, by its text; links are followed for a known project."""
     depth = 0
     for part in () if "${" in name or PurePosixPath(name).is_absolute() else PurePosixPath(name).parts:
         depth += -1 if part == ".." else 1
         if depth < 0:
             expected = "a file inside the project's folder"
-            yield origin.problem(path, "the path leads out of the project", expected=expected, found=shown(name))
+            yield origin.problem(
+                path, "the path leads out of the project", expected=expected, found=describe_value(name)
+            )
             return
 
 
-def _expects(fault: FaultBase, path: Way, origin: Origin) -> Iterator[Problem]:
-    """Warnings: an `expect` that says nothing, and one that cannot be."""
+def _expect_warnings(fault: FaultBase, path: JsonPath, origin: Origin) -> Iterator[Problem]:
+    """Yield warnings for an `expect` that says nothing, and for one that cannot hold."""
     expect, said = fault.expect, fault.expect.model_fields_set
     if "expect" in fault.model_fields_set and not said:
-        hint = "say `code`, `recovered` or both, or leave it out"
+        hint = "set `code`, `recovered` or both, or leave `expect` out"
         yield origin.problem(path, "`expect` expects nothing", hint=hint, severity="warning")
     if "code" in said and expect.code is None and expect.recovered is False:
-        message = "`code: null` says that the fault causes no failure, `recovered: false` that the task ends of it"
-        hint = "say which code the task fails with, or `recovered: true`"
+        message = (
+            "`code: null` says that the fault causes no failure, but `recovered: false` says that it ends the task"
+        )
+        hint = "name the code that the task fails with, or set `recovered: true`"
         yield origin.problem(path, message, hint=hint, severity="warning")
 
 
 def same_ids(faults: Sequence[FaultBase], origin: Origin) -> Iterator[Problem]:
-    """Faults of one name, which reports could not tell apart."""
+    """Yield problems for faults with the same name: reports could not tell them apart."""
     seen: dict[str, int] = {}
     for number, fault in enumerate(faults):
         if fault.id and seen.setdefault(fault.id, number) != number:
@@ -153,26 +157,26 @@ def same_ids(faults: Sequence[FaultBase], origin: Origin) -> Iterator[Problem]:
 
 
 def unused_act(fault: FaultBase, struck: Sequence[TaskSpec]) -> str | None:
-    """The act that a fault waits for, when none of the tasks that it strikes has such a step left; else None."""
+    """The act that a fault waits for, if none of the tasks that it strikes has such a step left; else None."""
     act: str | None = getattr(fault, "act", None)
     if act not in ACTS or not struck or not all(spec.steps for spec in struck):  # an agent may choose such a step
         return None
     return None if any(step.act == act for spec in struck for step in spec.steps[fault.step :]) else act
 
 
-def not_a_host(path: Way, name: str, origin: Origin) -> Problem:
-    """A text where the name of a host is wanted."""
-    return origin.problem(path, "not a host name", expected="a host such as shop.local", found=shown(name))
+def not_a_host(path: JsonPath, name: str, origin: Origin) -> Problem:
+    """The problem of a text that is no host name."""
+    return origin.problem(path, "not a host name", expected="a host such as shop.local", found=describe_value(name))
 
 
 def _may_match(pattern: str) -> bool:
-    """Whether a pattern can begin as a URL does. What still holds a reference may be anything from there on."""
+    """Return whether a pattern can match a URL by its beginning. A reference may stand for anything."""
     literal, *rest = re.split(r"\*|\$\{", pattern.lower(), maxsplit=1)
     return any(literal.startswith(scheme) or (rest and scheme.startswith(literal)) for scheme in _WEB)
 
 
-def _whole(pattern: str) -> str:
-    """How to write a pattern so that a URL may match it."""
+def _whole_url_hint(pattern: str) -> str:
+    """A hint how to write a pattern that can match a URL."""
     place = pattern.rpartition("://")[2].lstrip("/")
     begun = f"*{place}" if with_scheme(place) else f"*/{place}"
     return f"write {with_scheme(place) or f'http://host/{place}'} or {begun}"

@@ -1,4 +1,4 @@
-"""`*.faults.yaml`: what goes wrong in which tasks, apart from the tasks' own files."""
+"""`*.faults.yaml`: faults and the tasks that they strike, apart from the tasks' own files."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from harness.spec.faults import Fault
 from harness.spec.faults.base import FaultExpect
 from harness.spec.loaded import Loaded
 from harness.spec.parametrize import base_id
-from harness.spec.problems import Problem, SpecError, Way, did_you_mean, listed, shown
+from harness.spec.problems import JsonPath, Problem, SpecError, describe_value, did_you_mean, join_or
 from harness.spec.references import BadReferenceError, references
 from harness.spec.source import Origin, read_mapping
 from harness.spec.task import TaskSpec
-from harness.spec.validation import FAULTS, NO_FAULT, at, complaints
+from harness.spec.validation import FAULTS, NO_FAULT, problems_of_error, value_at
 
-# What is wrong with a fault plan: in its types, and beyond them.
+# Problems of a fault plan: in its types, and beyond them.
 
 _MAY_REFER = "references to inputs, persona, param or env"
 _OF_TASKS = ("tuple_type", "too_short", "string_type")
-"""Errors that pydantic finds in `tasks`, which stands beside the keys of the fault."""
+"""Types of pydantic's errors about `tasks`, which stands beside the keys of the fault."""
 
 
 def plan_problems(plan: FaultPlan, origin: Origin, channels: frozenset[str] | None) -> Iterator[Problem]:
-    """All that is wrong with a plan whose types are right. Without `channels`, any name of one is taken."""
+    """Yield all problems of a plan whose types are right. Without `channels`, every channel name is accepted."""
     for number, planned in enumerate(plan.faults):
         yield from fault_problems(planned.fault, ("faults", number), origin, channels)
     yield from same_ids([planned.fault for planned in plan.faults], origin)
@@ -41,25 +41,25 @@ def plan_problems(plan: FaultPlan, origin: Origin, channels: frozenset[str] | No
 def broken_plan_problems(
     error: ValidationError, data: dict[str, Any], origin: Origin, channels: frozenset[str] | None
 ) -> Iterator[Problem]:
-    """What pydantic complains of, in plain words and with a place, and all that is wrong with the rest."""
-    found = list(complaints(error, data, origin))
+    """Yield pydantic's errors in plain words with their places, and all problems of the rest of the plan."""
+    found = list(problems_of_error(error, data, origin))
     yield from (_in_plain_words(path, kind, problem, data, origin) for path, kind, problem in found)
-    rest = _salvaged(data, [path for path, _, _ in found])
+    rest = _partial_plan(data, [path for path, _, _ in found])
     if rest is not None:
         yield from plan_problems(rest, origin, channels)
 
 
-def _in_plain_words(path: Way, kind: str, problem: Problem, data: dict[str, Any], origin: Origin) -> Problem:
+def _in_plain_words(path: JsonPath, kind: str, problem: Problem, data: dict[str, Any], origin: Origin) -> Problem:
     if kind == "extra_forbidden":
         return _unknown_key(path, data, origin)
     if len(path) == 2 and kind in _OF_TASKS:
-        said, expected = shown(at(data, (*path, "tasks"))), "the id of a task, or a list of such"
-        return origin.problem((*path, "tasks"), "not a name of tasks", expected=expected, found=said)
+        said, expected = describe_value(value_at(data, (*path, "tasks"))), "the id of a task, or a list of ids"
+        return origin.problem((*path, "tasks"), "not a task id", expected=expected, found=said)
     return problem
 
 
-def _salvaged(data: dict[str, Any], wrong: Iterable[Way]) -> FaultPlan | None:
-    """The plan without what is wrong in it; its faults keep their numbers. None when nothing can be told of it."""
+def _partial_plan(data: dict[str, Any], wrong: Iterable[JsonPath]) -> FaultPlan | None:
+    """The plan without its wrong parts; its faults keep their numbers. None if nothing usable is left."""
     rest: dict[str, Any] = copy.deepcopy(data)
     for path in wrong:
         if len(path) > 1 and path[0] == "faults" and isinstance(path[1], int):
@@ -73,7 +73,7 @@ def _salvaged(data: dict[str, Any], wrong: Iterable[Way]) -> FaultPlan | None:
 
 
 def _of_references(plan: FaultPlan, origin: Origin) -> Iterator[Problem]:
-    """Those that are malformed; what they refer to is known with the task."""
+    """Yield the problems of malformed references; what they refer to is known only with the task."""
     for number, planned in enumerate(plan.faults):
         for key, text in _texts(planned.fault):
             try:
@@ -91,14 +91,14 @@ def _texts(fault: Fault) -> Iterator[tuple[str, str]]:
     return ((key, value) for key, value in fault if isinstance(value, str))
 
 
-def _unknown_key(path: Way, data: dict[str, Any], origin: Origin) -> Problem:
+def _unknown_key(path: JsonPath, data: dict[str, Any], origin: Origin) -> Problem:
     known, key = list(_keys(path[:-1], data)), str(path[-1])
-    expected = listed(known) if len(known) < 30 else ""
+    expected = join_or(known) if len(known) < 30 else ""
     return origin.problem(path, f"unknown key `{key}`", expected=expected, hint=did_you_mean(key, known), key=True)
 
 
-def _keys(around: Way, data: dict[str, Any]) -> Iterator[str]:
-    """The keys that a mapping at this place may have."""
+def _keys(around: JsonPath, data: dict[str, Any]) -> Iterator[str]:
+    """The keys that a mapping at this path may have."""
     match around:
         case ():
             yield from FaultPlan.model_fields
@@ -107,7 +107,7 @@ def _keys(around: Way, data: dict[str, Any]) -> Iterator[str]:
         case ("faults", int(), "expect"):
             yield from FaultExpect.model_fields
         case ("faults", int()):
-            kind = (at(data, around) or {}).get("kind")
+            kind = (value_at(data, around) or {}).get("kind")
             models: Iterable[type[BaseModel]] = [FAULTS[kind]] if kind in FAULTS else FAULTS.values()
             yield "tasks"
             yield from dict.fromkeys(key for model in models for key in model.model_fields)
@@ -127,7 +127,9 @@ class PlannedFault(PlanPart):
     """A fault, and the tasks that it strikes. In a file, the fault's keys stand beside `tasks`."""
 
     tasks: tuple[str, ...] = Field(
-        ALL, min_length=1, description="Ids of the tasks it strikes, one or a list; `*` and `?` are wildcards."
+        ALL,
+        min_length=1,
+        description="Ids of the tasks that the fault strikes, one or a list; `*` and `?` are wildcards.",
     )
     fault: Fault
 
@@ -141,7 +143,7 @@ class PlannedFault(PlanPart):
         return {"tasks": listed, "fault": {key: value for key, value in data.items() if key != "tasks"}}
 
     def strikes(self, spec: TaskSpec) -> bool:
-        """Whether the task is one of those; the id of a file stands for all of its cases."""
+        """Return whether the fault strikes this task; the id of a file means all of its cases."""
         return any(matches(pattern, spec) for pattern in self.tasks)
 
 
@@ -149,25 +151,36 @@ class Gate(PlanPart):
     """Thresholds that decide a campaign, instead of each single expectation. Shares, 0 to 1."""
 
     recovery: float | None = Field(
-        None, ge=0, le=1, description="Of the transient faults that are to be recovered from, so many are, as a share."
+        None,
+        ge=0,
+        le=1,
+        description="Least share of the transient faults with `recovered: true` that the tasks must recover from, as "
+        "a share.",
     )
     classification: float | None = Field(
-        None, ge=0, le=1, description="Of the failures with a declared `code`, so many get it, as a share."
+        None,
+        ge=0,
+        le=1,
+        description="Least share of the failures with a declared `code` that must get this code, as a share.",
     )
     artifacts: float | None = Field(
-        None, ge=0, le=1, description="Of the failed trials, so many leave all their artifacts, as a share."
+        None, ge=0, le=1, description="Least share of the failed trials that must have all their artifacts, as a share."
     )
-    clean: float | None = Field(None, ge=0, le=1, description="Of the clean trials, so many pass, as a share.")
+    clean: float | None = Field(
+        None, ge=0, le=1, description="Least share of the clean trials that must pass, as a share."
+    )
 
 
 class FaultPlan(PlanPart):
     """A file of faults: for `pytest --task-faults`, and for the campaigns of `harness chaos`."""
 
-    name: str = Field("", max_length=100, description="Its name in reports; without it, that of the file.")
-    goal: str = Field("", max_length=10_000, description="What it is to show, for people.")
-    seed: int | None = Field(None, ge=0, description="What chances are drawn from; without it, each task's own `seed`.")
-    faults: tuple[PlannedFault, ...] = Field(min_length=1, description="What goes wrong, in the order of arming.")
-    gate: Gate | None = Field(None, description="What decides a campaign; without it, every `expect` must hold.")
+    name: str = Field("", max_length=100, description="Name of the plan in reports. Default: the name of the file.")
+    goal: str = Field("", max_length=10_000, description="What the plan is meant to show, for the reader.")
+    seed: int | None = Field(None, ge=0, description="Seed for `probability`. Default: the `seed` of each task.")
+    faults: tuple[PlannedFault, ...] = Field(
+        min_length=1, description="The faults, in the order in which they are armed."
+    )
+    gate: Gate | None = Field(None, description="Thresholds that decide a campaign. Default: every `expect` must hold.")
 
     def of(self, spec: TaskSpec) -> Iterator[tuple[int, Fault]]:
         """The faults that strike a task, each with its number in the file."""
@@ -175,50 +188,50 @@ class FaultPlan(PlanPart):
 
 
 def is_fault_plan(path: Path) -> bool:
-    """Whether a file's name is that of a fault plan."""
+    """Return whether a file's name is that of a fault plan."""
     return path.name.lower().endswith(SUFFIXES)
 
 
 def matches(pattern: str, spec: TaskSpec) -> bool:
-    """Brackets are those of a case (`T[a]`), not of a set of letters."""
+    """Return whether a pattern names the task. Brackets are those of a case (`T[a]`), not a set of letters."""
     plain = pattern.replace("[", "[[]")
     return any(fnmatchcase(name, plain) for name in (spec.task_id, base_id(spec)))
 
 
-# Reads a fault plan from its file, with every problem of it told at once.
+# Reads a fault plan from its file, and reports all of its problems at once.
 
 _GUARDED = ("$schema",)
-"""Keys for editors, of no effect here."""
+"""Keys for editors, without effect here."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedFaultPlan:
-    """A plan that was read from a file, and where it came from."""
+    """A plan that was read from a file, with its origin."""
 
     plan: FaultPlan
     path: Path
     origin: Origin
     warnings: tuple[Problem, ...] = ()
-    """What is odd about it, and no error."""
+    """The warnings about the plan."""
 
     @property
     def source(self) -> str:
-        """The file, as shown to people."""
+        """The file's path as shown to people."""
         return self.origin.file
 
     @property
     def name(self) -> str:
-        """What it calls itself; else its file's name."""
+        """The name that the plan declares; else its file's name."""
         return self.plan.name or _stem(self.path)
 
     def name_of(self, number: int) -> str:
-        """A fault's `id`; else its kind and its number in the file."""
+        """The `id` of a fault; else its kind and its number in the file."""
         fault = self.plan.faults[number].fault
         return fault.id or f"{fault.kind}-{number}"
 
 
 def find_fault_plans(paths: Iterable[Path]) -> list[Path]:
-    """The files named, and all below the folders named; sorted within a folder."""
+    """The files named, and all plans in the folders named and below; sorted within a folder."""
     found: dict[Path, None] = {}
     for path in paths:
         if path.is_dir():
@@ -234,7 +247,7 @@ def _counts(path: Path, folder: Path) -> bool:
 
 
 def load_fault_plan(path: Path, known_channels: frozenset[str] | None = None) -> LoadedFaultPlan:
-    """Raises SpecError with all of the file's problems. Without `known_channels`, any name of a channel is taken."""
+    """Load a plan. Raises SpecError with all its problems. Without `known_channels` every channel is accepted."""
     source = read_mapping(path)
     origin = Origin(source.file, source)
     data = {key: value for key, value in source.data.items() if key not in _GUARDED}
@@ -242,30 +255,32 @@ def load_fault_plan(path: Path, known_channels: frozenset[str] | None = None) ->
         plan = FaultPlan.model_validate_json(json.dumps(data), strict=True)
     except ValidationError as error:
         wrong = broken_plan_problems(error, data, origin, known_channels)
-        raise SpecError(_sorted(each for each in wrong if each.severity == "error")) from None
-    problems = _sorted(plan_problems(plan, origin, known_channels))
+        raise SpecError(_sort_by_place(each for each in wrong if each.severity == "error")) from None
+    problems = _sort_by_place(plan_problems(plan, origin, known_channels))
     if errors := [each for each in problems if each.severity == "error"]:
         raise SpecError(errors)
     return LoadedFaultPlan(plan, path, origin, tuple(problems))
 
 
 def idle_patterns(loaded: LoadedFaultPlan, tasks: Sequence[Loaded]) -> Iterator[Problem]:
-    """Warnings: patterns that no task matches, and steps and acts that none of the tasks has."""
+    """Yield warnings for patterns that match no task, and for steps and acts that none of the tasks has."""
     known = [task.spec.task_id for task in tasks]
     for number, planned in enumerate(loaded.plan.faults):
-        path: Way = ("faults", number)
+        path: JsonPath = ("faults", number)
         for place, pattern in enumerate(planned.tasks):
             if not any(matches(pattern, task.spec) for task in tasks):
-                single = isinstance(at(loaded.origin.main.data if loaded.origin.main else {}, (*path, "tasks")), str)
-                where: Way = (*path, "tasks") if single else (*path, "tasks", place)
+                single = isinstance(
+                    value_at(loaded.origin.main.data if loaded.origin.main else {}, (*path, "tasks")), str
+                )
+                where: JsonPath = (*path, "tasks") if single else (*path, "tasks", place)
                 message, hint = f"no task matches `{pattern}`", did_you_mean(pattern, known)
                 yield loaded.origin.problem(where, message, hint=hint, severity="warning")
         struck = [task.spec for task in tasks if planned.strikes(task.spec)]
         yield from _too_late(loaded, path, planned, struck) or _without_its_act(loaded, path, planned, struck)
 
 
-def _too_late(loaded: LoadedFaultPlan, path: Way, planned: PlannedFault, struck: list[TaskSpec]) -> list[Problem]:
-    """None of the tasks has the step, or one has not that is called by its name."""
+def _too_late(loaded: LoadedFaultPlan, path: JsonPath, planned: PlannedFault, struck: list[TaskSpec]) -> list[Problem]:
+    """A warning if none of the tasks has the fault's step, or one that is called by its name does not."""
     if not struck or not all(spec.steps for spec in struck):
         return []
     step, most = planned.fault.step, max(len(spec.steps) for spec in struck)
@@ -281,16 +296,16 @@ def _too_late(loaded: LoadedFaultPlan, path: Way, planned: PlannedFault, struck:
 
 
 def _without_its_act(
-    loaded: LoadedFaultPlan, path: Way, planned: PlannedFault, struck: list[TaskSpec]
+    loaded: LoadedFaultPlan, path: JsonPath, planned: PlannedFault, struck: list[TaskSpec]
 ) -> list[Problem]:
     act = unused_act(planned.fault, struck)
     if act is None:
         return []
-    message = f"no task that it strikes has, from step {planned.fault.step} on, a step of the act `{act}`"
+    message = f"no task that it strikes has a step from step {planned.fault.step} on with the act `{act}`"
     return [loaded.origin.problem((*path, "act"), message, severity="warning")]
 
 
-def _sorted(problems: Iterable[Problem]) -> list[Problem]:
+def _sort_by_place(problems: Iterable[Problem]) -> list[Problem]:
     return sorted(problems, key=lambda each: (each.line or 0, each.column or 0))
 
 

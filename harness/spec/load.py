@@ -1,4 +1,4 @@
-"""From files to TaskSpecs, with every problem of a file told at once (docs/design/task-files.md)."""
+"""Loads TaskSpecs from files, and reports every problem of a file at once (docs/design/task-files.md)."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from harness.spec.documents import MemoryKV, is_entry, plain_values
 from harness.spec.fault_plan import is_fault_plan
 from harness.spec.loaded import SPEC_FILE, Loaded
 from harness.spec.parametrize import expand
-from harness.spec.problems import Problem, SpecError, Way, shown
+from harness.spec.problems import JsonPath, Problem, SpecError, describe_value
 from harness.spec.source import Origin, Source, file_label, read_mapping, read_source
 from harness.spec.suite import by_name
 from harness.spec.task import TaskSpec
-from harness.spec.validation import complaints, idle_settings, salvaged, stray_keys
+from harness.spec.validation import idle_settings, partial_task, problems_of_error, stray_keys
 
 # A task as a directory: `task_spec.json`, `oracle_trace.json`, `initial_memory.json`, `expected_memory.json`.
 
@@ -43,16 +43,16 @@ class Gathered:
 
 
 def gather(main: Source, folder: Path) -> Gathered:
-    """Steps out of the trace and memory out of its files, where the spec itself has none. Raises SpecError."""
+    """Take the steps from the trace and memory from its files, unless the spec has its own. Raises SpecError."""
     data: dict[str, Any] = dict(main.data)
-    parts: dict[str, tuple[Source, Way]] = {}
+    parts: dict[str, tuple[Source, JsonPath]] = {}
     warnings: list[Problem] = []
     for name, file in {"steps": TRACE_FILE, **MEMORY_FILES}.items():
         path = folder / file
         if not path.is_file():
             continue
         if name in data:
-            message, here = f"{file} is not used: `{name}` stands here", Origin(main.file, main)
+            message, here = f"{file} is not used, because `{name}` is given here", Origin(main.file, main)
             warnings.append(here.problem((name,), message, key=True, severity="warning"))
             continue
         if name == "steps":
@@ -67,21 +67,23 @@ def gather(main: Source, folder: Path) -> Gathered:
 
 
 def _steps(trace: Source, data: dict[str, Any], warnings: list[Problem]) -> Any:
-    """The steps of a trace, which may be the plain list of them.
+    """The steps of a trace, which may be only the list of them.
 
-    A trace may carry keys of its own; that it is the trace of another task is worth a word.
+    A trace may have keys of its own; a trace of another task is worth a warning.
     """
     origin = Origin(trace.file, trace)
     if isinstance(trace.data, list):
         return trace.data
     if not isinstance(trace.data, dict):
-        raise SpecError([origin.problem((), "not a trace", expected=_TRACE, found=shown(trace.data))])
+        raise SpecError([origin.problem((), "not a trace", expected=_TRACE, found=describe_value(trace.data))])
     if "steps" not in trace.data:
         raise SpecError([origin.problem(("steps",), "the key `steps` is missing", expected=_TRACE)])
     theirs, ours = trace.data.get("task_id"), data.get("task_id")
     if theirs is not None and theirs != ours:
-        message, expected = "the trace is of another task", shown(ours)
-        warning = origin.problem(("task_id",), message, expected=expected, found=shown(theirs), severity="warning")
+        message, expected = "the trace is of another task", describe_value(ours)
+        warning = origin.problem(
+            ("task_id",), message, expected=expected, found=describe_value(theirs), severity="warning"
+        )
         warnings.append(warning)
     return trace.data["steps"]
 
@@ -92,7 +94,7 @@ def _memory(source: Source, warnings: list[Problem]) -> dict[str, Any]:
         raise SpecError(problems)
     for key, entry in source.data.items():
         if is_entry(entry) and entry["key"] != key:
-            message, path = f"the entry `{key}` calls itself {shown(entry['key'])}", (key, "key")
+            message, path = f"the entry `{key}` calls itself {describe_value(entry['key'])}", (key, "key")
             warnings.append(origin.problem(path, message, severity="warning"))
     return plain_values(source.data)
 
@@ -104,17 +106,17 @@ def _bad_entries(entries: dict[str, Any], origin: Origin) -> Iterator[Problem]:
         try:
             MemoryKV.model_validate(entry, strict=True)
         except ValidationError as error:
-            for path, _, problem in complaints(error, entry, origin):
+            for path, _, problem in problems_of_error(error, entry, origin):
                 yield origin.problem((key, *path), problem.message, expected=problem.expected, found=problem.found)
 
 
 # Finds the tasks that another task names.
 
 
-def neighbours(folder: Path, defaults: Sequence[Defaults] = ()) -> Callable[[str], Loaded | None]:
-    """Looks a task up by its id among the task files in `folder` and below; they are read when first asked for.
+def tasks_in_folder(folder: Path, defaults: Sequence[Defaults] = ()) -> Callable[[str], Loaded | None]:
+    """Return a function that finds a task by its id in `folder` and below; the files are read at its first call.
 
-    `T[case]` is one case of a task; of `T` with several cases the caller is told that one must be chosen.
+    `T[case]` is one case of a task. For a `T` with several cases the function reports that one must be chosen.
     """
 
     @cache
@@ -131,19 +133,21 @@ def _readable(folder: Path, defaults: Sequence[Defaults]) -> list[Loaded]:
         try:
             found.append(load_file(path, needs_steps=False, defaults=defaults))
         except SpecError:
-            continue  # a broken neighbour is told of where it is collected
+            continue  # a neighbouring file with errors is reported where it is collected
     return found
 
 
 def exists(name: str, folders: Iterable[Path], patterns: Sequence[str] = ()) -> bool:
-    """Whether a task file in one of these folders, or below, has a task of this name. Only those are read closer that
-    may."""
+    """Return whether a task file in one of these folders, or below, has a task of this name.
+
+    Only files that may contain the name are parsed.
+    """
     files = dict.fromkeys(path for folder in folders if folder.is_dir() for path in find_tasks([folder], patterns))
     return any(mentions(path, [name]) and name in _names(path) for path in files)
 
 
 def mentions(path: Path, names: Iterable[str]) -> bool:
-    """Whether a file may be a task of one of these names; most files need not be read closer."""
+    """Return whether a file may contain a task of one of these names; most files need not be parsed."""
     try:
         text = path.read_text("utf-8", "replace")
     except OSError:
@@ -165,7 +169,7 @@ _SKIPPED = ("__pycache__", "node_modules")
 
 
 def is_task_file(path: Path, patterns: Sequence[str] = ()) -> bool:
-    """Whether a file found in a folder is a task. `patterns`: more names, such as `*.spec.yaml` or `flows/*.json`."""
+    """Return whether a file found in a folder is a task. `patterns`: more names: `*.spec.yaml`, `flows/*.json`."""
     name = path.name
     return not is_fault_plan(path) and (
         name.lower().endswith(SUFFIXES)
@@ -175,12 +179,12 @@ def is_task_file(path: Path, patterns: Sequence[str] = ()) -> bool:
 
 
 def find_tasks(paths: Iterable[Path | str], patterns: Sequence[str] = ()) -> list[Path]:
-    """Task files, sorted: those named, and all below the folders named. Raises SpecError for a path that is not."""
+    """The task files, sorted: those named, and all in named folders and below. Raises SpecError for a missing path."""
     found: dict[Path, None] = {}
     missing: list[Problem] = []
     for path in map(Path, paths):
         if path.is_dir():
-            found |= dict.fromkeys(sorted(_below(path, patterns)))
+            found |= dict.fromkeys(sorted(_task_files_below(path, patterns)))
         elif path.exists():
             found[path] = None
         else:
@@ -190,7 +194,7 @@ def find_tasks(paths: Iterable[Path | str], patterns: Sequence[str] = ()) -> lis
     return list(found)
 
 
-def _below(folder: Path, patterns: Sequence[str]) -> Iterator[Path]:
+def _task_files_below(folder: Path, patterns: Sequence[str]) -> Iterator[Path]:
     for here, folders, files in os.walk(folder):
         folders[:] = [name for name in folders if not name.startswith(".") and name not in _SKIPPED]
         for name in files:
@@ -208,11 +212,11 @@ def load_file(
     defaults: Sequence[Defaults] = (),
     extra_keys: Mapping[str, Meaning] = MappingProxyType({}),
 ) -> Loaded:
-    """One task, from a file or from a directory with a `task_spec.json`. Raises SpecError with all of its problems.
+    """Load one task, from a file or a directory with a `task_spec.json`. Raises SpecError with all its problems.
 
-    `strict`: what is otherwise a warning is an error, and so is a missing `required` key (validation.REQUIRED).
-    `needs_steps` is False where an agent may choose the steps of a task that has none; `agents` are those that could.
-    `defaults` are the project's: what the file does not say. `extra_keys` are keys of its own, with their meaning.
+    `strict`: a warning becomes an error, and so does a missing `required` key (validation.REQUIRED). `needs_steps` is
+    False if an agent may choose the steps of a task that has none; `agents` are the candidates. `defaults` are the
+    project's values for keys that the file omits. `extra_keys` are the project's own keys, with their meaning.
     """
     path = Path(path)
     if path.is_dir():
@@ -221,7 +225,7 @@ def load_file(
     alone = Gathered(main.data, Origin(main.file, main), ())
     gathered = gather(main, path.parent) if path.name == SPEC_FILE else alone
     gathered = replace(gathered, data=with_defaults(gathered.data, defaults))
-    spec, problems = _checked(gathered, path.parent, known_channels, needs_steps, agents, extra_keys)
+    spec, problems = _check_gathered(gathered, path.parent, known_channels, needs_steps, agents, extra_keys)
     if spec is not None and strict:
         problems = [replace(each, severity="error") for each in problems]
         problems += strict_problems(spec, gathered.origin)
@@ -231,7 +235,7 @@ def load_file(
     return Loaded(spec, path, gathered.origin, tuple(problems))
 
 
-def _checked(
+def _check_gathered(
     gathered: Gathered,
     folder: Path,
     channels: frozenset[str] | None,
@@ -239,18 +243,18 @@ def _checked(
     agents: Sequence[str],
     extra_keys: Mapping[str, Meaning],
 ) -> tuple[TaskSpec | None, list[Problem]]:
-    """The task, unless its types are wrong, and all that is wrong or odd."""
+    """The task, or None if its types are wrong, and all its problems and warnings."""
     origin = gathered.origin
     data, idle = idle_settings(gathered.data, origin)
     problems = [*gathered.warnings, *idle]
     strays = [key for key in data if key not in TaskSpec.model_fields and key not in extra_keys]
     problems += [*stray_keys(strays, data, origin), *own_problems(data, extra_keys, origin)]
     try:
-        spec = validated(data).owned(own_of(data, extra_keys))
+        spec = validated(data).with_own_keys(own_of(data, extra_keys))
     except ValidationError as error:
-        found = list(complaints(error, data, origin))
+        found = list(problems_of_error(error, data, origin))
         problems += [problem for _, _, problem in found]
-        rest = salvaged(data, [(path, kind) for path, kind, _ in found])
+        rest = partial_task(data, [(path, kind) for path, kind, _ in found])
         if rest is not None:
             problems += check_spec(rest, origin, folder, channels, needs_steps=needs_steps, agents=agents)
         return None, problems
@@ -259,5 +263,5 @@ def _checked(
 
 
 def validated(data: dict[str, Any]) -> TaskSpec:
-    """Strict, as JSON: `"300"` is no number and `1` is not true. Raises ValidationError."""
+    """Validate strictly, as JSON: `"300"` is no number and `1` is not true. Raises ValidationError."""
     return TaskSpec.model_validate_json(json.dumps(data), strict=True)

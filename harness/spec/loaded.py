@@ -14,7 +14,7 @@ SPEC_FILE = "task_spec.json"
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """One task, where it came from, and what is odd about it."""
+    """A task with its origin and its warnings."""
 
     spec: TaskSpec
     path: Path
@@ -23,15 +23,15 @@ class Loaded:
 
     @property
     def folder(self) -> Path:
-        """The folder that uploads stay inside of."""
+        """The folder that the task's uploads must lie in."""
         return self.path.parent
 
     @property
     def source(self) -> str:
-        """The file, as shown to people."""
+        """The file's path as shown to people."""
         return self.origin.file
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What `dependencies` of other tasks may call it: its id, or the directory it is."""
+        """The names that `dependencies` of other tasks may use: its id, and the name of its directory."""
         return (self.spec.task_id, self.folder.name) if self.path.name == SPEC_FILE else (self.spec.task_id,)

@@ -1,4 +1,4 @@
-"""Hosts of URLs and what `allowed_domains` lets through; names of tasks as names of folders. Pure."""
+"""Hosts of URLs and the hosts that `allowed_domains` allows; task names as folder names. Pure functions."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from urllib.parse import urlsplit
 
 _BARE = re.compile(r"(?:localhost|\[[0-9a-f:]+\]|[\w-]+(?:\.[\w-]+)+)(?::\d+)?(?=[/?#]|$)", re.IGNORECASE)
 _FILE = re.compile(r"\.(?:html?|php|aspx?|jsp|json|xml|txt|pdf|csv)$", re.IGNORECASE)
-"""What ends so is more likely a page beside the base URL than a host."""
+"""A text with such an ending is more likely a page below the base URL than a host."""
 _ASSET = r"[^/?#]+\.(?:ico|js|mjs|css|map|png|jpe?g|gif|svg|webp|woff2?|html?|json|xml|txt|webmanifest)(?:[?#]|$)"
-"""A file beside the virtual hosts."""
+"""Matches a file next to the virtual hosts."""
 
 
 def host_of(url: str) -> str:
-    """Host name in lower case, without a port; empty when there is none."""
+    """The host name in lower case, without a port; empty if there is none."""
     try:
         return (urlsplit(url).hostname or "").lower()
     except ValueError:
@@ -25,42 +25,42 @@ def host_of(url: str) -> str:
 
 
 def names(allowed: Sequence[str]) -> tuple[str, ...]:
-    """`allowed_domains` as bare host names: scheme, path, port and a leading `*.` are dropped."""
+    """`allowed_domains` as bare host names: without scheme, path, port and a leading `*.`."""
     bare = (host_of(entry if "://" in entry else f"//{entry}") for entry in allowed)
     return tuple(name.removeprefix("*.") for name in bare if name)
 
 
 def reaches(host: str, allowed: Sequence[str]) -> bool:
-    """Whether the host is an allowed one or below one. Nothing declared allows all."""
+    """Return whether the host is an allowed one or a subdomain of one. An empty list allows all."""
     return not allowed or any(host == name or host.endswith(f".{name}") for name in names(allowed))
 
 
 @dataclass(frozen=True, slots=True)
 class Domains:
-    """Where a task may go: to the `allowed` hosts and those below them; everywhere, when none is named.
+    """The hosts that a task may reach: the `allowed` ones and their subdomains, or every host if none is named.
 
-    `virtual` are URL templates of servers that serve several sites as the first part of a path, such as
-    `http://localhost:8014/{host}/`. Of a URL that fits one the host is the one in its path.
+    `virtual` has URL templates of servers that serve several sites, each under a path such as
+    `http://localhost:8014/{host}/`. The host of a URL that fits a template is the one in its path.
     """
 
     allowed: tuple[str, ...] = ()
     virtual: tuple[str, ...] = ()
 
     def host(self, url: str) -> str:
-        """The host that is meant, in lower case; empty when there is none."""
+        """The host that the URL stands for, in lower case; empty if there is none."""
         for template in self.virtual:
             if found := _virtual(template).match(url):
                 return found["host"].lower()
         return host_of(url)
 
     def allows(self, url: str) -> bool:
-        """What has no host is not sent."""
+        """Return whether the URL may be requested. A URL without a host is not sent, and allowed."""
         host = self.host(url)
         return not host or reaches(host, self.allowed)
 
     @property
     def servers(self) -> tuple[str, ...]:
-        """The hosts that serve the virtual ones."""
+        """The hosts of the servers behind the virtual ones."""
         return tuple(dict.fromkeys(map(host_of, self.virtual)))
 
 
@@ -68,7 +68,7 @@ ANYWHERE = Domains()
 
 
 def template_problem(template: str) -> str:
-    """What is wrong with a template of virtual hosts; empty when nothing is."""
+    """The error in a template of virtual hosts; empty if there is none."""
     parts = urlsplit(template)
     if parts.scheme not in ("http", "https") or not parts.hostname or template.count("{host}") != 1:
         return f"{template!r} must be written like 'http://localhost:8014/{{host}}/'"
@@ -77,20 +77,20 @@ def template_problem(template: str) -> str:
 
 @cache
 def _virtual(template: str) -> re.Pattern[str]:
-    """A part of a path that names a file, such as `favicon.ico`, is no host."""
+    """The pattern of a template. A path part that names a file, such as `favicon.ico`, is not a host."""
     before, _, _ = template.partition("{host}")
     return re.compile(rf"{re.escape(before)}(?!{_ASSET})(?P<host>[\w-]+(?:\.[\w-]+)+)(?=[/?#]|$)", re.IGNORECASE)
 
 
 def with_scheme(url: str) -> str:
-    """The URL that was probably meant by one that begins with a host (`shop.local/`); empty when it does not."""
+    """The URL that was probably meant by a text that begins with a host (`shop.local/`); empty for other texts."""
     found = _BARE.match(url)
     if found is None or _FILE.search(found[0]):
         return ""
     return f"http://{url}" if url[found.end() :] else f"http://{url}/"
 
 
-# Names of tasks as names of directories: safe and different on every disk.
+# Task names as names of directories: safe, and distinct on every disk.
 
 LONGEST = 120
 
@@ -99,7 +99,7 @@ _RESERVED = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\..*)?", re.IGN
 
 
 def slug(name: str) -> str:
-    """The name itself where it is safe, else what is safe of it with a short hash of all of it."""
+    """The name itself if it is safe as a folder name, else its safe characters and a short hash of the name."""
     safe = _UNSAFE.sub("_", name)[:LONGEST].strip(".")
     if _RESERVED.fullmatch(safe):
         safe = f"_{safe}"
@@ -110,7 +110,7 @@ def _hash(name: str) -> str:
     return hashlib.sha256(name.encode()).hexdigest()[:8]
 
 
-# Numbers and texts of others in what people read.
+# Numbers and foreign texts in messages.
 
 
 def how_many(number: int, noun: str) -> str:
@@ -118,6 +118,6 @@ def how_many(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def blanked(text: str) -> str:
-    """On one line and as long as it was: what cannot be printed, and could steer a terminal, becomes a blank."""
+def blank_unprintable(text: str) -> str:
+    """The text on one line, of the same length: unprintable characters, which could steer a terminal, are blanks."""
     return "".join(letter if letter.isprintable() else " " for letter in text)

@@ -1,4 +1,4 @@
-"""What is wrong with a task's file, and where: values that read well in a terminal."""
+"""Problems of a task's file with their places, and values as readable text for a terminal."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-Way = tuple[str | int, ...]
+JsonPath = tuple[str | int, ...]
 """Keys and indices from the top of a document."""
 
 Severity = Literal["error", "warning"]
 
 UNKNOWN = "unknown key"
-"""How the message begins of a key that nobody knows."""
+"""The beginning of the message about an unknown key."""
 LONGEST_SHOWN = 60
 _BARE_KEY = re.compile(r"[\w$-]+")
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong. Lines and columns count from 1; None where there is no file to point into."""
+    """One problem. Lines and columns count from 1; they are None if there is no file."""
 
     file: str
     line: int | None
@@ -36,7 +36,7 @@ class Problem:
 
     @property
     def place(self) -> str:
-        """`file:line:column`, as far as they are known."""
+        """`file:line:column`, as far as known."""
         return ":".join(str(part) for part in (self.file, self.line, self.column) if part)
 
     def __str__(self) -> str:
@@ -56,7 +56,7 @@ class SpecError(ValueError):
         return "\n".join(map(str, self.problems))
 
 
-def dotted(path: Way) -> str:
+def dotted_path(path: JsonPath) -> str:
     """`('steps', 3, 'selector')` as `steps[3].selector`."""
     text = ""
     for part in path:
@@ -80,12 +80,12 @@ _KINDS: tuple[tuple[type, str], ...] = (
 
 
 def kind(value: Any) -> str:
-    """What a JSON value is, in plain words."""
+    """The type of a JSON value in plain words."""
     return next((words for type_, words in _KINDS if isinstance(value, type_)), "nothing (null)")
 
 
-def shown(value: Any) -> str:
-    """A JSON value and what it is, shortened: `text 'abc'`, `a list [1, 2]`."""
+def describe_value(value: Any) -> str:
+    """A JSON value with its type, shortened: `text 'abc'`, `a list [1, 2]`."""
     if value is None:
         return kind(value)
     if isinstance(value, bool):
@@ -104,7 +104,7 @@ def nearest(word: str, words: Iterable[str], cutoff: float = 0.6) -> str | None:
 
 
 def did_you_mean(word: str, words: Iterable[str]) -> str:
-    """A hint; empty when no known word is near."""
+    """A hint with the nearest known word; empty if none is near."""
     meant = nearest(word, words)
     return f"did you mean `{meant}`?" if meant else ""
 
@@ -112,14 +112,14 @@ def did_you_mean(word: str, words: Iterable[str]) -> str:
 LONG_WORD = 8
 
 
-def misspelt(word: str, words: Iterable[str]) -> bool:
-    """Whether a known word was surely meant: one slip away, two in a long word (`stesp`, `sucess_criteria`)."""
-    slips = 1 if len(word) < LONG_WORD else 2
-    return any(0 < _slips(word, known) <= slips for known in words if abs(len(known) - len(word)) <= slips)
+def is_misspelt(word: str, words: Iterable[str]) -> bool:
+    """Return whether a known word was surely meant: one typing error away, or two if long (`sucess_criteria`)."""
+    allowed = 1 if len(word) < LONG_WORD else 2
+    return any(0 < _edit_distance(word, known) <= allowed for known in words if abs(len(known) - len(word)) <= allowed)
 
 
-def _slips(one: str, other: str) -> int:
-    """Letters added, left out, replaced, or swapped with their neighbour (optimal string alignment)."""
+def _edit_distance(one: str, other: str) -> int:
+    """The number of letters added, left out, replaced, or swapped with the next one (optimal string alignment)."""
     before: list[int] = []
     row = list(range(len(other) + 1))
     for i, letter in enumerate(one, 1):
@@ -132,7 +132,7 @@ def _slips(one: str, other: str) -> int:
     return row[-1]
 
 
-def listed(words: Iterable[str]) -> str:
+def join_or(words: Iterable[str]) -> str:
     """`a, b or c`."""
     *first, last = words
     return f"{', '.join(first)} or {last}" if first else last

@@ -1,4 +1,4 @@
-"""YAML and JSON as task files use them: one meaning for both, bounded, with the place of every value."""
+"""Reads YAML and JSON as task files use them: with one meaning for both, bounded, and the place of every value."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import yaml
 
-from harness.spec.problems import Way
+from harness.spec.problems import JsonPath
 
 MAX_BYTES = 1024 * 1024
 MAX_DEPTH = 50
@@ -24,7 +24,7 @@ _DOUBLE = re.compile(r"\\(?:u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|x[0-9a-fA-F]{2}|.)|.
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Where a value stands in the text, and the key in front of it. Offsets count characters."""
+    """The position of a value in the text, and of the key before it. Offsets count characters."""
 
     start: int
     end: int
@@ -33,7 +33,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Flaw:
-    """Something at an offset that the format, or this loader, does not allow."""
+    """A part of the text that the format, or this loader, does not allow."""
 
     offset: int
     message: str
@@ -41,7 +41,7 @@ class Flaw:
 
 
 class UnreadableError(ValueError):
-    """A text that gives no data."""
+    """A text that cannot be parsed into data."""
 
     def __init__(self, flaws: Iterable[Flaw]) -> None:
         self.flaws = tuple(flaws)
@@ -49,12 +49,12 @@ class UnreadableError(ValueError):
 
 
 def line_and_column(text: str, offset: int) -> tuple[int, int]:
-    """Both from 1, as editors count them."""
+    """Line and column, both from 1, as editors count them."""
     return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)
 
 
-def inside(text: str, span: Span, value: str, offset: int) -> int:
-    """Offset in the file of the character `offset` of a string value; the string's start where that is not certain."""
+def offset_in_string(text: str, span: Span, value: str, offset: int) -> int:
+    """The offset in the file of the character `offset` of a string value; the string's start if that is uncertain."""
     raw = text[span.start : span.end]
     if raw[:1] == "|":
         return _in_block(raw, span.start, value, offset)
@@ -68,7 +68,7 @@ def inside(text: str, span: Span, value: str, offset: int) -> int:
 
 
 def _in_block(raw: str, start: int, value: str, offset: int) -> int:
-    """A literal block (`|`): one line of text for each line of the value, indented."""
+    """The same for a literal block (`|`), which has one indented line for each line of the value."""
     number = value.count("\n", 0, offset)
     first = value.rfind("\n", 0, offset) + 1
     wanted = value[first:].partition("\n")[0]
@@ -78,22 +78,22 @@ def _in_block(raw: str, start: int, value: str, offset: int) -> int:
     return start + sum(map(len, lines[: number + 1])) + max(lines[number + 1].find(wanted), 0) + offset - first
 
 
-# JSON with duplicate keys refused, and where every value stands.
+# JSON without duplicate keys, and the place of every value.
 
 _JSON_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},:]|[^\s\[\]{},:"]+', re.DOTALL)
 _LONG_NUMBER = re.compile(rf"-?[0-9]{{{MAX_DIGITS},}}")
 _ADVICE = {
-    "Expecting property name enclosed in double quotes": "keys stand in double quotes; no comma before `}`",
-    "Expecting value": "texts stand in double quotes; no comma before `]`; JSON has no comments",
+    "Expecting property name enclosed in double quotes": "write keys in double quotes, and no comma before `}`",
+    "Expecting value": "write texts in double quotes, no comma before `]`, and no comments",
     "Illegal trailing comma": "drop the comma",
     "Extra data": "the file holds more than one JSON value",
-    "Invalid control character at": r"line ends and tabs inside a text are written \n and \t",
-    "Invalid \\escape": r"a backslash in a text is written \\",
+    "Invalid control character at": r"write line ends and tabs inside a text as \n and \t",
+    "Invalid \\escape": r"write a backslash in a text as \\",
 }
 
 
 def read_json(text: str) -> Any:
-    """The data. Raises UnreadableError."""
+    """Parse a JSON text. Raises UnreadableError."""
     twice: list[str] = []
 
     def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -112,7 +112,7 @@ def read_json(text: str) -> Any:
     except _NotJsonError as error:
         place = re.search(rf"(?<![\w.\"]){re.escape(error.word)}", text)
         raise UnreadableError([Flaw(place.start() if place else 0, error.problem)]) from None
-    except ValueError:  # Python refuses to read a whole number of thousands of digits
+    except ValueError:  # Python refuses to read an integer of thousands of digits
         place = _LONG_NUMBER.search(text)
         raise UnreadableError([Flaw(place.start() if place else 0, "the number is too large")]) from None
     if twice or _may_be_large(text):
@@ -139,7 +139,7 @@ def _finite(word: str) -> float:
 
 
 def _may_be_large(text: str) -> bool:
-    """Cheap: most files have fewer brackets than levels are allowed."""
+    """Return whether a text may exceed the limits. It is fast: most files have fewer brackets than levels."""
     opened = text.count("{") + text.count("[")
     return opened > MAX_DEPTH or opened + text.count(",") > MAX_NODES // 2
 
@@ -150,27 +150,27 @@ def _json_syntax(text: str, error: json.JSONDecodeError) -> Flaw:
     return Flaw(error.pos, f"not valid JSON: {error.msg}", _ADVICE.get(error.msg, ""))
 
 
-def json_spans(text: str) -> dict[Way, Span]:
-    """Where every value stands. Raises UnreadableError for duplicate keys, and for what is too deep or too large."""
+def json_spans(text: str) -> dict[JsonPath, Span]:
+    """The position of every value. Raises UnreadableError for duplicate keys and for data too deep or too large."""
     return _Scanner(text).scan()
 
 
 class _Scanner:
-    """Goes over the tokens of a text that `json` has already accepted."""
+    """Goes through the tokens of a text that `json` has already accepted."""
 
     def __init__(self, text: str) -> None:
         self._tokens: Iterator[re.Match[str]] = _JSON_TOKEN.finditer(text)
-        self._spans: dict[Way, Span] = {}
+        self._spans: dict[JsonPath, Span] = {}
         self._flaws: list[Flaw] = []
         self._nodes = 0
 
-    def scan(self) -> dict[Way, Span]:
+    def scan(self) -> dict[JsonPath, Span]:
         self._value(next(self._tokens), (), None, 1)
         if self._flaws:
             raise UnreadableError(self._flaws)
         return self._spans
 
-    def _value(self, token: re.Match[str], path: Way, key: int | None, depth: int) -> None:
+    def _value(self, token: re.Match[str], path: JsonPath, key: int | None, depth: int) -> None:
         self._nodes += 1
         if depth > MAX_DEPTH:
             raise UnreadableError([*self._flaws, Flaw(token.start(), f"nested more than {MAX_DEPTH} levels deep")])
@@ -183,21 +183,21 @@ class _Scanner:
             end = self._array(path, depth)
         self._spans[path] = Span(token.start(), end, key)
 
-    def _object(self, path: Way, depth: int) -> int:
+    def _object(self, path: JsonPath, depth: int) -> int:
         seen: set[str] = set()
         while (token := next(self._tokens))[0] != "}":
             if token[0] == ",":
                 continue
             key: str = json.loads(token[0], strict=False)
             if key in seen:
-                message = f"the key `{key[:60]}` stands here twice"
+                message = f"the key `{key[:60]}` appears twice"
                 self._flaws.append(Flaw(token.start(), message, "keep one of the two"))
             seen.add(key)
             next(self._tokens)
             self._value(next(self._tokens), (*path, key), token.start(), depth + 1)
         return token.end()
 
-    def _array(self, path: Way, depth: int) -> int:
+    def _array(self, path: JsonPath, depth: int) -> int:
         index = 0
         while (token := next(self._tokens))[0] != "]":
             if token[0] != ",":
@@ -208,7 +208,8 @@ class _Scanner:
 
 # YAML as JSON reads: no timestamps, sexagesimals, octals, yes/no, merge keys, tags or duplicate keys.
 
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""PyYAML's parser in C if it was built, else the slow one in Python."""
 _CONSTANTS = {"": None, "~": None} | {
     form: value
     for word, value in {"null": None, "true": True, "false": False}.items()
@@ -218,15 +219,15 @@ _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
 _TEXT_TAGS = ("!", "tag:yaml.org,2002:str")
 
 
-def read_yaml(text: str, spans: dict[Way, Span] | None = None) -> Any:
-    """The data of the one document in the text; where everything stands goes into `spans`. Raises UnreadableError."""
+def read_yaml(text: str, spans: dict[JsonPath, Span] | None = None) -> Any:
+    """Parse the single document of a text; `spans` receives all positions. Raises UnreadableError."""
     return _Reader(text, spans).document()
 
 
 class _Reader:
-    """Builds data from parser events, so that depth and size are bounded before they hurt."""
+    """Builds data from parser events, so that depth and size are limited while the data is read."""
 
-    def __init__(self, text: str, spans: dict[Way, Span] | None) -> None:
+    def __init__(self, text: str, spans: dict[JsonPath, Span] | None) -> None:
         self._text = text
         self._spans = spans
         self._flaws: list[Flaw] = []
@@ -236,7 +237,7 @@ class _Reader:
 
     def document(self) -> Any:
         try:
-            self._loader = _LOADER(self._text)
+            self._loader = LOADER(self._text)
             try:
                 return self._read()
             finally:
@@ -259,7 +260,7 @@ class _Reader:
             raise UnreadableError(self._flaws)
         return value
 
-    def _node(self, event: Any, path: Way, key: int | None, depth: int) -> Any:
+    def _node(self, event: Any, path: JsonPath, key: int | None, depth: int) -> Any:
         start = event.start_mark.index
         if self._spans is not None:
             self._spans[path] = Span(start, event.end_mark.index, key)
@@ -272,7 +273,7 @@ class _Reader:
             return value
         return self._collection(event, path, depth)
 
-    def _collection(self, event: Any, path: Way, depth: int) -> Any:
+    def _collection(self, event: Any, path: JsonPath, depth: int) -> Any:
         if event.tag is not None:
             self._flaw(event, f"the tag `{_short(event.tag)}` is not allowed", "task files hold plain data only")
         before, outer, self._deepest = self._nodes - 1, self._deepest, depth
@@ -282,23 +283,23 @@ class _Reader:
         self._deepest = max(outer, self._deepest)
         return value
 
-    def _mapping(self, path: Way, depth: int) -> dict[str, Any]:
+    def _mapping(self, path: JsonPath, depth: int) -> dict[str, Any]:
         found: dict[str, Any] = {}
         while not isinstance(event := self._loader.get_event(), yaml.MappingEndEvent):
             key = self._key(event)
             if key in found:
-                self._flaw(event, f"the key `{_short(key)}` stands here twice", "keep one of the two")
+                self._flaw(event, f"the key `{_short(key)}` appears twice", "keep one of the two")
             found[key] = self._node(self._loader.get_event(), (*path, key), event.start_mark.index, depth + 1)
         return found
 
-    def _sequence(self, path: Way, depth: int) -> list[Any]:
+    def _sequence(self, path: JsonPath, depth: int) -> list[Any]:
         found: list[Any] = []
         while not isinstance(event := self._loader.get_event(), yaml.SequenceEndEvent):
             found.append(self._node(event, (*path, len(found)), None, depth + 1))
         return found
 
     def _key(self, event: Any) -> str:
-        """Keys are texts, as in JSON: `on:` is "on" and `2025:` is "2025"."""
+        """Read a key. Keys are texts, as in JSON: `on:` is "on" and `2025:` is "2025"."""
         if not isinstance(event, yaml.ScalarEvent):
             flaw = Flaw(event.start_mark.index, "a key must be a text", "put values that begin with { or [ in quotes")
             raise UnreadableError([*self._flaws, flaw])
@@ -316,7 +317,7 @@ class _Reader:
         return self._plain(event) if event.implicit[0] else event.value
 
     def _plain(self, event: Any) -> Any:
-        """A number only where JSON has one: `010`, `12:30` and `+49` stay texts."""
+        """Read an unquoted scalar. Only JSON numbers are numbers: `010`, `12:30` and `+49` stay texts."""
         text: str = event.value
         if text in _CONSTANTS:
             return _CONSTANTS[text]
@@ -333,7 +334,7 @@ class _Reader:
             self._anchors[event.anchor] = (value, self._nodes - before, deepest - depth)
 
     def _alias(self, event: Any, depth: int) -> Any:
-        """An alias counts as often as what it stands for, so ten small lines cannot become a billion values."""
+        """Read an alias. It counts as often as its value, so that ten small lines cannot become a billion values."""
         if event.anchor not in self._anchors:
             flaw = Flaw(event.start_mark.index, f"`*{_short(event.anchor)}` names no anchor above it")
             raise UnreadableError([*self._flaws, flaw])
@@ -372,12 +373,12 @@ def _advice(words: str, text: str, offset: int) -> str:
     if "cannot start any token" in words or "mapping values are not allowed" in words:
         return "put the value in quotes"
     if "did not find expected" in words:
-        return "look at indentation, quotes and brackets here and in the lines above"
+        return "check indentation, quotes and brackets here and in the lines above"
     return ""
 
 
 def _reader_offset(text: str) -> int:
-    """The first character that YAML does not allow."""
+    """The offset of the first character that YAML does not allow."""
     found = yaml.reader.Reader.NON_PRINTABLE.search(text)
     return found.start() if found else 0
 
@@ -386,10 +387,10 @@ def _short(text: str) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-# Two slips in YAML that its parser tells of somewhere else, or in other words.
+# Two frequent YAML mistakes that its parser reports at another place, or in unclear words.
 
 _LOOKED_AT = 50
-"""Lines above the error."""
+"""The number of lines above the error that are examined."""
 _TOKEN = re.compile(
     r"""(?<![^\s\[{,:])(?:'(?:[^']|'')*'|"(?:[^"\\]|\\.)*")  # a quoted text
         |(?P<hash>(?:(?<=\s)|^)\#[^\n]*)|(?P<open>[\[{])|(?P<close>[]}])""",
@@ -399,16 +400,16 @@ _KEY = re.compile(r"(?P<indent> *(?:- +)*)(?P<key>[^\s:#'\"\[{&*!|>][^:#]*):(?=\
 
 
 def comment_in_brackets(text: str, offset: int) -> int | None:
-    """Where a `#` hides the end of a `{` or `[` that is still open at the error; None where none does."""
+    """The offset of a `#` that hides the end of a `{` or `[` still open at the error; None if there is none."""
     start = text.rfind("\n", 0, offset) + 1
     for _ in range(_LOOKED_AT):
-        if (found := _hidden(text, start, offset)) is not None or start == 0:
+        if (found := _hidden_comment(text, start, offset)) is not None or start == 0:
             return found
         start = text.rfind("\n", 0, start - 1) + 1
     return None
 
 
-def _hidden(text: str, start: int, end: int) -> int | None:
+def _hidden_comment(text: str, start: int, end: int) -> int | None:
     depth, found = 0, None
     for token in _TOKEN.finditer(text, start, end):
         if token["hash"] and depth and found is None:
@@ -420,7 +421,7 @@ def _hidden(text: str, start: int, end: int) -> int | None:
 
 
 def too_deep(text: str, offset: int) -> str:
-    """How to mend a key, whose colon is at the offset, that stands deeper than the key above; empty: it does not."""
+    """A hint for a key, with its colon at the offset, that is indented deeper than the key above; else empty."""
     lines = text[:offset].split("\n")
     above = next((line for line in reversed(lines[:-1]) if line.strip() and not line.lstrip().startswith("#")), "")
     key, neighbour = _KEY.match(lines[-1] + ":"), _KEY.match(above)

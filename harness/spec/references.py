@@ -1,4 +1,4 @@
-"""`${inputs.x}`, `${persona.x}`, `${param.x}`, `${env:NAME}`, `${memory.a.b}`: what they may be and what they mean."""
+"""`${inputs.x}`, `${persona.x}`, `${param.x}`, `${env:NAME}`, `${memory.a.b}`: their syntax and their values."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from harness.recovery.failure import Failed, Failure
 from harness.spec.problems import did_you_mean
 from harness.spec.steps import Step
 
-# Takes the values of `${env:...}` out of what is said of a task.
+# Removes the values of `${env:...}` from messages about a task.
 
 HIDDEN = "[redacted]"
 SHORTEST = 3
-"""Shorter values are not looked for: they would be found in every word."""
+"""Shorter values are not redacted: they would be found in every word."""
 
 Hide = Callable[[str], str]
 
 
 def hiding(secrets: Iterable[str]) -> Hide:
-    """A function that hides them in a text, in every spelling that problems use. Shorten only what it gives."""
+    """Return a function that hides secrets in every spelling that problems use. Shorten only its result."""
     words = {word for secret in secrets if len(secret) >= SHORTEST for word in _spellings(secret)}
     if not words:
         return str
@@ -35,22 +35,22 @@ def hiding(secrets: Iterable[str]) -> Hide:
 
 
 def _spellings(secret: str) -> set[str]:
-    """As it is, as Python and JSON write it, as a literal of a criterion; each before the last interpolation too."""
+    """The secret itself, as Python and JSON write it, as a criterion literal; each also before interpolation."""
     literals = {secret.replace("\\", "\\\\").replace(quote, "\\" + quote) for quote in "'\""}
     found = {secret, repr(secret)[1:-1], json.dumps(secret)[1:-1], *literals}
-    return found | {escaped(word) for word in found}
+    return found | {escape_references(word) for word in found}
 
 
 # Interpolation of values, criteria and steps; `${memory...}` waits until the step runs.
 
 CRITERIA_OF_STEPS = ("expr", "done_when", "remember")
-"""Fields of steps that hold criteria or value expressions."""
+"""Fields of steps that contain criteria or value expressions."""
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
 def interpolate(value: Any, scope: ReferenceScope, *, last: bool = True) -> Any:
-    """A JSON value with the references in its texts resolved. Raises BadReferenceError, MissingMemory."""
+    """Resolve the references in the texts of a JSON value. Raises BadReferenceError, MissingMemory."""
     if isinstance(value, str):
         return fill(value, scope, last) if "${" in value else value
     if isinstance(value, list | tuple):
@@ -61,26 +61,26 @@ def interpolate(value: Any, scope: ReferenceScope, *, last: bool = True) -> Any:
 
 
 def interpolate_criterion(text: str, scope: ReferenceScope, *, last: bool = True) -> str:
-    """A criterion with its references resolved, as literals. Raises BadReferenceError, MissingMemory."""
+    """Resolve the references in a criterion, as literals. Raises BadReferenceError, MissingMemory."""
     return fill_criterion(text, scope, last) if "${" in text else text
 
 
 def interpolate_step(step: ModelT, scope: ReferenceScope, *, last: bool = False) -> ModelT:
-    """A step (or fault) with its references resolved. Raises BadReferenceError, MissingMemory.
+    """Resolve the references in a step (or fault). Raises BadReferenceError, MissingMemory.
 
-    Only `value` takes the type of what is referred to; the other fields are texts.
+    Only `value` takes the type of the value referred to; the other fields are texts.
     """
     fields = {name: value for name, value in step if holds_reference(value)}
     if not fields:
         return step
     changed = {name: _field(name, value, scope, last) for name, value in fields.items()}
-    return _rebuilt(step, changed)
+    return _rebuild_step(step, changed)
 
 
 def resolve(step: Step, memory: Callable[[], Mapping[str, Any]]) -> Step:
-    """The step as it is done: `${memory...}` stands for what memory holds now; it is read when the step needs it.
+    """Resolve `${memory...}` in a step with the present memory, which is read only if the step needs it.
 
-    Raises MissingMemory for an entry that is not there, and Failed for one that the step has no use for.
+    Raises MissingMemory for an absent entry, and Failed for a value that the step cannot use.
     """
     if not holds_reference(step):
         return step
@@ -91,7 +91,7 @@ def resolve(step: Step, memory: Callable[[], Mapping[str, Any]]) -> Step:
 
 
 def holds_reference(value: Any) -> bool:
-    """Whether a `${...}` stands anywhere in a JSON value or a model."""
+    """Return whether a JSON value or a model contains a `${...}`."""
     if isinstance(value, str):
         return "${" in value
     if isinstance(value, BaseModel):
@@ -114,13 +114,13 @@ def _field(name: str, value: Any, scope: ReferenceScope, last: bool) -> Any:
     return as_text(interpolate(value, scope, last=last)) if isinstance(value, str) else value
 
 
-def _rebuilt(step: ModelT, changed: dict[str, Any]) -> ModelT:
+def _rebuild_step(step: ModelT, changed: dict[str, Any]) -> ModelT:
     fields = {name: getattr(step, name) for name in step.model_fields_set} | changed
     try:
         return type(step).model_validate(fields, strict=True)
     except ValidationError:
         pass
-    try:  # a `value` that is not of the right type may do as a text: `type` takes `true` so
+    try:  # a `value` of another type may be used as a text: `type` reads `true` so
         return type(step).model_validate(fields | {name: _texts(value) for name, value in changed.items()}, strict=True)
     except ValidationError as error:
         first = error.errors()[0]
@@ -150,18 +150,18 @@ __all__ = [
 REFERENCE = re.compile(r"\$\$\{|\$\{([^{}]*)(\}?)")
 _PART = re.compile(r"""'(?:[^'\\]|\\.)*'?|"(?:[^"\\]|\\.)*"?|\$\{[^{}]*\}""", re.DOTALL)
 _BACKSLASH = re.compile(r"\\(?:(\$)|.)", re.DOTALL)
-_DOLLAR = "${$}"  # stands between two rounds of interpolation for a `$` that begins no reference
+_DOLLAR = "${$}"  # stands for a `$` that begins no reference, between two rounds of interpolation
 _ENV = re.compile(r"env:([A-Za-z_][A-Za-z0-9_]*)")
 _DOTTED = re.compile(r"(inputs|persona|param|memory)\.(\S(?:.*\S)?)", re.DOTALL)
 NAMESPACES = ("inputs.", "persona.", "param.", "memory.", "env:")
 
 
-NOT_SET = "set it where the command runs; what a conftest.py sets is known to pytest alone"
-"""Said of a `${env:NAME}` that is not set: `harness verify`, `replay` and `chaos` read no conftest.py."""
+NOT_SET = "set it where the command runs; only pytest reads what a conftest.py sets"
+"""The hint for a `${env:NAME}` that is not set: `harness verify`, `replay` and `chaos` read no conftest.py."""
 
 
 class BadReferenceError(ValueError):
-    """A reference that cannot be resolved; `offset` is its place in the text."""
+    """A reference that cannot be resolved; `offset` is its position in the text."""
 
     def __init__(self, reference: str, problem: str, hint: str = "", offset: int = 0) -> None:
         super().__init__(reference, problem, hint, offset)
@@ -175,7 +175,7 @@ class BadReferenceError(ValueError):
 
 
 class MissingMemory(LookupError):  # noqa: N818 - it names what is missing
-    """A memory entry that a step needs and nobody wrote."""
+    """A memory entry that a step needs and that does not exist."""
 
     def __init__(self, key: str) -> None:
         super().__init__(key)
@@ -184,7 +184,7 @@ class MissingMemory(LookupError):  # noqa: N818 - it names what is missing
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """One `${...}`."""
+    """One parsed `${...}`."""
 
     namespace: str
     name: str
@@ -194,7 +194,7 @@ class Reference:
 
 
 def reference(body: str, offset: int = 0) -> Reference:
-    """What stands between the braces. Raises BadReferenceError."""
+    """Parse the text between the braces. Raises BadReferenceError."""
     if found := _ENV.fullmatch(body):
         return Reference("env", found[1])
     if found := _DOTTED.fullmatch(body):
@@ -206,7 +206,7 @@ def reference(body: str, offset: int = 0) -> Reference:
 
 
 def references(text: str) -> Iterator[tuple[int, Reference]]:
-    """Every reference in a text, with its offset. Raises BadReferenceError at the first that is malformed."""
+    """All references in a text, with their offsets. Raises BadReferenceError at the first malformed one."""
     for match in REFERENCE.finditer(text):
         if match[1] is None:
             continue
@@ -218,7 +218,7 @@ def references(text: str) -> Iterator[tuple[int, Reference]]:
 
 @dataclass(frozen=True, slots=True)
 class ReferenceScope:
-    """What references stand for. A namespace that is None is left in place: its time is later."""
+    """The values of references. A namespace that is None is left in place and resolved later."""
 
     inputs: Mapping[str, Any] | None = None
     persona: Mapping[str, Any] | None = None
@@ -227,11 +227,11 @@ class ReferenceScope:
     param: Mapping[str, Any] | None = None
 
     def knows(self, wanted: Reference) -> bool:
-        """Whether this is the time for the reference."""
+        """Return whether the reference is resolved in this round."""
         return self._entries(wanted.namespace) is not None
 
     def value(self, wanted: Reference) -> Any:
-        """Raises BadReferenceError, and MissingMemory for a memory entry."""
+        """The value of a reference. Raises BadReferenceError, and MissingMemory for a memory entry."""
         entries = self._entries(wanted.namespace) or {}
         if wanted.namespace == "env":
             if wanted.name not in entries:
@@ -260,35 +260,35 @@ class ReferenceScope:
 
 
 def as_text(value: Any) -> str:
-    """A value in the middle of a text: texts as they are, everything else as JSON."""
+    """A value inside a text: texts unchanged, everything else as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def escaped(value: Any) -> Any:
-    """A value that a later round of interpolation leaves as it is."""
+def escape_references(value: Any) -> Any:
+    """A value escaped so that a later round of interpolation leaves it unchanged."""
     if isinstance(value, str):
         return value.replace("${", "$${")
     if isinstance(value, list):
-        return [escaped(item) for item in value]
+        return [escape_references(item) for item in value]
     if isinstance(value, dict):
-        return {key: escaped(item) for key, item in value.items()}
+        return {key: escape_references(item) for key, item in value.items()}
     return value
 
 
 def fill(text: str, scope: ReferenceScope, last: bool) -> Any:
-    """A text with its references resolved; one that is nothing but a reference becomes the value itself.
+    """Resolve the references in a text; a text that is only a reference becomes the value itself.
 
-    Until the `last` round `$${` stays, and what comes out of a value is escaped: nothing is interpolated twice.
+    Before the `last` round `$${` stays, and inserted values are escaped: nothing is interpolated twice.
     """
     whole = REFERENCE.fullmatch(text)
     if whole and text != _DOLLAR and whole[1] is not None and whole[2] and scope.knows(wanted := reference(whole[1])):
         value = scope.value(wanted)
-        return value if last else escaped(value)
-    return _each(text, scope, last, as_text)
+        return value if last else escape_references(value)
+    return _fill_each(text, scope, last, as_text)
 
 
 def fill_criterion(text: str, scope: ReferenceScope, last: bool) -> str:
-    """A criterion with its references resolved, as literals: a quote in a value never ends a literal.
+    """Resolve the references in a criterion, as literals: a quote in a value never ends a literal.
 
     Outside of quotes a memory reference becomes `mem(...)`.
     """
@@ -296,20 +296,20 @@ def fill_criterion(text: str, scope: ReferenceScope, last: bool) -> str:
     def part(match: re.Match[str]) -> str:
         piece = match[0]
         if piece[0] != "$":
-            piece = _BACKSLASH.sub(lambda found: r"\\$" if found[1] else found[0], piece)  # else it escapes the value
-            return _each(piece, scope, last, lambda value: _quoted(as_text(value), piece[0]))
+            piece = _BACKSLASH.sub(lambda found: r"\\$" if found[1] else found[0], piece)  # it would escape the value
+            return _fill_each(piece, scope, last, lambda value: _quote_literal(as_text(value), piece[0]))
         wanted = reference(piece[2:-1])
         if wanted.namespace == "memory":
             return f"mem({_literal(wanted.name)})"
         if not scope.knows(wanted):
             return piece
         value = scope.value(wanted)
-        return _literal(value if last else escaped(value))
+        return _literal(value if last else escape_references(value))
 
     return _PART.sub(part, text)
 
 
-def _each(text: str, scope: ReferenceScope, last: bool, written: Callable[[Any], str]) -> str:
+def _fill_each(text: str, scope: ReferenceScope, last: bool, written: Callable[[Any], str]) -> str:
     def one(match: re.Match[str]) -> str:
         if match[1] is None:
             return "${" if last else match[0]
@@ -318,14 +318,14 @@ def _each(text: str, scope: ReferenceScope, last: bool, written: Callable[[Any],
         if not match[2] or not scope.knows(wanted := reference(match[1])):
             return match[0]
         value = written(scope.value(wanted))
-        return value if last else _kept(value, text[match.end() : match.end() + 1])
+        return value if last else _escape_for_later(value, text[match.end() : match.end() + 1])
 
     return REFERENCE.sub(one, text)
 
 
-def _kept(value: str, after: str) -> str:
-    """A value that a later round leaves as it is, although a `{` or a reference may stand directly after it."""
-    value = escaped(value)
+def _escape_for_later(value: str, after: str) -> str:
+    """A value escaped for a later round, also if a `{` or a reference follows directly after it."""
+    value = escape_references(value)
     body = value.rstrip("$") if after in ("{", "$") else value
     return body + _DOLLAR * (len(value) - len(body))
 
@@ -333,7 +333,7 @@ def _kept(value: str, after: str) -> str:
 def _literal(value: Any) -> str:
     """A value as the assertion language writes it."""
     if isinstance(value, str):
-        return "'" + _quoted(value, "'") + "'"
+        return "'" + _quote_literal(value, "'") + "'"
     if isinstance(value, list):
         return f"[{', '.join(map(_literal, value))}]"
     if isinstance(value, dict):
@@ -341,5 +341,5 @@ def _literal(value: Any) -> str:
     return json.dumps(value)
 
 
-def _quoted(text: str, quote: str) -> str:
+def _quote_literal(text: str, quote: str) -> str:
     return text.replace("\\", "\\\\").replace(quote, "\\" + quote)

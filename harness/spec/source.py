@@ -1,4 +1,4 @@
-"""One file of a task: its text, its data, and the place of everything in it."""
+"""One file of a task: its text, its data, and the position of every value."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from harness.spec.problems import Problem, Severity, SpecError, Way, dotted, shown
+from harness.spec.problems import JsonPath, Problem, Severity, SpecError, describe_value, dotted_path
 from harness.spec.readers import (
     MAX_BYTES,
     Flaw,
     Span,
     UnreadableError,
-    inside,
     json_spans,
     line_and_column,
+    offset_in_string,
     read_json,
     read_yaml,
 )
@@ -29,24 +29,24 @@ _WIDE = (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE, codecs.BOM_UTF16_LE, codecs.B
 
 @dataclass(frozen=True)
 class Source:
-    """A file that was read. Places are worked out when the first one is asked for: most files have no problems."""
+    """A file that was read. Positions are computed when the first one is needed: most files have no problems."""
 
     file: str
-    """As shown to people."""
+    """The path as shown to people."""
     text: str
     data: Any
     is_json: bool
 
     @cached_property
-    def spans(self) -> Mapping[Way, Span]:
+    def spans(self) -> Mapping[JsonPath, Span]:
         if self.is_json:
             return json_spans(self.text)
-        spans: dict[Way, Span] = {}
+        spans: dict[JsonPath, Span] = {}
         read_yaml(self.text, spans)
         return spans
 
-    def place(self, path: Way, key: bool = False, within: tuple[str, int] | None = None) -> tuple[int, int]:
-        """Line and column of a value, of its key, or of a character in it; of what is around it when it is not there.
+    def place(self, path: JsonPath, key: bool = False, within: tuple[str, int] | None = None) -> tuple[int, int]:
+        """Line and column of a value, of its key, or of a character in it; for an absent value, of the nearest parent.
 
         `within` is a string value and an offset in it.
         """
@@ -59,12 +59,12 @@ class Source:
         if key and there == path and span.key is not None:
             offset = span.key
         elif within is not None and there == path:
-            offset = inside(self.text, span, *within)
+            offset = offset_in_string(self.text, span, *within)
         return line_and_column(self.text, offset)
 
 
 def file_label(path: Path) -> str:
-    """A path as shown to people: relative where it is below the working directory."""
+    """A path as shown to people: relative if it is below the working directory."""
     return str(path).removeprefix(f"{Path.cwd()}{os.sep}")
 
 
@@ -87,10 +87,10 @@ def read_source(path: Path) -> Source:
 
 
 def read_mapping(path: Path) -> Source:
-    """`read_source` for a file that must hold a mapping at its top."""
+    """Like `read_source`, for a file whose top level must be a mapping."""
     source = read_source(path)
     if not isinstance(source.data, dict):
-        raise _bad(source.file, "not a mapping", "keys and values, such as `task_id: ...`", shown(source.data))
+        raise _bad(source.file, "not a mapping", "keys and values, such as `task_id: ...`", describe_value(source.data))
     return source
 
 
@@ -115,7 +115,7 @@ def _text(path: Path, file: str) -> str:
 
 
 def _check_characters(data: Any) -> None:
-    """Half of a surrogate pair (`"\\ud800"`) is no character and cannot be written to any report."""
+    """Refuse half of a surrogate pair (`"\\ud800"`): it is no character and cannot be written to any report."""
     try:
         json.dumps(data, ensure_ascii=False).encode()
     except UnicodeEncodeError:
@@ -131,7 +131,7 @@ def _bad(file: str, message: str, expected: str = "", found: str = "", hint: str
     return SpecError([Problem(file, 1, 1, "", message, expected, found, hint)])
 
 
-# Where a task came from, so that a problem in it can be pointed at.
+# The origin of a task, so that a problem can name its file and line.
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,12 +140,12 @@ class Origin:
 
     file: str
     main: Source | None = None
-    parts: Mapping[str, tuple[Source, Way]] = field(default_factory=dict)
-    """Top-level key -> the other file it came from, and where it stands there."""
+    parts: Mapping[str, tuple[Source, JsonPath]] = field(default_factory=dict)
+    """Top-level key -> the other file that it came from, and its path there."""
 
     def problem(
         self,
-        path: Way,
+        path: JsonPath,
         message: str,
         *,
         expected: str = "",
@@ -155,29 +155,29 @@ class Origin:
         within: tuple[str, int] | None = None,
         severity: Severity = "error",
     ) -> Problem:
-        """A problem at a value, at its key, or at a character of it (`within`: the string and an offset)."""
-        source, there = self._stands(path)
+        """Make a problem at a value, at its key, or at a character of it (`within`: the string and an offset)."""
+        source, there = self._locate(path)
         line, column = source.place(there, key, within) if source else (None, None)
         file = source.file if source else self.file
-        return Problem(file, line, column, dotted(path), message, expected, found, hint, severity)
+        return Problem(file, line, column, dotted_path(path), message, expected, found, hint, severity)
 
-    def place(self, path: Way) -> str:
-        """File and line of a value, as shown to people; the file alone where there is none to point into."""
-        source, there = self._stands(path)
+    def place(self, path: JsonPath) -> str:
+        """File and line of a value, as shown to people; only the file if there is no line."""
+        source, there = self._locate(path)
         return f"{source.file}:{source.place(there)[0]}" if source else self.file
 
     def file_of(self, key: str) -> str:
-        """The file that a top-level key of the task stands in, as shown to people."""
-        source, _ = self._stands((key,))
+        """The file that has a top-level key of the task, as shown to people."""
+        source, _ = self._locate((key,))
         return source.file if source else self.file
 
-    def _stands(self, path: Way) -> tuple[Source | None, Way]:
+    def _locate(self, path: JsonPath) -> tuple[Source | None, JsonPath]:
         if path and str(path[0]) in self.parts:
             source, above = self.parts[str(path[0])]
             return source, (*above, *path[1:])
         return self.main, path
 
     def mentions(self, text: str) -> bool:
-        """Whether one of the files holds the text; true without files."""
+        """Return whether one of the files contains the text; true without files."""
         sources = (self.main, *(source for source, _ in self.parts.values()))
         return any(source is None or text in source.text for source in sources)

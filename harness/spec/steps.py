@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
-# What the steps of a task have in common.
+# The common keys of a task's steps.
 
 EffectClass = Literal["read", "idempotent", "write"]
 
@@ -19,41 +19,44 @@ class StepBase(BaseModel):
     usual_effect: ClassVar[EffectClass] = "idempotent"
 
     act: str
-    note: str | None = Field(None, description="For the reader; shown in reports.")
+    note: str | None = Field(None, description="Comment for the reader, shown in reports.")
     t: float | None = Field(
-        None, description="When it was done in the run that it was taken from; shown only, in seconds."
+        None, description="Time of the step in the run that it was recorded from. Only shown, in seconds."
     )
     timeout: float | None = Field(
-        None, gt=0, le=3600, description="For one attempt, instead of `step_timeout`, in seconds."
+        None, gt=0, le=3600, description="Limit for one attempt of this step, instead of `step_timeout`, in seconds."
     )
-    optional: bool = Field(False, description="When it fails, the task goes on; it ends `partial_success`.")
+    optional: bool = Field(
+        False, description="Whether the task goes on when the step fails. It then ends `partial_success`."
+    )
     screenshot_id: str | None = Field(
-        None, max_length=100, description="Keep a screenshot after the step, by this name."
+        None, max_length=100, description="Keep a screenshot after the step under this name."
     )
     remember: dict[str, str] = Field(
         default_factory=dict, description="Memory key -> value expression, e.g. `text('#order-id')`."
     )
     effect: EffectClass | None = Field(
         None,
-        description="`write`: never done twice. Without it `submit` and an unsafe `api` are `write`, no other act is.",
+        description="Effect on the site; a `write` is never done twice. Default: `write` for `submit` and for `api` "
+        "with an unsafe method.",
     )
     done_when: str | None = Field(None, description="Criterion that tells whether the step already took effect.")
     safe_statuses: tuple[Annotated[int, Field(ge=400, le=599)], ...] = Field(
         (),
         max_length=50,
-        description="HTTP statuses of answers which say that a `write` did nothing, so that it may be done again, e.g."
-        " `[503, 429]`.",
+        description="HTTP statuses by which the site says that a `write` did nothing, so that it may be repeated, "
+        "e.g. `[503, 429]`.",
     )
 
     @model_validator(mode="after")
     def _statuses_of_a_write(self) -> Self:
         if self.safe_statuses and not self.may_write:
-            raise ValueError("`safe_statuses` is for a step that writes: say `effect: write` with it")
+            raise ValueError("`safe_statuses` is only for a step that writes: add `effect: write`")
         return self
 
     @property
     def may_write(self) -> bool:
-        """Whether it is a `write`, or is one as soon as it is seen to send an unsafe request."""
+        """Whether it is a `write`, or becomes one when it is seen to send an unsafe request."""
         return self.effect_class == "write" or (self.effect is None and self.effect_class != "read")
 
     @property
@@ -63,21 +66,21 @@ class StepBase(BaseModel):
 
     @property
     def target(self) -> str | None:
-        """The selector that rules and reports speak of."""
+        """The selector that rules and reports refer to."""
         return getattr(self, "selector", None)
 
     @property
     def looks_only(self) -> bool:
-        """Whether several matches are fine: the first is taken."""
+        """Whether several matches are allowed and the first is taken."""
         return False
 
     @property
     def may_change(self) -> bool:
-        """Whether the system under test may be another one afterwards: then bound values are compared."""
+        """Whether the system under test may differ afterwards: then bound values are compared."""
         return self.effect_class != "read"
 
     def describe(self) -> str:
-        """One line for people: act and object."""
+        """One line for people: act and target."""
         return f"{self.act} {self.target}" if self.target else self.act
 
 
@@ -88,7 +91,9 @@ class ElementStep(StepBase):
         min_length=1, max_length=2000, description="The element: CSS, XPath or any Playwright engine."
     )
     frame: str | None = Field(
-        None, max_length=2000, description="Selector of the iframe that it is in; `a >>> b`: of b in a."
+        None,
+        max_length=2000,
+        description="Selector of the iframe that contains the element. `a >>> b` is the frame b inside the frame a.",
     )
 
 
@@ -111,7 +116,7 @@ class Type(ForcibleStep):
     """Replace the content of a field."""
 
     act: Literal["type"] = "type"
-    value: str | int | float = Field(description="What the field then holds.")
+    value: str | int | float = Field(description="The new content of the field.")
 
     def describe(self) -> str:
         return f"type {self.selector} = {str(self.value)!r}"
@@ -123,7 +128,7 @@ class Option(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     value: str | None = Field(None, description="The option's value.")
-    label: str | None = Field(None, description="What it says.")
+    label: str | None = Field(None, description="The option's label.")
     index: int | None = Field(None, ge=0, description="0 is the first option, as a place in the list.")
 
     @model_validator(mode="after")
@@ -134,11 +139,12 @@ class Option(BaseModel):
 
 
 class Select(ForcibleStep):
-    """Choose options of a list: by value, else by label; several with a list; or by what an Option says."""
+    """Choose one or several options of a list, by value, label or position."""
 
     act: Literal["select"] = "select"
     value: str | int | float | list[str] | Option = Field(
-        description="Value, else label, of an option; several in a list; or exactly one of `value`, `label`, `index`."
+        description="Value or label of the option, a list of them, or a mapping with exactly one of `value`, `label`, "
+        "`index`."
     )
 
     def describe(self) -> str:
@@ -147,7 +153,7 @@ class Select(ForcibleStep):
 
 
 class Submit(ElementStep):
-    """Submit the form that the element is, or is in."""
+    """Submit a form: the element is the form or inside it."""
 
     usual_effect: ClassVar[EffectClass] = "write"
 
@@ -169,7 +175,7 @@ class Check(ForcibleStep):
 
 
 class Uncheck(ForcibleStep):
-    """Take the tick out of a box."""
+    """Untick a box."""
 
     act: Literal["uncheck"] = "uncheck"
 
@@ -178,30 +184,30 @@ class Drag(ForcibleStep):
     """Drag an element onto another one."""
 
     act: Literal["drag"] = "drag"
-    value: str = Field(min_length=1, max_length=2000, description="Selector of the element that it is dropped on.")
+    value: str = Field(min_length=1, max_length=2000, description="Selector of the element to drop it on.")
 
     def describe(self) -> str:
         return f"drag {self.selector} to {self.value}"
 
 
 class Upload(ElementStep):
-    """Put files into a file field, or into the file chooser that a click brings up."""
+    """Put files into a file field, or into the file chooser that a click opens."""
 
     act: Literal["upload"] = "upload"
-    value: str | list[str] = Field(description="File or files, beside the task's file.")
+    value: str | list[str] = Field(description="File or files in the folder of the task's file.")
 
     def describe(self) -> str:
         return f"upload {self.selector} = {self.value!r}"
 
 
 class Download(ForcibleStep):
-    """Click what starts a download, and keep the file."""
+    """Click an element that starts a download, and keep the file."""
 
     act: Literal["download"] = "download"
-    value: str | None = Field(None, description="File name expected; `*` stands for anything.")
+    value: str | None = Field(None, description="Expected file name; `*` matches anything.")
 
 
-# Acts on the page, on its surroundings, and looking at them.
+# Acts on the page and its surroundings, and acts that read it.
 
 
 class Open(StepBase):
@@ -221,10 +227,12 @@ class Press(StepBase):
 
     act: Literal["press"] = "press"
     selector: str | None = Field(
-        None, max_length=2000, description="Element that gets the key; without it, what has the focus."
+        None, max_length=2000, description="Element that gets the key. Default: the focused element."
     )
     frame: str | None = Field(
-        None, max_length=2000, description="Selector of the iframe that it is in; `a >>> b`: of b in a."
+        None,
+        max_length=2000,
+        description="Selector of the iframe that contains the element. `a >>> b` is the frame b inside the frame a.",
     )
     value: str = Field(min_length=1, max_length=100, description="Name of a key, such as `Enter` or `Control+A`.")
 
@@ -239,16 +247,19 @@ class Scroll(StepBase):
 
     act: Literal["scroll"] = "scroll"
     selector: str | None = Field(
-        None, max_length=2000, description="Element to bring into view, or with `value` to scroll in."
+        None, max_length=2000, description="Element to bring into view, or to scroll in when there is a `value`."
     )
     frame: str | None = Field(
-        None, max_length=2000, description="Selector of the iframe that it is in; `a >>> b`: of b in a."
+        None,
+        max_length=2000,
+        description="Selector of the iframe that contains the element. `a >>> b` is the frame b inside the frame a.",
     )
     value: int | None = Field(
         None,
         ge=-1_000_000,
         le=1_000_000,
-        description="How far down, negative: up. Without it and a selector: to the end, in pixels.",
+        description="Distance down; a negative number scrolls up. Without `value` and `selector` the page scrolls to "
+        "its end, in pixels.",
     )
 
     @property
@@ -257,17 +268,21 @@ class Scroll(StepBase):
 
 
 class Wait(StepBase):
-    """Wait until an element is visible, and its text holds `value`; or for some seconds."""
+    """Wait until an element is visible and its text contains `value`, or wait for some seconds."""
 
     usual_effect: ClassVar[EffectClass] = "read"
 
     act: Literal["wait"] = "wait"
     selector: str | None = Field(None, max_length=2000, description="Element that must become visible.")
     frame: str | None = Field(
-        None, max_length=2000, description="Selector of the iframe that it is in; `a >>> b`: of b in a."
+        None,
+        max_length=2000,
+        description="Selector of the iframe that contains the element. `a >>> b` is the frame b inside the frame a.",
     )
     value: str | float | None = Field(
-        None, description="With a selector: what its text must hold. Alone: how long to wait, in seconds."
+        None,
+        description="With a `selector`: a text that the element must contain. Without one: how long to wait, in "
+        "seconds.",
     )
 
     @model_validator(mode="after")
@@ -288,17 +303,17 @@ class Wait(StepBase):
 
 
 class SwitchPage(StepBase):
-    """Go on in another open page (a popup, a new tab); what comes after acts there."""
+    """Switch to another open page (a popup, a new tab); the next steps act there."""
 
     usual_effect: ClassVar[EffectClass] = "read"
 
     act: Literal["switch_page"] = "switch_page"
     value: int | str | None = Field(
-        None, description="Number in the order of opening (0 the first, -1 the newest), or a part of the page's title."
+        None,
+        description="Number of the page in the order of opening (0 is the first, -1 the newest), or a part of its "
+        "title.",
     )
-    url: str | None = Field(
-        None, min_length=1, max_length=8000, description="URL of the page; `*` stands for anything."
-    )
+    url: str | None = Field(None, min_length=1, max_length=8000, description="URL of the page; `*` matches anything.")
 
     @model_validator(mode="after")
     def _one_name(self) -> SwitchPage:
@@ -311,7 +326,7 @@ class SwitchPage(StepBase):
 
 
 class Dialog(StepBase):
-    """How the next dialog (alert, confirm, prompt) is answered; stands before the step that brings it up.
+    """Choose the answer to the next dialog (alert, confirm, prompt); put it before the step that opens the dialog.
 
     Without it every dialog is accepted. The answer is kept until a dialog comes.
     """
@@ -320,7 +335,7 @@ class Dialog(StepBase):
 
     act: Literal["dialog"] = "dialog"
     value: Literal["accept", "dismiss"] = Field("accept", description="The answer.")
-    text: str | None = Field(None, max_length=10_000, description="What is written into a prompt.")
+    text: str | None = Field(None, max_length=10_000, description="Text to enter into a prompt.")
 
     @model_validator(mode="after")
     def _text_is_for_accepting(self) -> Dialog:
@@ -333,14 +348,18 @@ class Dialog(StepBase):
 
 
 class Screenshot(StepBase):
-    """Keep a screenshot of what is in view, or of one element; `screenshot_id` names it."""
+    """Keep a screenshot of the visible part of the page, or of one element, under the name `screenshot_id`."""
 
     usual_effect: ClassVar[EffectClass] = "read"
 
     act: Literal["screenshot"] = "screenshot"
-    selector: str | None = Field(None, max_length=2000, description="Element to picture; without it, what is in view.")
+    selector: str | None = Field(
+        None, max_length=2000, description="Element to picture. Default: the visible part of the page."
+    )
     frame: str | None = Field(
-        None, max_length=2000, description="Selector of the iframe that it is in; `a >>> b`: of b in a."
+        None,
+        max_length=2000,
+        description="Selector of the iframe that contains the element. `a >>> b` is the frame b inside the frame a.",
     )
     screenshot_id: str = Field(min_length=1, max_length=100, description="Name of the picture.")
 
@@ -350,15 +369,18 @@ class Screenshot(StepBase):
 
 
 class Api(StepBase):
-    """An HTTP request with the page's cookies."""
+    """Send an HTTP request with the page's cookies."""
 
     act: Literal["api"] = "api"
     url: str = Field(min_length=1, max_length=8000, description="Address; a relative one needs `--base-url`.")
     method: Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"] = Field("GET", description="HTTP method.")
     headers: dict[str, str] = Field(default_factory=dict, description="HTTP headers.")
-    value: JsonValue = Field(None, description="Body: an object or list is sent as JSON, a string as it is.")
+    value: JsonValue = Field(None, description="Body. An object or list is sent as JSON, a string as it is.")
     status: int | None = Field(
-        None, ge=100, le=599, description="What must be answered; without it, anything below 400, as an HTTP status."
+        None,
+        ge=100,
+        le=599,
+        description="Status that the site must answer with. Default: any below 400, as an HTTP status.",
     )
 
     @property
@@ -370,19 +392,21 @@ class Api(StepBase):
 
 
 class Assert(StepBase):
-    """Compare an element's text with `value`, or evaluate the criterion `expr` ."""
+    """Compare an element's text with `value`, or evaluate the criterion `expr`."""
 
     usual_effect: ClassVar[EffectClass] = "read"
 
     act: Literal["assert"] = "assert"
     selector: str | None = Field(None, max_length=2000, description="Element whose text is compared: the first match.")
     frame: str | None = Field(
-        None, max_length=2000, description="Selector of the iframe that it is in; `a >>> b`: of b in a."
+        None,
+        max_length=2000,
+        description="Selector of the iframe that contains the element. `a >>> b` is the frame b inside the frame a.",
     )
     value: str | int | float | bool | None = Field(
-        None, description="What its text must be; `<= 30`; or one call of `mem(...)` or `json(...)`."
+        None, description="The expected text, a comparison such as `<= 30`, or one call of `mem(...)` or `json(...)`."
     )
-    expr: str | None = Field(None, max_length=10_000, description="Any criterion, in place of the other keys.")
+    expr: str | None = Field(None, max_length=10_000, description="Any criterion, instead of the other keys.")
 
     @model_validator(mode="after")
     def _one_of_two_forms(self) -> Assert:

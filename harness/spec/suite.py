@@ -1,4 +1,4 @@
-"""Many tasks against each other: ids and dependencies. A task with cases stands here as its cases."""
+"""Checks across tasks: ids and dependencies. A task with cases is represented by its cases."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from pathlib import Path
 
 from harness.spec.loaded import Loaded
 from harness.spec.parametrize import base_id
-from harness.spec.problems import Problem, Way, did_you_mean
+from harness.spec.problems import JsonPath, Problem, did_you_mean
 
-# What has to run before a task: what it depends on, and the earlier tasks of its episode.
+# The tasks that must run before a task: its dependencies, and the earlier tasks of its episode.
 
 
 def with_episodes(tasks: Sequence[Loaded], graph: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
-    """What each task follows: its dependencies, and the tasks of its episode that pytest runs earlier."""
+    """Task id -> the tasks that must run before it: dependencies, and its episode's earlier tasks in pytest's order."""
     episodes: dict[str | None, list[str]] = {}
     order: dict[str, list[str]] = {}
     known = {task.spec.task_id: task.spec for task in tasks}
     for task in sorted(tasks, key=lambda task: task.spec.priority):
-        for name in (*before(task.spec.task_id, graph), task.spec.task_id):
+        for name in (*tasks_before(task.spec.task_id, graph), task.spec.task_id):
             if name in order:
                 continue
             earlier = episodes.setdefault(known[name].episode_id, []) if known[name].episode_id else []
@@ -27,8 +27,8 @@ def with_episodes(tasks: Sequence[Loaded], graph: Mapping[str, Sequence[str]]) -
     return order
 
 
-def before(task_id: str, graph: Mapping[str, Sequence[str]]) -> list[str]:
-    """What a task follows, in the order in which that has to run. Without recursion: chains may be long."""
+def tasks_before(task_id: str, graph: Mapping[str, Sequence[str]]) -> list[str]:
+    """All tasks that must run before a task, in running order. No recursion: chains may be long."""
     order: dict[str, None] = {}
     seen = {task_id}
     stack = [(name, False) for name in reversed(graph[task_id])]
@@ -46,9 +46,9 @@ def before(task_id: str, graph: Mapping[str, Sequence[str]]) -> list[str]:
 def check_suite(
     tasks: Sequence[Loaded], elsewhere: Callable[[Loaded, str], bool] = lambda *_: False
 ) -> tuple[Problem, ...]:
-    """Duplicate ids and cycles are errors; a dependency that nobody has is a warning (real files have them).
+    """Report duplicate ids and cycles as errors, and a dependency that no task has as a warning (real files have them).
 
-    `elsewhere` tells whether a file that is not among these has the task of that name.
+    `elsewhere` says whether a file that is not among these has the task of that name.
     """
     return (*_duplicates(tasks), *_unknown(tasks, elsewhere), *_not_inside(tasks, elsewhere), *_cycles(tasks))
 
@@ -76,8 +76,8 @@ def dependencies(tasks: Sequence[Loaded]) -> dict[str, tuple[str, ...]]:
     }
 
 
-def needed(start: Iterable[str], graph: Mapping[str, Sequence[str]]) -> set[str]:
-    """All that these ids depend on, and what that depends on, themselves included. Without recursion."""
+def needed_tasks(start: Iterable[str], graph: Mapping[str, Sequence[str]]) -> set[str]:
+    """These ids and all that they depend on, directly or not. No recursion: chains may be long."""
     seen: set[str] = set()
     stack = list(start)
     while stack:
@@ -89,12 +89,12 @@ def needed(start: Iterable[str], graph: Mapping[str, Sequence[str]]) -> set[str]
 
 
 def _files(tasks: Sequence[Loaded]) -> list[Loaded]:
-    """One of the cases of each file: they have ids and dependencies in common."""
+    """One case of each file: the cases share their id and dependencies."""
     return list({(task.path, base_id(task.spec)): task for task in reversed(tasks)}.values())[::-1]
 
 
 def _duplicates(tasks: Sequence[Loaded]) -> Iterator[Problem]:
-    """Ids are directory names, and some disks do not tell `A-1` from `a-1`."""
+    """Yield problems for equal ids. Ids are directory names, and some disks do not distinguish `A-1` from `a-1`."""
     ids: dict[str, Loaded] = {}
     files: dict[str, Loaded] = {}
     told: set[tuple[Path, str]] = set()
@@ -103,7 +103,7 @@ def _duplicates(tasks: Sequence[Loaded]) -> Iterator[Problem]:
         other, owner = ids.setdefault(name.casefold(), task), files.setdefault(base.casefold(), task)
         if other is task:
             if owner.path == task.path:
-                continue  # itself, or another case of its file
+                continue  # it is the task itself, or another case of its file
             name, taken, other = base, base_id(owner.spec), owner
         else:
             taken = other.spec.task_id
@@ -111,7 +111,7 @@ def _duplicates(tasks: Sequence[Loaded]) -> Iterator[Problem]:
             told.add((task.path, base))
             but = "" if taken == name else f" (as `{taken}`: case does not count)"
             message = f"the task_id `{name}` is taken by {other.source}{but}"
-            yield task.origin.problem(("task_id",), message, hint="every task needs an id of its own")
+            yield task.origin.problem(("task_id",), message, hint="every task needs its own id")
 
 
 def _unknown(tasks: Sequence[Loaded], elsewhere: Callable[[Loaded, str], bool]) -> Iterator[Problem]:
@@ -119,22 +119,22 @@ def _unknown(tasks: Sequence[Loaded], elsewhere: Callable[[Loaded, str], bool]) 
     for task in _files(tasks):
         for number, name in enumerate(task.spec.dependencies):
             if name not in names and not elsewhere(task, name):
-                hint = did_you_mean(name, names) or "a task that depends on what exists nowhere is always skipped"
+                hint = did_you_mean(name, names) or "a task that depends on a missing task is always skipped"
                 message = f"no task is called `{name}`"
                 yield task.origin.problem(("dependencies", number), message, hint=hint, severity="warning")
 
 
 def _not_inside(tasks: Sequence[Loaded], elsewhere: Callable[[Loaded, str], bool]) -> Iterator[Problem]:
-    """A task that another one runs inside of itself has to exist: the run refuses it too."""
+    """Yield problems for missing tasks that another task runs inside itself: the run refuses them too."""
     names = by_name(tasks)
     for task in _files(tasks):
-        for way, name in _inside(task):
+        for way, name in _inner_tasks(task):
             if name not in names and not elsewhere(task, name):
-                hint = did_you_mean(name, names) or "this task runs it, so it has to exist"
+                hint = did_you_mean(name, names) or "this task runs it, so it must exist"
                 yield task.origin.problem(way, f"no task is called `{name}`", hint=hint)
 
 
-def _inside(task: Loaded) -> Iterator[tuple[Way, str]]:
+def _inner_tasks(task: Loaded) -> Iterator[tuple[JsonPath, str]]:
     plan = task.spec.fallback_plan
     if plan.enabled and plan.alternative_task_id:
         yield ("fallback_plan", "alternative_task_id"), plan.alternative_task_id
@@ -144,7 +144,7 @@ def _inside(task: Loaded) -> Iterator[tuple[Way, str]]:
 
 
 def _cycles(tasks: Sequence[Loaded]) -> Iterator[Problem]:
-    """One problem for each circle; walked without recursion, for chains may be long."""
+    """Yield one problem for each cycle. No recursion: chains may be long."""
     by_id = {base_id(task.spec): task for task in tasks}
     graph = _between_files(tasks)
     done: set[str] = set()
@@ -165,7 +165,7 @@ def _cycles(tasks: Sequence[Loaded]) -> Iterator[Problem]:
 
 
 def _between_files(tasks: Sequence[Loaded]) -> dict[str, tuple[str, ...]]:
-    """`dependencies`, with the cases of a file taken as one."""
+    """The dependencies between files, with all cases of a file as one."""
     names = by_name(tasks)
     bases = {task.spec.task_id: base_id(task.spec) for task in tasks}
     graph: dict[str, tuple[str, ...]] = {}

@@ -15,7 +15,7 @@ from harness.spec.faults import Fault
 from harness.spec.problems import did_you_mean
 from harness.spec.steps import Step
 
-# Parts of a TaskSpec that have keys of their own.
+# Parts of a TaskSpec with keys of their own.
 
 FinalState = Literal["completed", "partial_success", "failed", "aborted"]
 
@@ -27,15 +27,16 @@ class Expect(BaseModel):
 
     final_state: FinalState = Field(description="How the task must end.")
     error_type: ErrorType | None = Field(
-        None, description="Of the failure; a task that must fail names this or the `code`."
+        None, description="The error type of the failure. A task that must fail names the `error_type` or the `code`."
     )
-    code: str | None = Field(None, description="Of the failure; `harness explain CODE` tells of it.")
+    code: str | None = Field(None, description="The code of the failure; `harness explain CODE` explains it.")
     step_index: int | None = Field(
         None,
         ge=-1,
-        description="Where it must fail; -1: the preconditions; the number of steps: the criteria, as a step number.",
+        description="The step at which the task must fail. -1 stands for the preconditions, the number of steps for "
+        "the success criteria, as a step number.",
     )
-    warnings: tuple[str, ...] = Field((), description="Types of warnings that must be given; others may be.")
+    warnings: tuple[str, ...] = Field((), description="Types of warnings that must appear; others may appear too.")
 
     @model_validator(mode="after")
     def _a_failure_is_named(self) -> Expect:
@@ -52,12 +53,14 @@ class FallbackPlan(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    enabled: bool = Field(False, description="Whether the plan is followed at all.")
+    enabled: bool = Field(False, description="Whether the plan is used.")
     alternative_task_id: str | None = Field(
         None, description="Id of a task to run in the same world when this one `failed` (not `aborted`)."
     )
     relaxed_success_criteria: tuple[str, ...] = Field(
-        (), description="Criteria that must all hold when a success criterion does not: then `partial_success`."
+        (),
+        description="When a success criterion does not hold but all of these criteria do, the task ends "
+        "`partial_success`.",
     )
 
 
@@ -66,15 +69,19 @@ class ScoringCheckpoint(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    id: str = Field(description="What `depends_on` calls it.")
-    name: str | None = Field(None, description="What reports call it; without it, the id.")
+    id: str = Field(description="Name of the part for `depends_on`.")
+    name: str | None = Field(None, description="Name of the part in reports. Default: the id.")
     assertion: str = Field(description="Criterion that must hold at the end.")
     weight: float = Field(
-        1.0, ge=0, description="Its share; those of the parts that apply are scaled to add up to 1, as a weight."
+        1.0,
+        ge=0,
+        description="Share of the score. The weights of the parts that apply are scaled to add up to 1, as a weight.",
     )
-    required: bool = Field(False, description="When it does not hold, the task is at most `partial_success`.")
-    depends_on: tuple[str, ...] = Field((), description="Ids of parts before it; it counts only when they hold.")
-    when: str | None = Field(None, description="Criterion; when it does not hold, this part does not apply.")
+    required: bool = Field(
+        False, description="Whether the task is at most `partial_success` when this part does not hold."
+    )
+    depends_on: tuple[str, ...] = Field((), description="Ids of earlier parts. This part counts only when they hold.")
+    when: str | None = Field(None, description="A criterion. When it does not hold, this part does not apply.")
 
 
 class StateBinding(BaseModel):
@@ -108,10 +115,10 @@ class Repair(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     precondition: str | None = Field(
-        None, description="The precondition that it is for, as written there; without it, for all."
+        None, description="The precondition that the repair is for, as written in `preconditions`. Default: all."
     )
-    memory: dict[str, JsonValue] = Field(default_factory=dict, description="Memory entries to write, before all else.")
-    task: str | None = Field(None, description="Id of a task to run after that, in the same world.")
+    memory: dict[str, JsonValue] = Field(default_factory=dict, description="Memory entries to write first.")
+    task: str | None = Field(None, description="Id of a task to run next, in the same world.")
     steps: tuple[Step, ...] = Field((), description="Steps to do last.")
 
     @model_validator(mode="after")
@@ -123,13 +130,13 @@ class Repair(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Own:
-    """What the project's own keys (`extra_keys`) say of a task."""
+    """The facts about a task that the project's own keys (`extra_keys`) give."""
 
     skip: str = ""
-    """Why the task is left out; empty: it is not."""
+    """The reason why the task is skipped; empty: it is not."""
     tags: tuple[str, ...] = ()
     notes: tuple[tuple[str, str], ...] = ()
-    """Key and text, for reports."""
+    """Key and text pairs for reports."""
 
 
 class Budget(BaseModel):
@@ -140,26 +147,27 @@ class Budget(BaseModel):
     max_steps: int | None = Field(
         None,
         ge=1,
-        description="Steps begun, those done again included; an agent has 30 unless it is said, as a number of steps.",
+        description="Steps begun, including those that are done again. Default for agents: 30, as a number of steps.",
     )
     max_requests: int | None = Field(
         None, ge=1, description="Requests that the task's pages sent, as a number of requests."
     )
-    max_seconds: float | None = Field(None, gt=0, description="From the start of the task, in seconds.")
+    max_seconds: float | None = Field(None, gt=0, description="Time from the start of the task, in seconds.")
     max_retries: int | None = Field(
         None,
         ge=0,
-        description="Retries (ways back to a checkpoint are some) and fallbacks of all steps, as a number of attempts.",
+        description="Retries and fallbacks of all steps. Going back to a checkpoint is a retry, as a number of "
+        "attempts.",
     )
 
 
-# Timeouts by how much there is to do (docs/design/deadlines.md).
+# Time limits by the amount of work (docs/design/deadlines.md).
 
 TimeoutProfile = Literal["simple", "medium", "complex"]
 
 
 class Limits(NamedTuple):
-    """Seconds for the whole task, and for one attempt of a step."""
+    """The time limits of the whole task and of one attempt of a step, in seconds."""
 
     timeout: int
     step_timeout: int
@@ -170,11 +178,11 @@ USUAL: TimeoutProfile = "simple"
 
 TAG = r"[A-Za-z][A-Za-z0-9_-]*"
 FAMILY = r"[A-Za-z0-9_-]+"
-"""Both become names of pytest marks, a family as `family_<x>`; checked in `marks`, in plain words."""
+"""Tags and families become names of pytest marks, a family as `family_<x>`; `spec/checks.py` reports bad ones."""
 
 
 def _with_tuples(value: Any) -> Any:
-    """Lists as tuples: after a rule's shorthand is expanded, pydantic takes no list for a tuple in strict mode."""
+    """Convert lists to tuples: after a shorthand is expanded, pydantic's strict mode takes no list for a tuple."""
     if isinstance(value, dict):
         return {key: _with_tuples(item) for key, item in value.items()}
     return tuple(map(_with_tuples, value)) if isinstance(value, list) else value
@@ -191,64 +199,76 @@ class TaskSpec(BaseModel):
     family: str | None = Field(
         None,
         json_schema_extra={"pattern": f"^{FAMILY}$"},
-        description="The mark `family_<x>` and Allure's feature: letters, digits, `_` and `-`.",
+        description="Name of a family of tasks: the pytest mark `family_<x>` and Allure's feature. Letters, digits, "
+        "`_` and `-`.",
     )
     episode_id: str | None = Field(
         None,
-        description="Tasks of one episode share memory and environment; each starts with the cookies, localStorage and "
-        "IndexedDB of the last one that passed.",
+        description="Tasks with the same id form an episode. They share memory and environment, and each starts with "
+        "the cookies, localStorage and IndexedDB of the last one that passed.",
     )
     priority: int = Field(
-        3, ge=1, le=5, description="Order of the run, and Allure's severity; 1 comes first, as a rank."
+        3, ge=1, le=5, description="Order of the run and Allure's severity. Tasks with 1 run first, as a rank."
     )
     owner: str | None = Field(
-        None, max_length=200, description="Who looks after it, a person or a team: Allure's owner."
+        None, max_length=200, description="The person or team responsible for the task: Allure's owner."
     )
-    seed: int = Field(0, description="Where the random numbers of `jitter` start, as a plain number.")
+    seed: int = Field(0, description="Seed of the random numbers for `jitter`, as a plain number.")
     time: str | None = Field(
         None,
-        description="ISO 8601 with a zone: where the world's clock, the browser's `Date` and `time_since` start.",
+        description="Time at which the world's clock, the browser's `Date` and `time_since` start. ISO 8601 with a "
+        "zone.",
     )
     persona: dict[str, JsonValue] = Field(
-        default_factory=dict, description="For whom the task is done: `${persona.x}`; agents are given it."
+        default_factory=dict,
+        description="The person for whom the task is done. Agents read it; steps use it as `${persona.x}`.",
     )
-    goal: str = Field("", description="What the task is for: shown in reports, given to agents.")
-    inputs: dict[str, JsonValue] = Field(default_factory=dict, description="Values that `${inputs.x}` stands for.")
+    goal: str = Field("", description="Purpose of the task. Reports show it, and agents get it.")
+    inputs: dict[str, JsonValue] = Field(default_factory=dict, description="Values for `${inputs.x}`.")
     page_values: dict[str, JsonValue] = Field(
         default_factory=dict,
-        description="Values that pages read as `window.__taskspec.NAME`, there before any script of theirs runs.",
+        description="Values that pages read as `window.__taskspec.NAME`. They are set before any script of the page "
+        "runs.",
     )
     allowed_domains: tuple[str, ...] = Field(
-        (), description="Hosts that may be reached, and those below them; nothing is sent elsewhere. Empty: all."
+        (),
+        description="Hosts that pages may reach, with their subdomains. Nothing is sent to other hosts. Default: all "
+        "hosts.",
     )
     preconditions: tuple[str, ...] = Field((), description="Criteria that must hold before the first step.")
-    memory: dict[str, JsonValue] = Field(default_factory=dict, description="Entries that stand before the first step.")
+    memory: dict[str, JsonValue] = Field(
+        default_factory=dict, description="Memory entries that exist before the first step."
+    )
     memory_keys: tuple[str, ...] = Field(
-        (), description="Memory entries that must be there at the end: else a warning, strict: a failure."
+        (),
+        description="Memory entries that must exist at the end. A missing one is a warning, and with "
+        "`--taskspec-strict` a failure.",
     )
     success_criteria: tuple[str, ...] = Field((), description="Criteria that must hold after the last step.")
     artifacts: tuple[str, ...] = Field(
-        (), description="Downloads and screenshots that must be there at the end: else a warning, strict: a failure."
+        (),
+        description="Downloads and screenshots that must exist at the end. A missing one is a warning, and with "
+        "`--taskspec-strict` a failure.",
     )
     rubrics: dict[str, float] = Field(
         default_factory=dict, description="Metric (`SR`, `LH-F1`, `cost_efficiency`) -> its weight in the score."
     )
     scoring_checkpoints: tuple[ScoringCheckpoint, ...] = Field(
-        (), description="Parts of the score, looked at when the task ends, passed or failed."
+        (), description="Parts of the score. They are checked when the task ends, passed or failed."
     )
     dependencies: tuple[str, ...] = Field(
-        (), description="Ids of tasks that run before this one; when one did not pass, this one is skipped."
+        (), description="Ids of tasks that run before this one. When one of them did not pass, this task is skipped."
     )
     tags: tuple[Annotated[str, Field(json_schema_extra={"pattern": f"^{TAG}$"})], ...] = Field(
         (), description="pytest marks and Allure tags: a letter, then letters, digits, `_` and `-`."
     )
     timeout_profile: TimeoutProfile | None = Field(
         None,
-        description="`timeout` and `step_timeout` where they are not declared: simple 300 and 30, medium 450 and 45, "
-        "complex 600 and 60, in seconds.",
+        description="Default for `timeout` and `step_timeout`: simple 300 and 30, medium 450 and 45, complex 600 and "
+        "60, in seconds.",
     )
-    timeout: int = Field(300, ge=10, le=3600, description="The whole task, recovery included, in seconds.")
-    step_timeout: int = Field(30, ge=1, le=300, description="One attempt of a step, in seconds.")
+    timeout: int = Field(300, ge=10, le=3600, description="Limit for the whole task, including recovery, in seconds.")
+    step_timeout: int = Field(30, ge=1, le=300, description="Limit for one attempt of a step, in seconds.")
     expect_timeout: float = Field(
         0,
         ge=0,
@@ -259,33 +279,37 @@ class TaskSpec(BaseModel):
         Rulebook(), description="What to do about each kind of failure."
     )
     checkpoints: tuple[Annotated[int, Field(ge=0)], ...] = Field(
-        (), description="Numbers of steps; the state is saved before each of them."
+        (), description="Numbers of the steps before which the state is saved."
     )
-    fallback_plan: FallbackPlan = Field(FallbackPlan(), description="What may do instead when the task fails.")
+    fallback_plan: FallbackPlan = Field(FallbackPlan(), description="What counts or runs instead when the task fails.")
     state_bindings: dict[str, Annotated[StateBinding, BeforeValidator(binding_of)]] = Field(
         default_factory=dict,
-        description="Memory key -> the place in the environment that must agree: `channel.path`, or both apart.",
+        description="Memory key -> place in the environment that must have the same value, as `channel.path` or as a "
+        "mapping.",
     )
     repairs: tuple[Repair, ...] = Field(
-        (), description="How preconditions are set up, for `on_precondition_fail: attempt_repair`."
+        (), description="How to set up preconditions that do not hold, for `on_precondition_fail: attempt_repair`."
     )
-    budget: Budget = Field(Budget(), description="What the task may use up; over it the task is aborted.")
+    budget: Budget = Field(Budget(), description="What the task may use. When it needs more, it is aborted.")
     parametrize: dict[str, list[JsonValue]] | list[dict[str, JsonValue]] = Field(
-        default_factory=list, description="Cases, each a task of its own: `${param.x}` stands for its values."
+        default_factory=list,
+        description="Cases. Each case becomes a task of its own and uses its values as `${param.x}`.",
     )
-    faults: tuple[Fault, ...] = Field((), description="What goes wrong on purpose.")
+    faults: tuple[Fault, ...] = Field((), description="Faults to inject: what goes wrong on purpose.")
     expect: Expect | None = Field(
-        None, description="The outcome that the task must show: its item passes when it does, and only then."
+        None, description="The outcome that the task must have. Its pytest item passes only with this outcome."
     )
-    steps: tuple[Step, ...] = Field((), description="What is done, in order; without steps an agent chooses them.")
+    steps: tuple[Step, ...] = Field((), description="Steps, in order. Without steps an agent chooses them.")
     expected_memory: dict[str, JsonValue] = Field(
-        default_factory=dict, description="Memory as it must be at the end: else a warning, strict: a failure."
+        default_factory=dict,
+        description="Memory entries and their values at the end. A difference is a warning, and with "
+        "`--taskspec-strict` a failure.",
     )
 
     _place: tuple[Path, str] | None = PrivateAttr(None)
     _own: Own = PrivateAttr(Own())
 
-    if not TYPE_CHECKING:  # type checkers would take any name as assignable
+    if not TYPE_CHECKING:  # type checkers would otherwise accept any attribute name
 
         def __setattr__(self, name: str, value: Any) -> None:
             """`extra="allow"` is for the keys of files; a new name in Python is a slip. Raises ValueError."""
@@ -296,16 +320,16 @@ class TaskSpec(BaseModel):
 
     @property
     def place(self) -> tuple[Path, str] | None:
-        """The folder it came from, and its file as shown to people; None for a task made in Python."""
+        """The task's folder, and its file as shown to people; None for a task made in Python."""
         return self._place
 
     @property
     def own(self) -> Own:
-        """What the project's own keys say of it."""
+        """What the project's own keys give."""
         return self._own
 
-    def owned(self, own: Own) -> TaskSpec:
-        """This task with what the project's own keys say of it: their tags are its tags."""
+    def with_own_keys(self, own: Own) -> TaskSpec:
+        """Store what the project's own keys give; their tags are added to the task's tags."""
         if own.tags:
             self.tags = tuple(dict.fromkeys((*self.tags, *own.tags)))
         self._own = own
@@ -316,7 +340,7 @@ class TaskSpec(BaseModel):
         declared = {name: getattr(self, name) for name in Limits._fields if name in self.model_fields_set}
         return PROFILES[self.timeout_profile or usual]._replace(**declared)
 
-    def placed(self, folder: Path, source: str) -> TaskSpec:
-        """This task, knowing where it came from."""
+    def with_place(self, folder: Path, source: str) -> TaskSpec:
+        """Store the place that the task came from."""
         self._place = (folder, source)
         return self

@@ -1,4 +1,4 @@
-"""What pydantic complains of, in plain words and with a place."""
+"""Translates pydantic's errors into problems in plain words with a place."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import copy
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
 from harness.recovery import Rulebook
+from harness.recovery.catalog import FAMILIES
 from harness.spec.faults import Fault
-from harness.spec.problems import UNKNOWN, Problem, Way, did_you_mean, listed, misspelt, shown
+from harness.spec.problems import UNKNOWN, JsonPath, Problem, describe_value, did_you_mean, is_misspelt, join_or
 from harness.spec.source import Origin
 from harness.spec.steps import Option, Step
 from harness.spec.task import Budget, Expect, FallbackPlan, Repair, ScoringCheckpoint, StateBinding, TaskSpec
@@ -29,9 +31,9 @@ _EXPECTED = {
     "model_attributes_type": "a mapping",
 }
 SYNONYMS = dict.fromkeys(("depends_on", "depends-on", "dependsOn", "depends", "dependency"), "dependencies")
-"""What other tools call a key: ignored, it would change what runs, and in which order."""
+"""Names that other tools use for a key: ignoring them would change which tasks run, and in which order."""
 MANY = 12
-"""With a hint, more choices than these are not listed."""
+"""If there is a hint, choices beyond this number are not listed."""
 _SCALARS = ("a whole number", "a number", "true or false")
 _UNQUOTED = re.compile(r"-?\d+(?:\.\d+)?|true|false")
 _BOUNDS = {
@@ -46,31 +48,33 @@ _BOUNDS = {
 }
 
 
-def complaints(error: ValidationError, data: Any, origin: Origin) -> Iterator[tuple[Way, str, Problem]]:
-    """Path, pydantic's type of error, and the problem, one for each place; unions give one for all their members."""
-    by_path: dict[Way, list[Any]] = {}
+def problems_of_error(error: ValidationError, data: Any, origin: Origin) -> Iterator[tuple[JsonPath, str, Problem]]:
+    """Yield path, pydantic's error type, and the problem, one for each place; a union gives one for all its members."""
+    by_path: dict[JsonPath, list[Any]] = {}
     for each in error.errors(include_url=False):
         by_path.setdefault(_path(each, data), []).append(each)
     for path, errors in by_path.items():
         inner = (other for other in by_path if len(other) > len(path) and other[: len(path)] == path)
-        alone = len(errors) == 1 and not _of_items(errors[0], at(data, path))
-        if alone or next(inner, None) is None:  # else a list or mapping whose items say more
+        alone = len(errors) == 1 and not _of_items(errors[0], value_at(data, path))
+        if alone or next(inner, None) is None:  # otherwise it is a list or mapping whose items say more
             yield path, errors[0]["type"], _problem(path, errors, data, origin)
 
 
 def _of_items(error: Any, value: Any) -> bool:
-    """Whether an error of a list or mapping only sums up those of its items: of a list of wrong items pydantic says
-    that it is too short."""
+    """Return whether an error of a list or mapping only repeats those of its items.
+
+    Pydantic calls a list of wrong items too short.
+    """
     if error["type"] == "too_short":
         return isinstance(value, list) and len(value) >= error["ctx"]["min_length"]
     return error["type"] in ("list_type", "dict_type")
 
 
-def _path(error: Any, data: Any) -> Way:
-    """Where the error is; pydantic's own names of union members are dropped."""
-    path: Way = ()
+def _path(error: Any, data: Any) -> JsonPath:
+    """The path of the error in the file, without pydantic's names of union members."""
+    path: JsonPath = ()
     node = data
-    parts: Way = error["loc"]
+    parts: JsonPath = error["loc"]
     for number, part in enumerate(parts):
         if tag_at(parts[:number]) is not None:
             continue
@@ -84,8 +88,8 @@ def _path(error: Any, data: Any) -> Way:
     return path
 
 
-def _problem(path: Way, errors: list[Any], data: Any, origin: Origin) -> Problem:
-    error, value = next((each for each in errors if each["type"] == "value_error"), errors[0]), at(data, path)
+def _problem(path: JsonPath, errors: list[Any], data: Any, origin: Origin) -> Problem:
+    error, value = next((each for each in errors if each["type"] == "value_error"), errors[0]), value_at(data, path)
     match error["type"]:
         case "extra_forbidden":
             return unknown_key(path, data, origin)
@@ -95,42 +99,44 @@ def _problem(path: Way, errors: list[Any], data: Any, origin: Origin) -> Problem
             return _unknown_word(path, value, error["ctx"]["expected"], origin)
         case name if name in _BOUNDS:
             expected = _BOUNDS[name].format(**error["ctx"])
-            return origin.problem(path, "out of range", expected=expected, found=shown(value))
+            return origin.problem(path, "out of range", expected=expected, found=describe_value(value))
         case _:
             return _plain(path, error, origin) or _wrong_type(path, errors, value, origin)
 
 
-def _plain(path: Way, error: Any, origin: Origin) -> Problem | None:
-    """What needs no look at the value: something is missing, or a model has said it in its own words."""
+def _plain(path: JsonPath, error: Any, origin: Origin) -> Problem | None:
+    """The problem of an error that does not depend on the value: a missing key, or a model's own message."""
     match error["type"]:
         case "missing":
             return origin.problem(path, f"the key `{path[-1]}` is missing")
         case "union_tag_not_found":
-            return origin.problem(path, f"the key `{tag_at(path)}` is missing", expected=listed(list(choices_at(path))))
+            return origin.problem(
+                path, f"the key `{tag_at(path)}` is missing", expected=join_or(list(choices_at(path)))
+            )
         case "value_error":
             return origin.problem(path, str(error["ctx"]["error"]))
         case _:
             return None
 
 
-def _unknown_word(path: Way, value: Any, expected: str, origin: Origin) -> Problem:
+def _unknown_word(path: JsonPath, value: Any, expected: str, origin: Origin) -> Problem:
     words = [word.strip("'") for word in expected.replace(" or ", ", ").split(", ")]
     hint = did_you_mean(value, words) if isinstance(value, str) else ""
-    return origin.problem(path, "not a known word", expected=listed(words), found=shown(value), hint=hint)
+    return origin.problem(path, "not a known word", expected=join_or(words), found=describe_value(value), hint=hint)
 
 
-def _wrong_type(path: Way, errors: list[Any], value: Any, origin: Origin) -> Problem:
+def _wrong_type(path: JsonPath, errors: list[Any], value: Any, origin: Origin) -> Problem:
     words = list(dict.fromkeys(_EXPECTED.get(each["type"], each["msg"]) for each in errors))
     if {"a whole number", "a number"} <= set(words):
         words.remove("a whole number")
     if len(errors) > 1 and _takes_list(errors):
         words.append("a list")
     hint = _advice(words, value, origin)
-    return origin.problem(path, "wrong type", expected=listed(words), found=shown(value), hint=hint)
+    return origin.problem(path, "wrong type", expected=join_or(words), found=describe_value(value), hint=hint)
 
 
 def _advice(words: list[str], value: Any, origin: Origin) -> str:
-    """How to write what was probably meant."""
+    """A hint how to write the value that was probably meant."""
     if "text" not in words:
         unquoted = isinstance(value, str) and _UNQUOTED.fullmatch(value) and words[0] in _SCALARS
         return "write it without quotes" if unquoted else ""
@@ -140,7 +146,7 @@ def _advice(words: list[str], value: Any, origin: Origin) -> str:
         return ""
     if value is None:
         return "in YAML `#` begins a comment and an empty value is null: put the text in quotes"
-    return "in YAML [ and { begin lists and mappings: put a text that begins so in quotes"
+    return "in YAML [ and { begin lists and mappings: put a text that begins with them in quotes"
 
 
 def _takes_list(errors: list[Any]) -> bool:
@@ -149,28 +155,28 @@ def _takes_list(errors: list[Any]) -> bool:
     )
 
 
-def _unknown_choice(path: Way, value: Any, origin: Origin) -> Problem:
-    """An act, strategy or kind of fault that there is not."""
+def _unknown_choice(path: JsonPath, value: Any, origin: Origin) -> Problem:
+    """The problem of an unknown act, strategy or kind of fault."""
     tag, choices = tag_at(path) or "", list(choices_at(path))
     place, word = ((*path, tag), value.get(tag)) if isinstance(value, dict) else (path, value)
     if not isinstance(word, str):
-        return origin.problem(place, f"not a known {tag}", expected=listed(choices), found=shown(word))
+        return origin.problem(place, f"not a known {tag}", expected=join_or(choices), found=describe_value(word))
     hint = did_you_mean(word, choices)
-    expected = "" if hint and len(choices) > MANY else listed(choices)
-    return origin.problem(place, f"not a known {tag}", expected=expected, found=shown(word), hint=hint)
+    expected = "" if hint and len(choices) > MANY else join_or(choices)
+    return origin.problem(place, f"not a known {tag}", expected=expected, found=describe_value(word), hint=hint)
 
 
-def unknown_key(path: Way, data: Any, origin: Origin) -> Problem:
-    """A key that the mapping around it does not take."""
+def unknown_key(path: JsonPath, data: Any, origin: Origin) -> Problem:
+    """The problem of a key that its mapping does not accept."""
     around, key = path[:-1], str(path[-1])
-    known = [key for key in keys_at(around, at(data, around)) if key != "$schema"]
+    known = [key for key in keys_at(around, value_at(data, around)) if key != "$schema"]
     hint = did_you_mean(key, known)
-    expected = listed(known) if known and len(known) < 30 else ""
+    expected = join_or(known) if known and len(known) < 30 else ""
     return origin.problem(path, f"{UNKNOWN} `{key}`", expected=expected, hint=hint, key=True)
 
 
-def at(data: Any, path: Way) -> Any:
-    """The value at a path; None where there is none."""
+def value_at(data: Any, path: JsonPath) -> Any:
+    """The value at a path; None if there is none."""
     for part in path:
         if isinstance(data, dict):
             data = data.get(str(part))
@@ -182,34 +188,34 @@ def at(data: Any, path: Way) -> Any:
 
 
 def stray_keys(keys: list[str], data: Any, origin: Origin) -> Iterator[Problem]:
-    """Top-level keys that no field has: errors when misspelt, else warnings (docs/design/task-files.md)."""
+    """Yield problems for unknown top-level keys: errors if misspelt, else warnings (docs/design/task-files.md)."""
     known = keys_at((), data)
     for key in keys:
         if key == "$schema":
             continue
         if key in SYNONYMS:
             yield origin.problem((key,), f"{UNKNOWN} `{key}`", hint=f"write `{SYNONYMS[key]}`", key=True)
-        elif misspelt(key, known):
+        elif is_misspelt(key, known):
             yield unknown_key((key,), data, origin)
         else:
-            hint = did_you_mean(key, known) or "it has no effect: drop it, or write it below `inputs` to refer to it"
+            hint = did_you_mean(key, known) or "it has no effect: remove it, or put it below `inputs` to refer to it"
             yield origin.problem((key,), f"{UNKNOWN} `{key}`", hint=hint, key=True, severity="warning")
 
 
-# What can still be checked of a task whose types are wrong, so that one run shows all of its problems.
+# The checks that are possible in a task with wrong types, so that one run shows all of its problems.
 
 _NOTHING = {"act": "wait", "value": 0}
-"""Stands for a step that is wrong, so that the others keep their numbers."""
+"""A replacement for a wrong step, so that the others keep their numbers."""
 NO_FAULT = {"kind": "storage_cleared"}
-"""The same for a fault."""
+"""A replacement for a wrong fault."""
 _STAND_INS: dict[str | int, dict[str, Any]] = {"steps": _NOTHING, "faults": NO_FAULT}
 
 
-def salvaged(data: dict[str, Any], errors: Iterable[tuple[Way, str]]) -> TaskSpec | None:
-    """The task without what is wrong in it; None when that cannot be told."""
+def partial_task(data: dict[str, Any], errors: Iterable[tuple[JsonPath, str]]) -> TaskSpec | None:
+    """The task without its wrong parts; None if that cannot be determined."""
     rest: dict[str, Any] = copy.deepcopy(data)
     for path, kind in errors:
-        around = at(rest, path[:-1])
+        around = value_at(rest, path[:-1])
         if kind == "extra_forbidden" and isinstance(around, dict):
             around.pop(path[-1], None)
         elif path[0] in _STAND_INS and len(path) > 1 and isinstance(path[1], int):
@@ -219,7 +225,7 @@ def salvaged(data: dict[str, Any], errors: Iterable[tuple[Way, str]]) -> TaskSpe
                 "steps": [_NOTHING]
             }
         elif path[0] in ("inputs", "persona"):
-            return None  # references to them would all be wrong
+            return None  # all references to them would be reported as wrong
         elif path[0] == "task_id":
             rest["task_id"] = "unknown"
         else:
@@ -231,9 +237,9 @@ def salvaged(data: dict[str, Any], errors: Iterable[tuple[Way, str]]) -> TaskSpe
 
 
 def idle_settings(data: dict[str, Any], origin: Origin) -> tuple[dict[str, Any], list[Problem]]:
-    """The data without settings of strategies that were not chosen, and a warning for each.
+    """The data without the settings of strategies that were not chosen, and a warning for each.
 
-    Files may hold the settings of all strategies beside any `strategy`.
+    Files may contain the settings of all strategies beside any `strategy`.
     """
     rules = data.get("error_recovery")
     if not isinstance(rules, dict):
@@ -253,49 +259,62 @@ def idle_settings(data: dict[str, Any], origin: Origin) -> tuple[dict[str, Any],
     return {**data, "error_recovery": kept}, warnings
 
 
-# The words a task's file may use, read off the models.
+# The words of a task file, taken from the models.
 
-WARNINGS = (
-    "fault_not_met",
-    "fault_not_healed",
-    "fault_not_as_expected",
-    "network_error_recovered",
-    "assertion_retry_success",
-    "fallback_selector_used",
-    "element_appeared_late",
-    "action_retry_success",
-    "checkpoint_restored",
-    "step_skipped",
-    "precondition_repaired",
-    "state_inconsistency_resolved",
-    "criteria_relaxed",
-    "alternative_task_used",
-    "browser_restarted",
-    "page_recovered",
-    "effect_already_done",
-    "request_sent_twice",
-    "write_repeated",
-    "done_when_false_after_write",
-    "circuit_opened",
-    "circuit_closed",
-    "timeout_escalated",
-    "restore_incomplete",
-    "memory_key_missing",
-    "artifact_missing",
-    "memory_differs",
-    "checkpoint_not_saved",
-    "required_part_unmet",
-    "domain_refused",
-)
-"""Types of warnings (docs/design/steps-and-recovery.md), and what may be missing at the end."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WarningFacts:
+    """The facts about every warning of one type."""
+
+    recovered: bool = False
+    """It reports that the task overcame a failure: the summary of a run counts it."""
+    to_act_on: bool = False
+    """It reports something that a person should correct: the summary of a run lists it."""
+    of_faults: bool = False
+    """It is about the task's faults, so that a task that failed as declared shows it too."""
+    expectable: bool = True
+    """A task's `expect` may name it. A warning that is known only after that comparison cannot be named."""
+
+
+_RECOVERED, _TO_ACT_ON = WarningFacts(recovered=True), WarningFacts(to_act_on=True)
+_OF_FAULTS, _FOR_THE_RECORD = WarningFacts(to_act_on=True, of_faults=True), WarningFacts()
+
+WARNINGS: Mapping[str, WarningFacts] = {
+    **{facts.warning: _RECOVERED for facts in FAMILIES.values()},
+    "fallback_selector_used": _RECOVERED,
+    "checkpoint_restored": _RECOVERED,
+    "browser_restarted": _RECOVERED,
+    "effect_already_done": _RECOVERED,
+    "alternative_task_used": WarningFacts(recovered=True, to_act_on=True),
+    "step_skipped": _TO_ACT_ON,
+    "criteria_relaxed": _TO_ACT_ON,
+    "write_repeated": _TO_ACT_ON,
+    "done_when_false_after_write": _TO_ACT_ON,
+    "restore_incomplete": _TO_ACT_ON,
+    "memory_key_missing": _TO_ACT_ON,
+    "artifact_missing": _TO_ACT_ON,
+    "memory_differs": _TO_ACT_ON,
+    "checkpoint_not_saved": _TO_ACT_ON,
+    "domain_refused": _TO_ACT_ON,
+    "evidence_not_kept": WarningFacts(to_act_on=True, expectable=False),
+    "fault_not_met": _OF_FAULTS,
+    "fault_not_healed": _OF_FAULTS,
+    "fault_not_as_expected": _OF_FAULTS,
+    "request_sent_twice": _FOR_THE_RECORD,
+    "circuit_opened": _FOR_THE_RECORD,
+    "circuit_closed": _FOR_THE_RECORD,
+    "timeout_escalated": _FOR_THE_RECORD,
+    "required_part_unmet": _FOR_THE_RECORD,
+}
+"""Every type of warning. The type for an overcome failure is a column of the failure's family."""
 
 REQUIRED = ("task_id", "family", "goal", "inputs", "success_criteria", "error_recovery")
 REQUIRED_RULES = ("on_timeout", "on_network_error", "on_assertion_fail")
-"""What a complete file has; errors under `--taskspec-strict` only (docs/design/task-files.md)."""
+"""The keys of a complete file; their absence is an error only under `--taskspec-strict` (docs/design/task-files.md)."""
 
 
 def _members(annotation: Any) -> list[type[BaseModel]]:
-    """The models of a union, however it is wrapped."""
+    """The models of a union, however it is nested."""
     if get_origin(annotation) is Annotated:
         return _members(get_args(annotation)[0])
     if isinstance(annotation, type):
@@ -303,14 +322,14 @@ def _members(annotation: Any) -> list[type[BaseModel]]:
     return [model for part in get_args(annotation) for model in _members(part)]
 
 
-def _named(annotation: Any, tag: str) -> dict[str, type[BaseModel]]:
+def _models_by_tag(annotation: Any, tag: str) -> dict[str, type[BaseModel]]:
     return {model.model_fields[tag].default: model for model in _members(annotation)}
 
 
-ACTS = _named(Step, "act")
-FAULTS = _named(Fault, "kind")
+ACTS = _models_by_tag(Step, "act")
+FAULTS = _models_by_tag(Fault, "kind")
 RULES: Mapping[str, Mapping[str, type[BaseModel]]] = {
-    name: _named(info.annotation, "strategy")
+    name: _models_by_tag(info.annotation, "strategy")
     for name, info in Rulebook.model_fields.items()
     if _members(info.annotation)
 }
@@ -326,8 +345,8 @@ _NESTED: Mapping[str, type[BaseModel]] = {
 }
 
 
-def tag_at(path: Way) -> str | None:
-    """The key that chooses the model of a mapping at this place: `act`, `kind`, `strategy`."""
+def tag_at(path: JsonPath) -> str | None:
+    """The key that chooses the model of a mapping at this path: `act`, `kind`, `strategy`."""
     match path:
         case ("steps", int()) | ("repairs", int(), "steps", int()):
             return "act"
@@ -339,8 +358,8 @@ def tag_at(path: Way) -> str | None:
             return None
 
 
-def choices_at(path: Way) -> Mapping[str, type[BaseModel]]:
-    """The models that `tag_at` chooses from."""
+def choices_at(path: JsonPath) -> Mapping[str, type[BaseModel]]:
+    """The models among which `tag_at` chooses."""
     match path:
         case ("steps", int()) | ("repairs", int(), "steps", int()):
             return ACTS
@@ -352,8 +371,8 @@ def choices_at(path: Way) -> Mapping[str, type[BaseModel]]:
             return {}
 
 
-def keys_at(path: Way, data: Any) -> list[str]:
-    """The keys that a mapping at this place may have, `data` being the mapping."""
+def keys_at(path: JsonPath, data: Any) -> list[str]:
+    """The keys that a mapping at this path may have; `data` is the mapping."""
     if not path:
         return ["$schema", *TaskSpec.model_fields]
     if path[0] == "steps" and path[-1] == "value":

@@ -7,9 +7,9 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 import pytest
 
@@ -30,6 +30,7 @@ clock = "world.now"
 """
 
 
+T = TypeVar("T")
 UNUSED = ("hypothesispytest", "pytest_httpserver", "anyio", "platformdirs")
 """Plugins of the environment for which these projects have no use; loading them takes longer than pytest itself."""
 INI = f"[pytest]\naddopts = {' '.join(f'-p no:{name}' for name in UNUSED)}\n"
@@ -44,6 +45,22 @@ def sites() -> Iterator[dict[str, int]]:
     yield hosts
     process.send_signal(signal.SIGTERM)
     process.wait(10)
+
+
+Wanted = Callable[[Mapping[str, T], str], dict[str, T]]
+
+
+@pytest.fixture(scope="module")
+def wanted(request: pytest.FixtureRequest) -> Wanted[Any]:
+    """Choose from cases those whose `name` the tests of one function ask for: no other need be played."""
+
+    def choose(cases: Mapping[str, T], test: str) -> dict[str, T]:
+        items = (item for item in request.session.items if isinstance(item, pytest.Function))
+        here = [item for item in items if item.path == request.path and item.originalname == test]
+        names = {item.callspec.params["name"] for item in here}
+        return {name: case for name, case in cases.items() if name in names}
+
+    return choose
 
 
 class Project:

@@ -22,7 +22,7 @@ mkdir -p "$2" && echo "<html></html>" > "$2/index.html"
 PLAN = """
 name: {name}
 faults:
-  - {{tasks: C2-2025-002, kind: status, url: "http://shop.local/", status: 503, times: 1, expect: {{recovered: true}}}}
+  - {{tasks: my-first, kind: status, url: "http://shop.local/", status: 503, times: 1, expect: {{recovered: true}}}}
 """
 MARKERS = "markers =\n    family_B: tasks of family B\n    shop: tasks of the shop\n"
 OPEN = {"act": "open", "url": "http://shop.local/"}

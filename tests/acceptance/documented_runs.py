@@ -47,9 +47,12 @@ class Sandbox:
         self._base, self._done = base, dict[tuple[str, str], Done]()
         self._environment = {**ALONE, "PATH": f"{base / 'bin'}{os.pathsep}{os.environ['PATH']}", "BROWSER": "true"}
         write_projects(base, sites)
+
+    def prepare(self) -> None:
+        """Make the run that the commands in `done` look at."""
         prepared = self.run(PREPARED, "done")
         assert prepared.code == 1, prepared.said
-        write_runs(base / "done")
+        write_runs(self._base / "done")
         assert self.run(MERGE, "done").code == 0
 
     def run(self, line: str, folder: str = "shop") -> Done:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import os
 import random
 import shutil
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,16 +18,18 @@ from typing import Any
 import psutil
 import yaml
 
-from harness.browser import Browsers, PlaywrightSession
+from harness.browser import PlaywrightSession
 from harness.model.events import Event, StepStarted
 from harness.model.plan import Plan
 from harness.model.record import TaskResult
 from harness.model.settings import load_settings
-from harness.resilience.events import Emit, nobody
+from harness.resilience.events import Emit, discard
 from harness.runner.compile import compile_plan
 from harness.runner.harness import SyncHarness
+from harness.runner.loop import Caller
 from harness.spec.load import load_file
 from tests.acceptance.conftest import PYPROJECT
+from tests.browser.processes import words
 
 TASKS = Path(__file__).parents[2] / "tasks"
 LOOP = {"expression": "for (;;);"}
@@ -70,7 +72,7 @@ class Kills:
     """Tasks run one after the other, or at once, in one harness."""
 
     root: Path
-    tell: Emit = nobody
+    tell: Emit = discard
     harness: SyncHarness = field(init=False)
     sessions: dict[str, PlaywrightSession] = field(default_factory=dict)
     """Those that were opened, by world."""
@@ -80,7 +82,8 @@ class Kills:
 
     def __post_init__(self) -> None:
         self.harness = SyncHarness(load_settings(self.root), tell=self.tell)
-        opened = self.browsers.open_session
+        browsers = self.harness.browsers
+        opened = browsers.open_session
 
         async def remembering(request: Any) -> PlaywrightSession:
             session = self.sessions[request.world] = await opened(request)
@@ -88,11 +91,7 @@ class Kills:
                 self._opening.pop()(session, request.world)
             return session
 
-        self.browsers.open_session = remembering  # type: ignore[method-assign]
-
-    @property
-    def browsers(self) -> Browsers:
-        return self.harness._harness.browsers
+        browsers.open_session = remembering  # type: ignore[method-assign]
 
     def plan(self, task: str | dict[str, Any], name: str, **changes: Any) -> Plan:
         """A shipped task without its faults and expectations, or one written down; under a name of its own."""
@@ -121,12 +120,24 @@ class Kills:
 
     def together(self, *plans: Plan, sink: Callable[[Event], None]) -> list[TaskResult]:
         """Run tasks at once; the sink is called on the harness's own thread."""
-        harness = self.harness._harness
 
-        async def all_of_them() -> list[TaskResult]:
-            return await asyncio.gather(*(harness.run(plan, sink) for plan in plans))
+        async def all_of_them(caller: Caller) -> list[TaskResult]:
+            return await asyncio.gather(*(self.harness.play(plan, caller.heard_by(sink)) for plan in plans))
 
-        return self.harness._loop.call(all_of_them())
+        return self.harness.begin(all_of_them).finish(lambda _: None)
+
+    @contextmanager
+    def serving(self, start: Coroutine[Any, Any, asyncio.Server]) -> Iterator[None]:
+        """A server on the harness's own thread."""
+        server = self.harness.begin(lambda _: start).finish(lambda _: None)
+
+        async def close() -> None:
+            server.close()
+
+        try:
+            yield
+        finally:
+            self.harness.begin(lambda _: close()).finish(lambda _: None)
 
     def as_it_is_to(self, method: str, *strikes: Strike) -> None:
         """Strike in the moment in which the next session is asked to do this: each strike once, in their order."""
@@ -145,24 +156,21 @@ class Kills:
         self._opening.append(prepare)
 
     def browser_pid(self, world: str) -> int:
-        """Of the browser that the task lives in, or of the one that is there."""
-        if world in self.sessions:
-            return self.sessions[world]._chromium.pid
-        return next(iter(self.browsers._running.values())).pid
+        """Of the browser that the task lives in, or of the one that the last session was opened in."""
+        session = self.sessions.get(world) or next(reversed(self.sessions.values()))
+        assert session.chromium.pid is not None
+        return session.chromium.pid
 
     def driver_pid(self) -> int:
-        driver = self.browsers._driver
+        driver = self.harness.browsers.driver
         assert driver is not None
         assert driver.pid is not None
         return driver.pid
 
     def send(self, world: str, method: str, params: dict[str, Any] | None = None) -> None:
         """To the task's page, by its standing session; without waiting for an answer."""
-        self.harness._loop._loop.call_soon_threadsafe(self._send, world, method, params)
-
-    def _send(self, world: str, method: str, params: dict[str, Any] | None) -> None:
-        task = asyncio.ensure_future(self.sessions[world]._tab.control.send(method, params))
-        task.add_done_callback(lambda done: done.cancelled() or done.exception())
+        control = self.sessions[world].tab.control
+        self.harness.begin(lambda _: control.send(method, params))
 
     def close(self) -> None:
         self.harness.close()
@@ -174,13 +182,6 @@ def browser_killed(kills: Kills, world: str) -> None:
 
 def browser_stopped(kills: Kills, world: str) -> None:
     os.kill(kills.browser_pid(world), signal.SIGSTOP)
-
-
-def words(process: psutil.Process) -> list[str]:
-    """Its command line; empty when it has ended."""
-    with contextlib.suppress(psutil.Error):
-        return process.cmdline()
-    return []
 
 
 def renderers(kills: Kills, world: str) -> list[psutil.Process]:

@@ -128,6 +128,7 @@ def gateway() -> Iterator[ThreadingHTTPServer]:
         server.shutdown()
 
 
+@pytest.mark.thorough
 def test_allowed_domains_tell_virtual_hosts_of_one_server_apart(
     pytester: pytest.Pytester, gateway: ThreadingHTTPServer
 ) -> None:
@@ -150,7 +151,7 @@ def test_allowed_domains_tell_virtual_hosts_of_one_server_apart(
     for name in ways:
         report = json.loads((pytester.path / "errors" / name / "error_report.json").read_text("utf-8"))
         assert (report["code"], report["step_index"]) == ("POLICY_DOMAIN", 1)
-        assert "bank.local is outside of the task's allowed_domains" in report["error_message"]
+        assert "bank.local is outside the task's allowed_domains" in report["error_message"]
     asked: list[str] = gateway.RequestHandlerClass.asked  # type: ignore[attr-defined]
     assert [path for path in asked if path.startswith("/bank.local")] == ["/bank.local/"], "only by the redirect"
     warned = harness("validate", ".", cwd=pytester.path)

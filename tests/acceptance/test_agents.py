@@ -90,6 +90,7 @@ def test_an_agent_that_is_late_does_not_hold_up_the_end(project: Project) -> Non
     assert "within 0.5s" in report["error_message"]
 
 
+@pytest.mark.thorough
 def test_an_agent_that_cannot_be_made_says_why(project: Project) -> None:
     extend(project, '[tool.harness.agents.mine]\npython = "not_there:Mine"\n')
     report = ended(project)
@@ -112,7 +113,7 @@ def test_of_several_agents_none_is_chosen_and_the_hint_names_them(project: Proje
     project.task("T", steps=[])
     found = project.run()
     found.assert_outcomes(errors=1)
-    found.stdout.fnmatch_lines(['*there are 2 agents (words, mine): say agent = "words" in [[]tool.harness]*'])
+    found.stdout.fnmatch_lines(['*there are 2 agents (words, mine): set agent = "words" in [[]tool.harness]*'])
 
 
 def test_the_monkey_of_the_documentation_passes_its_task(project: Project) -> None:
@@ -150,6 +151,7 @@ def test_the_same_failing_step_three_times_is_stuck(project: Project) -> None:
     assert (report["code"], report["step_index"]) == ("AGENT_STUCK", 3)
 
 
+@pytest.mark.thorough
 def test_thirty_steps_and_no_more(project: Project) -> None:
     agent(
         project, f"return {{'act': 'scroll', 'value': len(history)}} if history else {{'act': 'open', 'url': '{SHOP}'}}"

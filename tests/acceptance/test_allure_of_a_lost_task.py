@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.acceptance.conftest import Project
 
 CONFTEST = """
@@ -24,6 +26,7 @@ def result_of(folder: Path) -> dict[str, Any]:
     return document
 
 
+@pytest.mark.thorough
 def test_it_has_a_result_with_its_history(project: Project, monkeypatch: Any) -> None:
     project.task("LOST", family="B", owner="checkout team")
     (project.path / "conftest.py").write_text(CONFTEST)

@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from harness.reporting.allure.results import read_results
 from tests.acceptance.conftest import Project
 
@@ -24,6 +26,7 @@ def runs_of(folder: Path) -> list[str]:
     return sorted(label["value"] for each in documents for label in each["labels"] if label["name"] == "run")
 
 
+@pytest.mark.thorough
 def test_a_run_that_was_killed_is_the_last_one(project: Project, monkeypatch: Any) -> None:
     project.task("A")
     project.task("SLOW", depends_on=["A"])
@@ -37,4 +40,4 @@ def test_a_run_that_was_killed_is_the_last_one(project: Project, monkeypatch: An
     assert (len(found.tests), found.run) == (1, second)
     assert first < second
     assert f"Run={second}\n" in (folder / "environment.properties").read_text("utf-8")
-    assert found.left_out == ("1 of 2 results: of earlier runs (--all-runs keeps them)",)
+    assert found.left_out == ("1 of 2 results, which are from earlier runs (--all-runs keeps them)",)

@@ -10,6 +10,7 @@ import pytest
 from benchmarks.command import main
 
 
+@pytest.mark.thorough
 def test_steps_are_measured_and_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "figures.json"
     code = main(["steps", "--rounds", "1", "--sizes", "1,5", "--json", str(file)])

@@ -80,8 +80,8 @@ def venv(tmp_path: Path) -> Path:
 def test_the_checks_stop_at_the_first_that_fails(tmp_path: Path, venv: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert command.run_tests(venv, ()) == 3
     calls = (tmp_path / "calls").read_text().splitlines()
-    assert calls == ["ruff check", "ruff format --check", "mypy --strict harness bootstrap"]
-    assert "failed: mypy --strict harness bootstrap (exit code 3)" in capfd.readouterr().err
+    assert calls == ["ruff check", "ruff format --check", "mypy --strict harness bootstrap tools"]
+    assert "failed: mypy --strict harness bootstrap tools (exit code 3)" in capfd.readouterr().err
 
 
 def test_the_suite_comes_last(tmp_path: Path, venv: Path) -> None:

@@ -41,7 +41,7 @@ def test_the_variable_wins(tmp_path: Path) -> None:
 
 def test_a_variable_that_names_no_file_is_an_error(tmp_path: Path) -> None:
     machine = machine_of(tmp_path, environ={"HARNESS_BROWSER_EXECUTABLE": "/nowhere"})
-    with pytest.raises(SetupError, match="names no file: /nowhere"):
+    with pytest.raises(SetupError, match="names a file that does not exist: /nowhere"):
         find_browser(machine, tmp_path)
 
 

@@ -96,6 +96,7 @@ def site_url() -> Iterator[str]:
         yield f"http://127.0.0.1:{port}/page"
 
 
+@pytest.mark.thorough
 def test_a_task_goes_on_at_another_endpoint(project: Project, server: PlaywrightServer, site_url: str) -> None:
     mortal = PlaywrightServer.run("--unsafe")
     steps = [{"act": "open", "url": site_url}, {"act": "wait", "selector": "h1"}]
@@ -118,7 +119,7 @@ def test_what_is_no_endpoint_is_refused_at_once(project: Project) -> None:
     result = project.run("--task-browser-endpoint", "http://127.0.0.1:3000")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert (
-        "'http://127.0.0.1:3000' (URL 1 of 1) is no browser endpoint: expected ws://HOST:PORT/PATH"
+        "'http://127.0.0.1:3000' (URL 1 of 1) is not a browser endpoint: expected ws://HOST:PORT/PATH"
         in result.stderr.str()
     )
 
@@ -129,4 +130,4 @@ def test_a_task_whose_fault_needs_a_process_here_is_refused_before_it_runs(
     project.task("A-1", faults=[{"kind": "browser_stop", "seconds": 1}])
     result = project.run("--task-browser-endpoint", server.url)
     result.assert_outcomes(errors=1)
-    assert "a browser at --task-browser-endpoint is no process that could be stopped from here" in result.stdout.str()
+    assert "the process of a browser at --task-browser-endpoint cannot be stopped from here" in result.stdout.str()

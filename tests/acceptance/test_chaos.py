@@ -57,7 +57,7 @@ def test_a_campaign_in_which_all_is_as_declared(project: Project) -> None:
     assert cells["SOFT"]["artifacts"] == {"of": 2, "good": 2, "share": 1}
     assert [trial["seed"] for trial in cells["TOUGH"]["trials"]] == [3, 4]
     assert found["totals"]["clean"]["pass_hat"] == [1, 1, 1, 1]
-    assert "recovered: 100 % (2/2) of the transient faults to recover from" in done.stdout
+    assert "recovered: 100 % (2/2) of the transient faults with `recovered: true`" in done.stdout
     assert "8/8 " in done.stderr
     assert (project.path / "c.md").read_text("utf-8").startswith("# Campaign small: as expected")
     assert max(map(len, done.stdout.partition("recovered:")[0].splitlines())) <= 100
@@ -102,6 +102,7 @@ def test_files_that_are_wrong_are_usage_errors(project: Project) -> None:
     assert "none of its faults strikes one of these tasks" in idle.stderr
 
 
+@pytest.mark.thorough
 def test_an_interrupted_campaign_writes_what_there_is(project: Project) -> None:
     wait = [
         {"act": "open", "url": "http://shop.local/"},
@@ -128,6 +129,7 @@ def test_an_interrupted_campaign_writes_what_there_is(project: Project) -> None:
     assert (found["interrupted"], found["totals"]["faulted"]["good"]) == (True, 1)
 
 
+@pytest.mark.thorough
 def test_a_plan_with_pytest(project: Project) -> None:
     project.task("TOUGH", error_recovery=FAST, inputs={"host": "shop.local"})
     project.task("OTHER")
@@ -147,6 +149,7 @@ def test_a_plan_under_xdist(project: Project) -> None:
     assert project.report("B")["code"] == "NET_CONNECTION_REFUSED"
 
 
+@pytest.mark.thorough
 def test_what_a_plan_expects_and_does_not_happen_is_a_warning(project: Project) -> None:
     project.task("SOFT", error_recovery={"on_network_error": "abort"})
     file = plan(project, {**REFUSE, "expect": {"code": "NET_DNS", "recovered": True}})
@@ -167,9 +170,10 @@ def test_a_fault_at_a_host_that_there_is_not_ends_the_collection(project: Projec
     project.task("A", faults=[{**REFUSE, "host": "nosuch.example"}])
     result = project.run("--collect-only", ".")
     assert result.ret == 1
-    result.stdout.fnmatch_lines(["*A.task.json:*: faults[[]0[]].host: the task cannot start: this is no host of*"])
+    result.stdout.fnmatch_lines(["*A.task.json:*: faults[[]0[]].host: the task cannot start: no service of*"])
 
 
+@pytest.mark.thorough
 def test_a_plan_is_not_run_as_a_task(project: Project) -> None:
     project.task("A")
     file = plan(project, REFUSE)
@@ -187,4 +191,4 @@ def test_plans_are_validated_with_the_tasks(project: Project) -> None:
     assert done.returncode == 1
     assert "faults[0].tasks: no task matches `B`" in done.stdout
     assert "did you mean `refuse`?" in done.stdout
-    assert "1 task file, 1 load, 2 fault plans, 1 with errors, " in done.stdout
+    assert "1 task file, 1 loaded, 2 fault plans, 1 with errors, " in done.stdout

@@ -85,7 +85,7 @@ def test_the_second_timeout_ends_the_task_and_the_screen_says_what_was_tried(pro
     result.assert_outcomes(failed=1)
     report, text = project.report("H3-2025-004-ERROR-CHECKPOINT"), result.stdout.str()
     assert (report["code"], report["step_index"]) == ("STEP_TIMEOUT", TIMES_OUT)
-    assert report["error_message"].endswith("the limits were stretched once already")
+    assert report["error_message"].endswith("the limits were already extended once")
     assert "exceeded 3s" in report["error_message"]  # 2 s, stretched by half
     assert "WENT BACK" in text
     assert "checkpoint before step 12" in text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import closing
 from pathlib import Path
 
 import psutil
@@ -13,11 +14,12 @@ from harness.model.events import Event, StepStarted
 from harness.model.record import TaskResult
 from harness.recovery.failure import Failure
 from harness.reporting.redaction import Redactor
-from harness.reporting.telemetry.record import Record
 from harness.reporting.telemetry.stream import Telemetry
 from harness.resilience import SystemClock
 from harness.resilience.events import CircuitChanged, InvariantBroken
-from tests.acceptance.kills import Kills, free_ports, words, write_project
+from tests.acceptance.kills import Kills, free_ports, write_project
+from tests.browser.processes import words
+from tests.unit.reporting.telemetry.stage import Kept
 
 TASKS = 20
 OUTAGE = 5
@@ -40,6 +42,7 @@ def codes(result: TaskResult) -> list[str]:
     return [each.code for each in outcomes if isinstance(each, Failure)]
 
 
+@pytest.mark.thorough
 def test_a_site_that_dies_for_five_seconds_fails_none_of_twenty_tasks(tmp_path: Path, sites: dict[str, int]) -> None:
     write_project(tmp_path, dict(zip(sites, free_ports(len(sites)), strict=True)), own=True)
     (tmp_path / "slow.py").write_text(SLOW, "utf-8")
@@ -50,8 +53,8 @@ def test_a_site_that_dies_for_five_seconds_fails_none_of_twenty_tasks(tmp_path: 
         .replace("\n[tool.harness.channels", f"ready_timeout = {OUTAGE + 15}\n\n[tool.harness.channels", 1)
     )
     file.write_text(slow, "utf-8")
-    told: list[Record] = []
-    stream = Telemetry("run", SystemClock(), Redactor((), ()), sinks=[told.append])
+    kept = Kept()
+    stream = Telemetry("run", SystemClock(), Redactor((), ()), [kept])
     kills = Kills(tmp_path, stream.emit)
     shop = "http://shop.local/"
     spec = {
@@ -83,6 +86,7 @@ def test_a_site_that_dies_for_five_seconds_fails_none_of_twenty_tasks(tmp_path: 
     assert OUTAGE <= recovered < 60
     calls = sum(code != "CIRCUIT_OPEN" for result in results for code in codes(result))
     assert calls < 3 * TASKS, "each alone would make four"
+    told = kept.records
     assert [each for each in told if isinstance(each.event, InvariantBroken)] == []
     resets = [each for each in told if isinstance(each.event, CircuitChanged) and each.event.reason == "manual_reset"]
     assert {each.task_id for each in resets} <= {""}, "that a service is there again is no task's doing"
@@ -116,17 +120,13 @@ def test_a_dead_site_is_called_five_times_and_not_a_hundred_and_twenty(tmp_path:
     (port,) = free_ports(1)
     (tmp_path / "pyproject.toml").write_text(f"[tool.harness.breaker]\nenabled = {str(enabled).lower()}\n", "utf-8")
     kills, site = Kills(tmp_path), DeadSite()
-    server = kills.harness._loop.call(site.listen(port))
     spec = {
         "allowed_domains": [],
         "error_recovery": {"on_network_error": {"max_retries": 9, "retry_delay_ms": 0, "wait_for_circuit": False}},
         "steps": [{"act": "open", "url": f"http://127.0.0.1:{port}/"}],
     }
-    try:
+    with closing(kills), kills.serving(site.listen(port)):
         results = [kills.run(kills.plan(spec, f"T-{number}")) for number in range(ON_A_DEAD_SITE)]
-    finally:
-        kills.harness._loop._loop.call_soon_threadsafe(server.close)
-        kills.close()
     assert not any(result.ok for result in results)
     calls = sum(code != "CIRCUIT_OPEN" for result in results for code in codes(result))
     assert calls == (5 if enabled else 10 * ON_A_DEAD_SITE)

@@ -38,7 +38,7 @@ def test_validate_tells_all_problems_at_once_and_the_exit_code_says_so(tmp_path:
     assert found.returncode == 1
     assert "b.task.yaml:4:" in found.stdout
     assert "did you mean `steps`" in found.stdout
-    assert "3 task files, 1 load, 2 with errors" in found.stdout
+    assert "3 task files, 1 loaded, 2 with errors" in found.stdout
 
 
 def test_validate_is_content_with_good_files(tmp_path: Path) -> None:
@@ -55,6 +55,7 @@ def test_validate_sees_what_only_several_files_show(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("args", [("validate", "nowhere"), ("validate", "."), ("explain", "NOPE"), ("report",)])
+@pytest.mark.sampled(2)
 def test_what_cannot_be_done_is_one_clear_line(tmp_path: Path, args: tuple[str, ...]) -> None:
     found = harness(*args, cwd=tmp_path)
     assert found.returncode == 1
@@ -68,6 +69,7 @@ def test_schema_prints_what_is_shipped(tmp_path: Path) -> None:
     assert printed == json.loads((ROOT / "schemas" / "task_spec.schema.json").read_text("utf-8"))
 
 
+@pytest.mark.thorough
 def test_schema_writes_them_all(tmp_path: Path) -> None:
     harness("schema", "--write", "out", cwd=tmp_path)
     assert {path.name for path in (tmp_path / "out").iterdir()} == {p.name for p in (ROOT / "schemas").glob("*.json")}
@@ -102,7 +104,7 @@ def test_validate_labels_warnings_and_counts_one_file_as_one(tmp_path: Path) -> 
     (tmp_path / "a.task.yaml").write_text(GOOD + "mine: 1\ndependencies: [NOT-HERE]\n", "utf-8")
     found = harness("validate", ".", cwd=tmp_path)
     assert "warning: a.task.yaml:5:" in found.stdout
-    assert "\n1 task file, 1 load, " in found.stdout
+    assert "\n1 task file, 1 loaded, " in found.stdout
 
 
 PROJECT = """
@@ -133,7 +135,7 @@ def test_validate_takes_an_agent_and_knows_the_settings_one(tmp_path: Path) -> N
     (tmp_path / "a.task.yaml").write_text(GOOD.partition("steps")[0], "utf-8")
     agents = "[tool.harness.agents.words]\npython = 'a:b'\n[tool.harness.agents.mine]\npython = 'a:c'\n"
     (tmp_path / "pyproject.toml").write_text(agents, "utf-8")
-    hint = 'there are 2 agents (words, mine): say agent = "words" in [tool.harness], or `--task-agent NAME`'
+    hint = 'there are 2 agents (words, mine): set agent = "words" in [tool.harness], or use `--task-agent NAME`'
     assert hint in harness("validate", ".", cwd=tmp_path).stdout
     assert harness("validate", ".", "--agent", "mine", cwd=tmp_path).returncode == 0
     assert "steps: no steps" in harness("validate", ".", "--agent", "scripted", cwd=tmp_path).stdout
@@ -171,11 +173,12 @@ def test_validate_tells_of_settings_that_cannot_be(tmp_path: Path) -> None:
     found = harness("validate", ".", cwd=tmp_path)
     assert found.returncode == 1
     assert found.stdout.count("pyproject.toml: tool.harness: unknown key `recodring`") == 1
-    assert "2 task files, 2 load, 1 with errors" in found.stdout
+    assert "2 task files, 2 loaded, 1 with errors" in found.stdout
 
 
 @pytest.mark.parametrize("settings", ["[tool]\nharness = 4\n", "[tool.harness]\nbrowser = 3\n"])
 @pytest.mark.parametrize("args", [("validate", "."), ("show",), ("new", "x"), ("verify", "."), ("run", ".")])
+@pytest.mark.sampled(2)
 def test_settings_that_are_no_tables_are_one_clear_line(tmp_path: Path, args: tuple[str, ...], settings: str) -> None:
     (tmp_path / "a.task.yaml").write_text(GOOD, "utf-8")
     (tmp_path / "pyproject.toml").write_text(settings, "utf-8")
@@ -228,7 +231,7 @@ def test_validate_for_github(tmp_path: Path) -> None:
     assert found.returncode == 1
     command, summary = found.stdout.splitlines()
     assert command.startswith("::error file=a.task.yaml,line=4,col=11,title=steps[0].act::not a known act")
-    assert summary == "1 task file, 0 load, 1 with errors"
+    assert summary == "1 task file, 0 loaded, 1 with errors"
 
 
 def test_validate_strictly_takes_advice_as_an_error(tmp_path: Path) -> None:
@@ -263,6 +266,7 @@ def test_every_command_shows_an_example(tmp_path: Path, command: str) -> None:
     assert f"Example: harness {command}" in found.stdout
 
 
+@pytest.mark.thorough
 def test_schema_by_name_and_the_list(tmp_path: Path) -> None:
     names = harness("schema", "--list", cwd=tmp_path).stdout.split()
     assert set(names) == {path.name for path in (ROOT / "schemas").glob("*.json")}
@@ -358,6 +362,7 @@ def shop_of(lines: list[str]) -> str:
         *(pytest.param(each, IGNORED, marks=pytest.mark.thorough) for each in (signal.SIGTERM, signal.SIGHUP)),
     ],
 )
+@pytest.mark.sampled(1)
 def test_demo_ends_with_its_sites(number: signal.Signals, before: str) -> None:
     with demo(before=before) as (process, lines):
         with urllib.request.urlopen(shop_of(lines), timeout=10) as page:
@@ -400,7 +405,7 @@ def test_a_new_task_runs_in_an_empty_folder(tmp_path: Path, sites: dict[str, int
     assert "run it:  harness run tasks/my-first.task.yaml" in made.stdout
     ports_as(sites, tmp_path / "pyproject.toml")
     checked = harness("validate", ".", cwd=tmp_path)
-    assert (checked.stdout, checked.stderr) == ("1 task file, 1 load, 0 with errors\n", "")
+    assert (checked.stdout, checked.stderr) == ("1 task file, 1 loaded, 0 with errors\n", "")
     ran = harness("run", "tasks/my-first.task.yaml", "-p", "no:cacheprovider", cwd=tmp_path, timeout=120)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "1 passed" in ran.stdout
@@ -456,7 +461,7 @@ def test_new_begins_at_the_projects_own_site(tmp_path: Path, settings: str, begi
     made = harness("new", "mine", cwd=tmp_path)
     assert "services.demo" not in made.stdout, made.stderr
     assert f'{{act: open, url: "{begins}"}}' in (tmp_path / "tasks" / "mine.task.yaml").read_text("utf-8")
-    assert harness("validate", "tasks/", cwd=tmp_path).stdout == "1 task file, 1 load, 0 with errors\n"
+    assert harness("validate", "tasks/", cwd=tmp_path).stdout == "1 task file, 1 loaded, 0 with errors\n"
     assert harness("new", "shop", "--with-demo", cwd=tmp_path).returncode == 0
     assert "http://shop.local/" in (tmp_path / "tasks" / "shop.task.yaml").read_text("utf-8")
 
@@ -467,7 +472,7 @@ def test_new_never_overwrites(tmp_path: Path) -> None:
     file.write_text("task_id: other\n", "utf-8")
     refused = harness("new", "mine", cwd=tmp_path)
     assert (refused.returncode, refused.stdout) == (1, "")
-    assert "there already" in refused.stderr
+    assert "exists already" in refused.stderr
     assert "--force" in refused.stderr
     assert file.read_text("utf-8") == "task_id: other\n"
     assert harness("new", "mine", "--force", cwd=tmp_path).returncode == 0

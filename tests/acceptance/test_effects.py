@@ -17,7 +17,7 @@ from typing import Any, cast
 
 import pytest
 
-from tests.acceptance.conftest import Project
+from tests.acceptance.conftest import Project, Wanted
 from tests.browser.moments import stretched
 
 ORDERED = "json('env', 'shop.orders.O-10001.status') == 'confirmed'"
@@ -262,23 +262,25 @@ def hostile(tmp_path_factory: pytest.TempPathFactory, sites: dict[str, int]) -> 
 
 
 @pytest.fixture(scope="module")
-def troubled(hostile: Hostile, sites: dict[str, int]) -> Played:
-    return Played(hostile(TROUBLED), sites, "--task-workers", "4")
+def troubled(hostile: Hostile, sites: dict[str, int], wanted: Wanted[Case]) -> Played:
+    return Played(hostile(wanted(TROUBLED, "test_nothing_is_ordered_twice")), sites, "--task-workers", "4")
 
 
 @pytest.fixture(scope="module")
-def killed(hostile: Hostile, sites: dict[str, int]) -> Played:
-    project = hostile(KILLED)
+def killed(hostile: Hostile, sites: dict[str, int], wanted: Wanted[Case]) -> Played:
+    project = hostile(wanted(KILLED, "test_nothing_is_ordered_twice_when_the_browser_is_killed"))
     (project.path / "conftest.py").write_text(KILLS.format(port=sites["world.local"]), "utf-8")
     return Played(project, sites, "-n", "2")
 
 
 @pytest.mark.parametrize("name", TROUBLED)
+@pytest.mark.sampled(10)
 def test_nothing_is_ordered_twice(troubled: Played, name: str) -> None:
     troubled.check(name, TROUBLED[name])
 
 
 @pytest.mark.parametrize("name", KILLED)
+@pytest.mark.sampled(3)
 def test_nothing_is_ordered_twice_when_the_browser_is_killed(killed: Played, name: str) -> None:
     killed.check(name, KILLED[name])
 
@@ -308,6 +310,7 @@ KEPT = {
 }
 
 
+@pytest.mark.thorough
 def test_an_order_that_cannot_be_taken_back_is_not_placed_again(project: Project, sites: dict[str, int]) -> None:
     settings = project.path / "pyproject.toml"
     settings.write_text(settings.read_text("utf-8").replace('clock = "world.now"', "readonly = true"), "utf-8")

@@ -147,12 +147,12 @@ def test_allure_has_the_full_trace_and_the_manifest_that_speaks_of_it(run: Run) 
 
 
 def test_a_task_that_wrote_is_not_run_again_where_nothing_keeps_states_apart(run: Run) -> None:
-    assert "--task-retrace: not run again: it sent POST http://127.0.0.1" in run.refused
+    assert "--task-retrace: the task did not run again: it sent POST http://127.0.0.1" in run.refused
     assert "retrace" not in run.kept("WROTE")
 
 
 def test_open_finds_the_trace_of_a_task_that_passed(run: Run) -> None:
-    assert "GREEN passed, and no trace of it was kept; `pytest --task-tracing on` keeps one" in run.untraced
+    assert "GREEN passed, and its trace was not kept; `pytest --task-tracing on` keeps" in run.untraced
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.acceptance.command", "open", "GREEN", "--no-browser"],
         cwd=run.path,

@@ -121,6 +121,7 @@ def test_one_that_fails_says_why(inject_fault):
 """
 
 
+@pytest.mark.thorough
 def test_fixture_block_and_next_task(project: Project) -> None:
     task = project.task("A-1")
     (project.path / "tasks").mkdir()
@@ -132,7 +133,7 @@ def test_fixture_block_and_next_task(project: Project) -> None:
         [
             "*- task A-1 -*",
             "A-1 failed: INVALID_INPUT *",
-            "*hint*Mend the fault `missing` (injected from Python), not the step*",
+            "*hint*Fix the fault `missing` (injected from Python)*",
         ]
     )
 

@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.acceptance.conftest import Project
 from tests.acceptance.warm import harness
 
@@ -39,7 +41,7 @@ def test_a_failure_that_follows_a_fault_says_so_everywhere(project: Project) -> 
         "taskspec faults: nightly.faults.yaml (2 faults, 1 task)",
         "RED failed: BROWSER_CRASHED at step 1 (of 0-1), after injected fault nightly/gone: wait #search-box",
         "  faults injected:", f"    {TOLD.rstrip()}*",
-        "  hint: This failure follows an injected fault; to outlast it: `on_browser_crash` and checkpoints;",
+        "  hint: This failure follows an injected fault. To survive it, use `on_browser_crash` and*",
         "faults: 1 struck, 1 never struck",
         "  nightly.faults.yaml: 1 of 2 faults strike no task of this run: page_crash-0 (tasks: ZZZ-[*])",
         "  GREEN: Fault never (reset http://bank.local/[*] from step 0 on, GREEN.task.json:*): never struck: no *",
@@ -67,6 +69,7 @@ def _in_allure(folder: Path) -> None:
     assert categories[0]["name"] == "Injected faults"
 
 
+@pytest.mark.thorough
 def test_a_plan_that_strikes_nothing_is_told_under_xdist_too(project: Project) -> None:
     project.task("GREEN")
     (project.path / "idle.faults.yaml").write_text("faults: [{tasks: ZZZ-*, kind: page_crash}]\n", "utf-8")

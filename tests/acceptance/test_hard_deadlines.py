@@ -114,6 +114,7 @@ def _absolute(step: dict[str, Any], pages: str) -> dict[str, Any]:
     return {**step, "url": pages + step["url"]} if "url" in step else step
 
 
+@pytest.mark.thorough
 def test_a_channel_that_never_returns_does_not_hold_up_the_end(project: Project) -> None:
     """A process of its own: what its threads keep it from shows only after the summary."""
     (project.path / "hung.py").write_text("import threading\ndef read(world):\n    threading.Event().wait()\n", "utf-8")

@@ -159,6 +159,7 @@ def test_merged_with_itself_it_is_a_project(run: RunRecord, project: Path, tmp_p
     assert len(load_run(tmp_path / "whole").executions) == len(run.executions)
 
 
+@pytest.mark.thorough
 def test_killed_in_the_middle_and_run_again(tmp_path: Path) -> None:
     folder = written(tmp_path / "p", "T-PASSED", "T-KILLED")
     assert pytest_in(folder).returncode == -9
@@ -166,7 +167,7 @@ def test_killed_in_the_middle_and_run_again(tmp_path: Path) -> None:
     assert (killed.ending, [each.task_id for each in killed.executions]) == ("unfinished", ["T-PASSED"])
     assert pytest_in(folder, "-k", "PASSED").returncode == 0
     assert [each.ending for each in recent_runs(folder)] == ["finished", "unfinished"]
-    assert "is gone; what it had done until then is kept" in load_run(folder, "last-1").note
+    assert "has died; what it had done until then is kept" in load_run(folder, "last-1").note
 
 
 def test_interrupted(tmp_path: Path) -> None:
@@ -181,6 +182,7 @@ def test_interrupted(tmp_path: Path) -> None:
     assert each.record.code == "INTERRUPTED"
 
 
+@pytest.mark.thorough
 def test_workers_and_one_that_crashes(tmp_path: Path) -> None:
     folder = written(tmp_path / "p", "T-PASSED", "T-KILLED")
     assert pytest_in(folder, "-n", "2", "-p", "no:terminal").returncode == 1
@@ -192,6 +194,7 @@ def test_workers_and_one_that_crashes(tmp_path: Path) -> None:
     assert (killed.outcome, killed.record.code) == ("failed", "WORKER_CRASHED")
 
 
+@pytest.mark.thorough
 def test_a_broken_history_is_put_aside_and_said(tmp_path: Path) -> None:
     folder = written(tmp_path / "p", "T-PASSED")
     (folder / ".harness").mkdir()
@@ -241,7 +244,7 @@ def test_what_a_run_cannot_write_because_another_process_holds_the_history_is_sa
     assert done.returncode == 0, done.stdout + done.stderr
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("history: ")]
     assert "another process holds the history" in line
-    assert "what it could not take (1 task) is in history.sqlite3.unwritten-" in line
+    assert "the rows that it could not take (1 task) are in history.sqlite3.unwritten-" in line
     assert " finished " in harness("history", cwd=folder).stdout
     assert [each.outcome for each in load_run(folder).executions] == ["skipped"]
 
@@ -251,6 +254,6 @@ def test_a_file_that_cannot_be_written_at_the_end_is_said_and_the_rest_is_writte
     (folder / ".harness" / "last-run.json").mkdir(parents=True)
     done = pytest_in(folder)
     assert done.returncode == 1, done.stdout + done.stderr
-    assert ".harness/last-run.json cannot be written: Is a directory; make room on its disk" in done.stdout
+    assert ".harness/last-run.json cannot be written: Is a directory; free space on the disk" in done.stdout
     assert "INVALID_INPUT" in done.stdout
     assert [each.outcome for each in load_run(folder).executions] == ["failed"]

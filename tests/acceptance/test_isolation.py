@@ -147,19 +147,21 @@ def overlapping(root: Path) -> list[tuple[str, str]]:
     return [(one[2], two[2]) for one, two in pairwise(spans) if two[0] < one[1]]
 
 
-def test_reset_in_parallel_is_as_in_a_row(pytester: pytest.Pytester, port: int) -> None:
+@pytest.mark.parametrize("parallel", [("--task-workers", "4"), pytest.param(("-n", "2"), marks=pytest.mark.thorough)])
+def test_reset_in_parallel_is_as_in_a_row(pytester: pytest.Pytester, port: int, parallel: tuple[str, ...]) -> None:
     prepare(pytester.path, port, 'isolation = "reset"', TASKS)
     seen: list[Any] = []
-    for number, options in enumerate(((), ("--task-workers", "4"), ("-n", "2")), start=1):
+    for number, options in enumerate(((), parallel), start=1):
         result = pytester.runpytest_subprocess("-p", "no:cacheprovider", *options)
         result.assert_outcomes(passed=len(TASKS))
         assert overlapping(pytester.path) == []
         assert state(port)["resets"] == number * (len(TASKS) - 1), "the second task of the episode goes on"
         assert "isolation is not declared" not in result.stdout.str()
         seen.append(outcome(pytester.path))
-    assert seen[0] == seen[1] == seen[2]
+    assert seen[0] == seen[1]
 
 
+@pytest.mark.thorough
 def test_with_instances_as_many_run_at_once_each_on_its_own(pytester: pytest.Pytester) -> None:
     prepare(pytester.path, 0, 'isolation = "reset"', TASKS)
     service = SERVICE.format(app=APP)
@@ -180,7 +182,7 @@ def test_undeclared_stays_in_a_row_and_says_what_to_declare(pytester: pytest.Pyt
     result = pytester.runpytest_subprocess("--task-workers", "4")
     result.assert_outcomes(passed=2)
     result.stdout.fnmatch_lines([
-        "isolation is not declared: tasks run one at a time, since channel `state` can be written.",
+        "isolation is not declared, so tasks run one at a time, because channel `state` can be written.",
         '*isolation = "world"*', '*isolation = "reset"*', '*isolation = "none"*',
     ])  # fmt: skip
     assert overlapping(pytester.path) == []
@@ -190,6 +192,7 @@ def test_undeclared_stays_in_a_row_and_says_what_to_declare(pytester: pytest.Pyt
     assert "isolation is not declared" not in again.stdout.str(), "said once, where it changed nothing"
 
 
+@pytest.mark.thorough
 def test_without_isolation_nothing_of_another_task_is_put_back(pytester: pytest.Pytester, port: int) -> None:
     tasks = {"A-SLOW": SLOW, "B-REPAIR": REPAIR}
     prepare(pytester.path, port, 'isolation = "none"\nparallel = true', tasks)
@@ -213,6 +216,7 @@ def test_a_reset_that_fails_ends_the_task_before_its_first_step(pytester: pytest
     assert state(port)["orders"] == []
 
 
+@pytest.mark.thorough
 def test_verify_and_execute_task_reset_too(pytester: pytest.Pytester, port: int) -> None:
     prepare(pytester.path, port, 'isolation = "reset"', {"T2-OTHER": TASKS["T2-OTHER"]})
     command = [str(Path(sys.executable).with_name("harness")), "verify", "T2-OTHER.task.json"]
@@ -257,6 +261,7 @@ def listening() -> Iterator[tuple[int, list[dict[str, str]]]]:
 @pytest.mark.parametrize(
     ("setting", "header"), [('world_header = "X-Test-World"', "x-test-world"), ('world_cookie = "tenant"', "cookie")]
 )
+@pytest.mark.sampled(1)
 def test_the_world_is_named_as_the_project_says(
     pytester: pytest.Pytester, listening: tuple[int, list[dict[str, str]]], setting: str, header: str
 ) -> None:

@@ -30,11 +30,12 @@ COVERED = """() => { document.body.insertAdjacentHTML('beforeend',
     ],
     ids=lambda step: step["act"],
 )
+@pytest.mark.sampled(2)
 def test_acts_in_a_frame(run: Any, stage: Stage, step: dict[str, Any]) -> None:  # noqa: F811
     async def body() -> None:
         (stage.folder / "a.txt").write_text("A")
         session = await stage.at("/popup")
-        await session._tab.page.evaluate(IN_A_FRAME)
+        await session.tab.page.evaluate(IN_A_FRAME)
         await passed(session, {"act": "wait", "selector": "#form", "frame": "#f"})
         outside = await failed(session, step)
         assert outside.code == "ELEMENT_NOT_FOUND"
@@ -54,6 +55,7 @@ def test_acts_in_a_frame(run: Any, stage: Stage, step: dict[str, Any]) -> None: 
     ],
     ids=lambda step: step["act"] if isinstance(step, dict) else "",
 )
+@pytest.mark.sampled(2)
 def test_force_acts_on_what_is_not_ready(
     run: Any,  # noqa: F811
     stage: Stage,  # noqa: F811
@@ -64,7 +66,7 @@ def test_force_acts_on_what_is_not_ready(
 ) -> None:
     async def body() -> None:
         session = await stage.at(path)
-        await session._tab.page.evaluate(spoil, step["selector"].removeprefix("#"))
+        await session.tab.page.evaluate(spoil, step["selector"].removeprefix("#"))
         assert (await failed(session, step)).code == code
         await passed(session, {**step, "force": True})
 
@@ -74,7 +76,7 @@ def test_force_acts_on_what_is_not_ready(
 def test_force_drags_what_is_covered(run: Any, stage: Stage) -> None:  # noqa: F811
     async def body() -> None:
         session = await stage.at("/widgets")
-        await session._tab.page.evaluate(COVERED)
+        await session.tab.page.evaluate(COVERED)
         step = {"act": "drag", "selector": "#one", "value": "#three"}
         assert (await failed(session, step, within=3)).code == "ELEMENT_COVERED"
         await passed(session, {**step, "force": True})
@@ -96,6 +98,7 @@ def _delays(project: Project, task_id: str) -> list[str]:
     return [line["note"].partition(")")[0] for line in trace["steps"][1:]]
 
 
+@pytest.mark.thorough
 def test_a_declared_fault_is_met_and_the_seed_decides_the_jitter(project: Project) -> None:
     rules = {"on_network_error": {"max_retries": 3, "retry_delay_ms": 50, "jitter": 1}}
     for name, seed in (("ONE", 1), ("AGAIN", 1), ("TWO", 2)):

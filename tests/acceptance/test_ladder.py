@@ -82,6 +82,7 @@ RESTARTED, RESTORED = {"browser_restarted", "checkpoint_restored"}, {"checkpoint
         THOROUGH(page_stopped, RESTORED),
     ],
 )
+@pytest.mark.sampled(2)
 def test_with_a_checkpoint_the_task_completes(kills: Kills, strike: Strike, warned: set[str]) -> None:
     result = kills.run(kills.plan(RENEWAL, next(names), step_timeout=LIMIT), (AFTER, strike))
     assert result.ok, result.failure
@@ -94,6 +95,7 @@ def test_with_a_checkpoint_the_task_completes(kills: Kills, strike: Strike, warn
 
 
 @pytest.mark.parametrize(("task", "step"), [(RENEWAL, AFTER), (PURCHASE, TYPED)])
+@pytest.mark.sampled(1)
 def test_a_page_in_an_endless_loop_is_freed_and_the_step_done_again(kills: Kills, task: str, step: int) -> None:
     """With a checkpoint and without: what was typed is still there."""
     result = kills.run(kills.plan(task, next(names), step_timeout=LIMIT), (step, page_looping))
@@ -115,7 +117,7 @@ def test_a_crashed_page_that_held_nothing_is_opened_again_in_its_context(kills: 
     the_next_one_passes(kills)
 
 
-LOST_WITH_IT = "what was typed into the page is lost with it"
+LOST_WITH_IT = "the input typed into the page is lost"
 NOWHERE = "there is no checkpoint at or before step"
 
 
@@ -130,6 +132,7 @@ NOWHERE = "there is no checkpoint at or before step"
         THOROUGH(page_stopped, "PAGE_UNRESPONSIVE", LOST_WITH_IT),
     ],
 )
+@pytest.mark.sampled(1)
 def test_without_a_checkpoint_the_report_says_what_was_lost(kills: Kills, strike: Strike, code: str, why: str) -> None:
     result = kills.run(kills.plan(PURCHASE, next(names), step_timeout=LIMIT), (TYPED, strike))
     assert result.final_state == "failed"
@@ -159,6 +162,7 @@ def _explained(result: TaskResult, code: str) -> None:
 
 
 @pytest.mark.parametrize("strike", [browser_killed, driver_killed])
+@pytest.mark.thorough
 def test_restart_task_begins_again_without_a_checkpoint(kills: Kills, strike: Strike) -> None:
     plan = kills.plan(PURCHASE, next(names), error_recovery={"on_browser_crash": "restart_task"})
     result = kills.run(plan, (5, strike))
@@ -171,6 +175,7 @@ def test_restart_task_begins_again_without_a_checkpoint(kills: Kills, strike: St
 
 
 @pytest.mark.parametrize("strike", [browser_killed, THOROUGH(driver_killed)])
+@pytest.mark.thorough
 def test_a_page_that_was_stopped_does_not_outlive_its_browser(kills: Kills, strike: Strike) -> None:
     """Nobody but us would end it: its parent is gone, and it hears no signal but SIGKILL."""
     left: list[psutil.Process] = []
@@ -195,6 +200,7 @@ def test_abort_ends_the_task_in_spite_of_its_checkpoint(kills: Kills) -> None:
     the_next_one_passes(kills)
 
 
+@pytest.mark.thorough
 def test_the_third_crash_is_permanent_and_said_to_be(kills: Kills) -> None:
     plan = kills.plan(RENEWAL, next(names))
     result = kills.run(plan, (AFTER, browser_killed), (AFTER, page_crashed), (AFTER, driver_killed))
@@ -235,6 +241,7 @@ def lost(result: TaskResult) -> Failure:
 
 
 @pytest.mark.parametrize("checkpoints", [[1], THOROUGH([])])
+@pytest.mark.thorough
 def test_who_lived_in_a_browser_that_was_ended_for_another_task_goes_on(kills: Kills, checkpoints: list[int]) -> None:
     a, b = two(kills, browser_stopped, checkpoints)
     assert a.ok, a.failure
@@ -257,6 +264,7 @@ def test_a_browser_that_dies_with_several_tasks_in_it_is_no_task_s_fault(kills: 
 
 
 @pytest.mark.parametrize(("method", "params"), [("Page.crash", None), ("Runtime.evaluate", LOOP)])
+@pytest.mark.thorough
 def test_of_another_task_s_page_nobody_hears(kills: Kills, method: str, params: dict[str, Any] | None) -> None:
     a, b = two(kills, lambda kills, world: kills.send(world, method, params), [])
     assert a.ok, a.failure
@@ -280,6 +288,7 @@ def test_lost_between_two_preconditions(kills: Kills, strike: Strike) -> None:
 
 
 @pytest.mark.parametrize("strike", ENDED)
+@pytest.mark.thorough
 def test_lost_during_a_repair(kills: Kills, strike: Strike) -> None:
     repair = {"steps": [SHOP, wait(0.5), {**SEARCH, "remember": {"ready": "'yes'"}}]}
     recovery = {"on_precondition_fail": "attempt_repair"}
@@ -292,6 +301,7 @@ def test_lost_during_a_repair(kills: Kills, strike: Strike) -> None:
 
 @pytest.mark.parametrize("strike", ENDED)
 @pytest.mark.parametrize("checkpoints", [[1], []])
+@pytest.mark.thorough
 def test_lost_during_the_success_criteria(kills: Kills, strike: Strike, checkpoints: list[int]) -> None:
     spec = shop(SEARCH, success_criteria=["exists('#search-box')", "title() != ''"], checkpoints=checkpoints)
     result = kills.run(kills.plan(spec, next(names)), (2, strike))
@@ -316,6 +326,7 @@ def test_lost_while_a_checkpoint_is_saved(kills: Kills, strike: Strike) -> None:
 
 
 @pytest.mark.parametrize("strike", ENDED)
+@pytest.mark.thorough
 def test_lost_as_the_way_back_begins(kills: Kills, strike: Strike) -> None:
     """The page is lost, and its browser before the checkpoint's context can be had of it."""
     kills.as_it_is_to("restore", strike)
@@ -327,6 +338,7 @@ def test_lost_as_the_way_back_begins(kills: Kills, strike: Strike) -> None:
 
 @pytest.mark.parametrize("strike", ENDED)
 @pytest.mark.parametrize("times", [1, 2])
+@pytest.mark.thorough
 def test_lost_on_the_way_back(kills: Kills, monkeypatch: pytest.MonkeyPatch, strike: Strike, times: int) -> None:
     """The page is lost, and its browser while the checkpoint's page is opened; once more is the third time."""
     plan, waiting, way_back = (
@@ -348,7 +360,7 @@ def test_lost_on_the_way_back(kills: Kills, monkeypatch: pytest.MonkeyPatch, str
         assert types(result) == RESTARTED
     else:
         assert result.failure is not None
-        assert "permanent for this task; this was on the way back to" in result.failure.message
+        assert "permanent for this task; this happened on the way back to" in result.failure.message
     the_next_one_passes(kills)
 
 
@@ -367,16 +379,18 @@ def test_lost_while_evidence_is_taken(kills: Kills, strike: Strike) -> None:
 @pytest.mark.parametrize("strike", [*ENDED, THOROUGH(driver_stopped)])
 def test_lost_before_and_while_a_session_is_opened(kills: Kills, strike: Strike) -> None:
     """The next task's: it starts another browser."""
+    the_next_one_passes(kills)
     strike(kills, "")
     the_next_one_passes(kills)
-    opening = kills.browsers._try_tab
+    browsers = kills.harness.browsers
+    opening = browsers.open_tab
 
     async def struck(*args: Any) -> Any:
-        kills.browsers._try_tab = opening  # type: ignore[method-assign]
+        browsers.open_tab = opening  # type: ignore[method-assign]
         strike(kills, "")
         return await opening(*args)
 
-    kills.browsers._try_tab = struck  # type: ignore[method-assign]
+    browsers.open_tab = struck  # type: ignore[assignment, method-assign]
     the_next_one_passes(kills)
 
 
@@ -391,6 +405,7 @@ def own_site(tmp_path_factory: pytest.TempPathFactory, sites: dict[str, int]) ->
 
 
 @pytest.mark.parametrize("step", [THOROUGH(14), 18, THOROUGH(21)])
+@pytest.mark.sampled(1)
 def test_a_site_that_is_killed_comes_back_and_the_task_completes(own_site: Kills, step: int) -> None:
     """As a form is sent, as the page waits for data, and as what counts is sent: a write, which is not done twice."""
     result = own_site.run(own_site.plan(RENEWAL, next(names)), (step, site_killed))

@@ -20,7 +20,8 @@ import pytest
 
 from harness.cli.demo import settings_text
 from tests.acceptance.conftest import INI
-from tests.acceptance.kills import free_ports, listens, words
+from tests.acceptance.kills import free_ports, listens
+from tests.browser.processes import words
 
 TASKS = Path(__file__).parents[2] / "tasks"
 HOSTS = ("world", "shop", "bank", "gov", "util", "food", "transport", "stream", "travel")
@@ -146,6 +147,7 @@ def long(run: Run) -> Run:
     return run
 
 
+@pytest.mark.thorough
 def test_after_shipped_tasks_that_pass_and_fail(run: Run) -> None:
     run.ship("B1-2025-001", "B1-2025-001-ERROR-TIMEOUT", "C2-2025-002-ERROR-ASSERTION", "H3-2025-004-ERROR-CHECKPOINT")
     run.write("Z-FAILS", OPEN, {"act": "assert", "selector": "h1", "value": "something else"})
@@ -157,6 +159,7 @@ def test_after_shipped_tasks_that_pass_and_fail(run: Run) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.sampled(1)
 def test_after_an_interruption(long: Run, number: signal.Signals) -> None:
     long.start()
     long.in_a_step()
@@ -181,6 +184,7 @@ def test_after_ctrl_c_for_the_whole_group_twice(long: Run, workers: tuple[str, .
 
 
 @pytest.mark.parametrize("second", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.sampled(1)
 def test_a_second_signal_at_once_breaks_nothing_off(long: Run, second: signal.Signals) -> None:
     long.start()
     long.in_a_step()
@@ -192,6 +196,7 @@ def test_a_second_signal_at_once_breaks_nothing_off(long: Run, second: signal.Si
     long.nothing_is_left()
 
 
+@pytest.mark.thorough
 def test_signals_while_the_reports_are_written_break_nothing_off(long: Run) -> None:
     """The conftest.py sends them: before pytest's summary, and while pytest is being unconfigured."""
     (long.root / "conftest.py").write_text(LATE, "utf-8")
@@ -204,6 +209,7 @@ def test_signals_while_the_reports_are_written_break_nothing_off(long: Run) -> N
     long.nothing_is_left()
 
 
+@pytest.mark.thorough
 def test_an_end_that_hangs_is_cut_off_after_a_second_signal(long: Run) -> None:
     hangs = "import time\nfrom harness.pytest_plugin import signals\nsignals.BOUND = 1.0\n"
     (long.root / "conftest.py").write_text(
@@ -218,7 +224,7 @@ def test_an_end_that_hangs_is_cut_off_after_a_second_signal(long: Run) -> None:
     long.process.send_signal(signal.SIGINT)
     text = long.end()
     assert long.process.returncode == pytest.ExitCode.INTERRUPTED, text
-    assert "was not over 1 s later, and was cut off" in text
+    assert "had not ended 1 s later and was stopped" in text
     assert "Traceback" not in text
     assert (long.root / "errors" / "T-1" / "error_report.json").is_file()
     long.nothing_is_left()
@@ -246,6 +252,7 @@ def _is_told_once(run: Run, text: str) -> None:
 
 
 @pytest.mark.parametrize("kill", [os.kill, os.killpg])
+@pytest.mark.sampled(1)
 def test_after_a_kill(long: Run, kill: Callable[[int, int], None]) -> None:
     """Of pytest alone, and of its whole process group."""
     long.start()
@@ -255,6 +262,7 @@ def test_after_a_kill(long: Run, kill: Callable[[int, int], None]) -> None:
     long.nothing_is_left()
 
 
+@pytest.mark.thorough
 def test_after_a_kill_while_browser_and_driver_are_stopped(long: Run) -> None:
     """Nothing ends by itself: the reaper ends it."""
     long.start()
@@ -273,6 +281,7 @@ def _workers(run: Run) -> list[psutil.Process]:
     return [each for each in run.root_process.children() if "-c" in words(each)]
 
 
+@pytest.mark.thorough
 def test_after_a_kill_of_the_controller_of_xdist(long: Run) -> None:
     long.start("-n", "2")
     long.in_a_step(2)

@@ -29,4 +29,4 @@ def test_broken_tls_is_the_failure_of_the_task(project: Project) -> None:
     assert "net::ERR_CERT_AUTHORITY_INVALID" in json.dumps(report)
     tls = report["context"]["tls"]
     assert (tls["reason"], tls["host"]) == ("unknown_issuer", "shop.local")
-    assert "issued the certificate of shop.local" in tls["suggested_action"]
+    assert "trust the issuer of the certificate of shop.local" in tls["suggested_action"]

@@ -19,7 +19,7 @@ from typing import Any, cast
 
 import pytest
 
-from tests.acceptance.conftest import Project
+from tests.acceptance.conftest import Project, Wanted
 from tests.browser.moments import stretched
 
 UNKNOWN = "OUTCOME_UNKNOWN"
@@ -69,7 +69,7 @@ def _back() -> Iterator[tuple[str, Case]]:
     seen = ({"act": "wait", "value": 0.6}, {"act": "assert", "expr": "exists('html')"})
     rules = {"error_recovery": {"on_timeout": "retry_from_checkpoint"}}
     blind = "step 1 is a write without `done_when`"
-    came = "came of step 1 ("
+    came = "it is not requested again"
     for name, way in WAYS.items():
         end, why = ("STEP_TIMEOUT", "") if way.renewable else (UNKNOWN, came)
         yield f"{name}-late-after", Case(way, "failed", end, why, {**rules, "checkpoints": [2]}, late)
@@ -108,7 +108,7 @@ def _killed() -> Iterator[tuple[str, Case]]:
             faults = {"faults": [{"kind": kind, "step": 3}]}
             blind = ("failed", lost, "step 1 is a write without `done_when`")
             yield f"{name}-{kind}-start", Case(way, *blind, {**faults, "error_recovery": again}, seen)
-            ended = ("completed", None, "") if way.renewable else ("failed", UNKNOWN, "came of step 1 (")
+            ended = ("completed", None, "") if way.renewable else ("failed", UNKNOWN, "it is not requested again")
             yield f"{name}-{kind}-checkpoint", Case(way, *ended, {**faults, "checkpoints": [3]}, seen)
 
 
@@ -169,16 +169,14 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
 
 
 @pytest.fixture(scope="module")
-def went_back(shop: Shop) -> dict[str, dict[str, Any]]:
-    return shop.play(BACK, "--task-workers", "4")
+def went_back(shop: Shop, wanted: Wanted[Case]) -> dict[str, dict[str, Any]]:
+    return shop.play(wanted(BACK, "test_nothing_is_ordered_twice_on_the_way_back"), "--task-workers", "4")
 
 
 @pytest.fixture(scope="module")
-def killed(shop: Shop, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Any:
+def killed(shop: Shop, tmp_path_factory: pytest.TempPathFactory, wanted: Wanted[Case]) -> Any:
     shop.folder = tmp_path_factory.mktemp("killed")
-    items = (item for item in request.session.items if "or_driver_are_killed[" in item.name)
-    wanted = {item.callspec.params["name"] for item in items}  # type: ignore[attr-defined]
-    return shop.play({name: KILLED[name] for name in KILLED if name in wanted})
+    return shop.play(wanted(KILLED, "test_nothing_is_ordered_twice_when_browser_or_driver_are_killed"))
 
 
 def check(shop: Shop, record: Mapping[str, Any], name: str, case: Case) -> None:
@@ -189,6 +187,7 @@ def check(shop: Shop, record: Mapping[str, Any], name: str, case: Case) -> None:
 
 
 @pytest.mark.parametrize("name", BACK)
+@pytest.mark.sampled(14)
 def test_nothing_is_ordered_twice_on_the_way_back(shop: Shop, went_back: Any, name: str) -> None:
     check(shop, went_back[name], name, BACK[name])
 

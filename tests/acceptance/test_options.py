@@ -74,7 +74,7 @@ def test_an_option_that_stands_twice_is_refused(tmp_path: Path) -> None:
     done = run(folder, "--collect-only", "--task-workers", "2", "--task-workers=3")
     assert (done.returncode, done.stderr.strip()) == (
         4,
-        "ERROR: --task-workers is given twice, with different values: leave one out",
+        "ERROR: --task-workers is given twice with different values: leave one out",
     )
     over = run(folder, "--collect-only", "--task-workers", "2", PYTEST_ADDOPTS="--task-workers 3")
     assert over.returncode == 0, over.stderr
@@ -132,7 +132,7 @@ def test_folders_that_cannot_be_used_are_told_in_one_line(tmp_path: Path) -> Non
     advice = "move it away, or name another with `--task-artifacts`"
     expected = [
         f"ERROR: errors is a link that leads nowhere (/nowhere/at-all); failed tasks are kept there: {advice}",
-        ".harness is a file, where a folder is needed; what happens in a run is kept there: move it away",
+        ".harness is a file, where a folder is needed; the events of a run are kept there: move it away",
     ]
     for more in ((), ("-n", "1")):
         done = run(folder, *more)
@@ -140,6 +140,7 @@ def test_folders_that_cannot_be_used_are_told_in_one_line(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("more", REFUSED.values(), ids=REFUSED)
+@pytest.mark.sampled(1)
 def test_a_link_in_the_place_of_a_tasks_folder_is_moved_aside_and_said(tmp_path: Path, more: tuple[str, ...]) -> None:
     for name in ("project", "elsewhere"):
         (tmp_path / name).mkdir()
@@ -148,6 +149,6 @@ def test_a_link_in_the_place_of_a_tasks_folder_is_moved_aside_and_said(tmp_path:
     (folder / "errors" / "T").symlink_to("../../elsewhere")
     (folder / "errors" / "OTHER").symlink_to("../../elsewhere")
     shown = run(folder, *more).stdout
-    line = "errors/T was a link to ../../elsewhere: the link is under .previous now; what it leads to is as it was"
+    line = "errors/T was a link to ../../elsewhere: the link is under .previous now; its target is unchanged"
     assert shown.splitlines().count(line) == 1, shown
     assert "errors/OTHER" not in shown

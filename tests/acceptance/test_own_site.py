@@ -38,7 +38,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_its_files_have_neither_errors_nor_warnings(folder: Path) -> None:
     done = warm().run("tests.acceptance.command", "validate", "tasks/", cwd=folder)
-    assert done.stdout + done.stderr == "8 task files, 8 load, 0 with errors\n"
+    assert done.stdout + done.stderr == "8 task files, 8 loaded, 0 with errors\n"
 
 
 def test_its_eight_tasks_and_the_ordinary_tests_are_green(folder: Path) -> None:
@@ -55,4 +55,7 @@ def test_what_it_prints_below_works_as_printed(folder: Path) -> None:
     done = warm().run("tests.acceptance.command", "verify", "tasks/01-login.task.yaml", cwd=folder, **SECRET)
     assert done.stdout == "TODO-LOGIN: sound\n1 task, 1 sound\n", done.stdout + done.stderr
     blind = warm().run("tests.acceptance.command", "verify", "tasks/01-login.task.yaml", cwd=folder)
-    assert "the environment variable is not set\n  hint: set it where the command runs; what a conftest" in blind.stdout
+    assert (
+        "the environment variable is not set\n  hint: set it where the command runs; only pytest reads what a conftest"
+        in blind.stdout
+    )

@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from tests.acceptance.conftest import Project
-from tests.acceptance.kills import words
+from tests.browser.processes import words
 
 OPEN = {"act": "open", "url": "http://shop.local/"}
 WRONG = ["title() == 'Nothing'"]
@@ -74,6 +74,7 @@ def test_a_failed_task_explains_itself_on_one_screen(project: Project) -> None:
 
 
 @pytest.mark.parametrize("workers", [(), ("-n", "1")])
+@pytest.mark.sampled(1)
 def test_the_short_summary_has_one_line_for_a_failure_also_in_ci(
     project: Project, monkeypatch: pytest.MonkeyPatch, workers: tuple[str, ...]
 ) -> None:
@@ -139,6 +140,7 @@ def test_stopping_at_the_first_failure(project: Project, option: str) -> None:
     project.run(option).assert_outcomes(failed=1)
 
 
+@pytest.mark.thorough
 def test_the_most_urgent_task_runs_first(project: Project) -> None:
     project.task("A-LATE", priority=4)
     project.task("B-EARLY", priority=1)
@@ -219,6 +221,7 @@ def test_a_circle_of_dependencies_is_told_and_the_others_run(project: Project) -
     "dist",
     ["loadfile", *(pytest.param(each, marks=pytest.mark.thorough) for each in ("worksteal", "loadscope", "loadgroup"))],
 )
+@pytest.mark.sampled(1)
 def test_dependencies_hold_however_xdist_deals(project: Project, dist: str) -> None:
     project.task("B-1")
     project.task("A-2", dependencies=["B-1"])
@@ -257,8 +260,10 @@ def test_a_folder_that_cannot_be_made_is_told_once(project: Project, name: str) 
     assert "Traceback" not in result.stdout.str() + result.stderr.str()
 
 
-def test_a_spec_that_cannot_be_made_ready_counts_and_keeps_its_secrets(project: Project) -> None:
-    project.pytester._monkeypatch.setenv("PW_SECRET", "hunter2-secret")
+def test_a_spec_that_cannot_be_made_ready_counts_and_keeps_its_secrets(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PW_SECRET", "hunter2-secret")
     steps = [OPEN, {"act": "upload", "selector": "#f", "value": "${env:PW_SECRET}"}]
     project.task("A-1", steps=steps)
     result = project.run("--junitxml", "out.xml", "--alluredir", "allure")
@@ -274,6 +279,7 @@ def test_a_spec_that_cannot_be_made_ready_counts_and_keeps_its_secrets(project: 
     assert not any("hunter2" in text for text in texts)
 
 
+@pytest.mark.thorough
 def test_under_xdist_tasks_and_groups_run_and_are_summed_up(project: Project) -> None:
     project.task("B-1", episode_id="ep")
     project.task("A-2", dependencies=["B-1"], episode_id="ep")
@@ -315,6 +321,7 @@ def test_base_url_completes_relative_urls(project: Project) -> None:
     project.run("--base-url", "http://shop.local").assert_outcomes(passed=1)
 
 
+@pytest.mark.thorough
 def test_no_recovery_and_no_heal(project: Project) -> None:
     rules = {"on_element_not_found": {"wait_seconds": 0.5, "fallback_selectors": {"#nowhere": ["body"]}}}
     project.task("A-1", steps=[OPEN, {"act": "click", "selector": "#nowhere"}], error_recovery=rules)
@@ -325,6 +332,7 @@ def test_no_recovery_and_no_heal(project: Project) -> None:
     project.run("--task-no-heal").assert_outcomes(failed=1)
 
 
+@pytest.mark.thorough
 def test_strict_makes_warnings_failures(project: Project) -> None:
     rules = {"on_timeout": "abort", "on_network_error": "abort", "on_assertion_fail": "abort_silent"}
     whole = {"family": "A", "inputs": {}, "success_criteria": ["title() != null"], "error_recovery": rules}
@@ -344,12 +352,14 @@ def test_timeout_scale_stretches_the_limits(project: Project) -> None:
 
 
 @pytest.mark.parametrize(("tracing", "there"), [("off", False), ("on", True)])
+@pytest.mark.sampled(1)
 def test_tracing_acts(project: Project, tracing: str, there: bool) -> None:
     project.task("A-1", success_criteria=WRONG)
     project.run("--tracing", tracing)
     assert (project.path / "errors" / "A-1" / "trace.zip").exists() is there
 
 
+@pytest.mark.thorough
 def test_tracing_on_keeps_the_trace_of_a_task_that_passes(project: Project) -> None:
     project.task("A-1")
     project.run("--tracing", "on").assert_outcomes(passed=1)
@@ -407,7 +417,7 @@ def test_a_disk_that_does_not_take_what_tasks_leave_turns_no_green_one_red(proje
     result.stdout.fnmatch_lines([
         "*B-NO-ROOM failed: ARTIFACTS_UNWRITABLE*before the first step",
         "*tasks: 2: 1 completed, 1 failed",
-        "*A-GREEN: What it left could not be kept: Not a directory; see that it can be written*",
+        "*A-GREEN: The evidence of the task could not be kept: Not a directory; make the folder writable*",
     ])  # fmt: skip
     assert project.report("B-NO-ROOM")["error_message"].endswith("No space left on device: errors/.tmp/B")
 
@@ -445,11 +455,12 @@ def test_allure_has_steps_labels_and_attachments(project: Project) -> None:
 @pytest.mark.parametrize(
     "number", [signal.SIGINT, signal.SIGTERM, pytest.param(signal.SIGHUP, marks=pytest.mark.thorough)]
 )
+@pytest.mark.sampled(1)
 def test_interrupted_tasks_leave_a_report_and_no_process(project: Project, number: signal.Signals) -> None:
     declared = {"final_state": "failed", "error_type": "assertion_failed"}
     project.task("A-1", steps=[OPEN, {"act": "wait", "value": 60}], timeout=120, expect=declared)
     process = project.start("--alluredir", "allure")
-    family = _family_with_browser(process.pid)
+    family = family_with_browser(process.pid)
     process.send_signal(number)
     output, _ = process.communicate(timeout=90)
     report = project.report("A-1")
@@ -470,7 +481,7 @@ def test_interrupted_tasks_of_workers_are_named(project: Project) -> None:
     for task_id in ("A-1", "B-2"):
         project.task(task_id, steps=[OPEN, {"act": "wait", "value": 60}], timeout=120)
     process = project.start("-n", "2")
-    family = _family_with_browser(process.pid, renderers=2)
+    family = family_with_browser(process.pid, renderers=2)
     os.killpg(process.pid, signal.SIGTERM)
     output, _ = process.communicate(timeout=90)
     assert process.returncode == pytest.ExitCode.INTERRUPTED
@@ -483,7 +494,7 @@ def test_interrupted_tasks_of_workers_are_named(project: Project) -> None:
     assert not alive, output
 
 
-def _family_with_browser(pid: int, renderers: int = 1) -> list[psutil.Process]:
+def family_with_browser(pid: int, renderers: int = 1) -> list[psutil.Process]:
     """The process's descendants, once its browsers show so many pages."""
     until = time.monotonic() + 60
     while time.monotonic() < until:
@@ -499,7 +510,7 @@ def test_a_task_whose_worker_dies_has_a_report(project: Project) -> None:
     project.task("A-1", steps=[OPEN, {"act": "wait", "value": 50}])
     project.task("B-2")
     process = project.start("-n", "1", "--max-worker-restart", "1")
-    family = _family_with_browser(process.pid)
+    family = family_with_browser(process.pid)
     (worker,) = [p for p in psutil.Process(process.pid).children() if "import sys;exec" in " ".join(words(p))]
     worker.kill()
     output, _ = process.communicate(timeout=90)
@@ -519,6 +530,7 @@ def test_reruns_keep_the_evidence_of_each_attempt(project: Project) -> None:
     assert len(kept) == 2
 
 
+@pytest.mark.thorough
 def test_a_record_is_kept_once(project: Project) -> None:
     """pytest keeps items and reports to the end: in a long run, each further copy of a record would be dear."""
     project.task("A-1")

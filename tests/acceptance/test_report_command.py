@@ -157,6 +157,7 @@ def test_a_trace_opens_beside_the_report(page: Page) -> None:
     assert page.get_by_text("hunter2xyz").count() == 0
 
 
+@pytest.mark.thorough
 def test_one_file_opens_without_a_server(results: Path, report: Path, browser: Browser) -> None:
     index = build_report(results, results.parent / "single", Wanted(single_file=True), project=results.parent).index
     assert [path.name for path in index.parent.glob("*.js")] == []
@@ -206,6 +207,7 @@ def test_the_button_of_a_trace_opens_it_beside_the_report(page: Page) -> None:
     assert opened.value.url.startswith(page.url.partition("index.html")[0])
 
 
+@pytest.mark.thorough
 def test_the_attempts_are_a_timeline_and_the_requests_a_table(page: Page) -> None:
     page.goto("index.html")
     page.get_by_text("B1-2025-001: buy a mouse").first.click(timeout=15_000)

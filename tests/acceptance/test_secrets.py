@@ -17,8 +17,8 @@ WRONG = ["mem('pw') == 'nothing'"]
 
 
 @pytest.fixture
-def secret(project: Project) -> Project:
-    project.pytester._monkeypatch.setenv("PW_SECRET", SECRET)
+def secret(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
+    monkeypatch.setenv("PW_SECRET", SECRET)
     return project
 
 
@@ -62,8 +62,10 @@ MARKED = "p@ss wörd&\"<x>/é+1=it's of the seventh floor, and of many others be
 
 
 @pytest.mark.parametrize("value", [LONG, MARKED], ids=["long", "marked"])
-def test_neither_a_secret_nor_its_beginning_is_shown_however_it_is_cut(project: Project, value: str) -> None:
-    project.pytester._monkeypatch.setenv("PW_SECRET", value)
+def test_neither_a_secret_nor_its_beginning_is_shown_however_it_is_cut(
+    project: Project, monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    monkeypatch.setenv("PW_SECRET", value)
     asked = {"act": "open", "url": "http://shop.local/search?q=${env:PW_SECRET}#${env:PW_SECRET}"}
     typed = {"act": "type", "selector": "input[name=q]", "value": "${env:PW_SECRET}"}
     sent = {"act": "click", "selector": "form button[type=submit]"}

@@ -23,8 +23,9 @@ def site() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("secret", [SHORT, LONG], ids=["short", "long"])
-def test_a_planted_secret_is_nowhere(project: Project, site: str, secret: str) -> None:
-    project.pytester._monkeypatch.setenv("PLANTED", secret)
+@pytest.mark.sampled(1)
+def test_a_planted_secret_is_nowhere(project: Project, monkeypatch: pytest.MonkeyPatch, site: str, secret: str) -> None:
+    monkeypatch.setenv("PLANTED", secret)
     (project.path / "pyproject.toml").write_text("", "utf-8")
     planted = [
         {"act": "open", "url": f"{site}/plant?s={quote(secret, safe='')}"},

@@ -93,6 +93,7 @@ def ran(site: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.thorough
 def test_criteria_and_the_site_have_the_address_as_it_is(ran: Path) -> None:
     shown = (ran / "terminal.txt").read_text("utf-8")
     assert "3 failed, 1 passed" in shown, shown

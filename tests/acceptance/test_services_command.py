@@ -125,7 +125,7 @@ def test_a_persisted_service_is_kept_used_and_ended(desk: Desk, port: int) -> No
 
     assert desk.says("stop") == "site: stopped\n"
     assert desk.nothing_is_left()
-    assert desk.says("stop") == "site: not started with `start --persist`, so it was not stopped\n"
+    assert desk.says("stop") == "site: not stopped, because `start --persist` did not start it\n"
     assert json.loads(desk.says("stop", "--json")) == {"stopped": []}
 
 
@@ -147,6 +147,7 @@ def test_a_run_uses_what_is_persisted_and_leaves_it(project: Project, monkeypatc
     assert desk.nothing_is_left()
 
 
+@pytest.mark.thorough
 def test_a_run_that_finds_it_dead_waits_for_its_keeper(desk: Desk, port: int) -> None:
     desk.add("site", port)
     desk.says("start", "--persist")
@@ -158,7 +159,7 @@ def test_a_run_that_finds_it_dead_waits_for_its_keeper(desk: Desk, port: int) ->
         os.kill(desk_pid, signal.SIGKILL)
         while listens(port) and site_of(port) == desk_pid:
             await asyncio.sleep(0.01)
-        await asyncio.gather(*(services.ready() for _ in range(5)))
+        await asyncio.gather(*(services.await_ready() for _ in range(5)))
         assert services.started == ()
         await services.stop()
 
@@ -214,11 +215,11 @@ def test_what_others_have_started_is_shown_and_left_alone(desk: Desk, port: int)
         assert eventually(lambda: listens(port))
         found = desk.one()
         assert (found["state"], found["pid"], found["owner"], found["persisted"]) == ("up", running.pid, None, False)
-        assert "kept by  nobody of this project: it was started by hand" in desk.says("status")
+        assert "kept by  no process of this project; it was started by hand" in desk.says("status")
         taken = f"cannot use port {port}, which is taken by pid {running.pid} ("
         for order in (("start", "--persist"), ("start",)):
             assert taken in desk.says(*order, code=1), "it is not shared in silence"
-        assert "so it was not stopped" in desk.says("stop")
+        assert "not stopped, because `start --persist` did not start it" in desk.says("stop")
         assert running.poll() is None
     assert desk.nothing_is_left()
 
@@ -227,7 +228,7 @@ def test_a_stranger_on_the_port_is_named(desk: Desk, port: int) -> None:
     desk.add("site", port)
     with other(str(PROGRAM), str(port), "else") as stranger:
         assert eventually(lambda: listens(port))
-        problem = "its port is a stranger's: in its health answer service is 'else' instead of 'site'"
+        problem = "another program has its port: in its health answer service is 'else' instead of 'site'"
         found = desk.one()
         assert (found["state"], found["pid"], found["problem"]) == ("down", stranger.pid, problem)
         assert f"taken by pid {stranger.pid} (" in desk.says("start", "--persist", code=1)
@@ -248,7 +249,7 @@ def test_a_pid_that_came_again_is_not_the_keeper(desk: Desk, port: int) -> None:
         assert who is not None
         file.write_text(json.dumps({**told, "owner": [who.pid, told["owner"][1]], "program": [who.pid, 1]}))
         assert (desk.one()["state"], desk.one()["owner"]) == ("down", None)
-        assert "so it was not stopped" in desk.says("stop")
+        assert "not stopped, because `start --persist` did not start it" in desk.says("stop")
         assert stranger.poll() is None
     assert desk.nothing_is_left()
 
@@ -264,6 +265,7 @@ def test_a_start_that_fails_shows_why_and_leaves_nothing(desk: Desk, port: int) 
     assert desk.nothing_is_left()
 
 
+@pytest.mark.thorough
 def test_what_has_failed_for_good_says_so_until_it_is_started_again(desk: Desk, port: int) -> None:
     desk.add("site", port)
     desk.says("start", "--persist")
@@ -294,7 +296,7 @@ def test_what_a_run_has_started_is_not_stopped(desk: Desk, port: int) -> None:
     found = desk.one()
     assert (found["owner"], found["persisted"]) == (run.pid, False)
     assert f"kept by  pid {run.pid} (" in desk.says("status")
-    assert "so it was not stopped" in desk.says("stop")
+    assert "not stopped, because `start --persist` did not start it" in desk.says("stop")
     assert listens(port)
     run.send_signal(signal.SIGINT)
     assert run.wait(60) == 0
@@ -411,6 +413,7 @@ def start_twice(desk: Desk) -> tuple[Result, int]:
     return second, code
 
 
+@pytest.mark.thorough
 def test_a_second_start_waits_for_the_first(desk: Desk, port: int) -> None:
     desk.add("site", port, "ok", 1.5)
     second, first = start_twice(desk)
@@ -421,6 +424,7 @@ def test_a_second_start_waits_for_the_first(desk: Desk, port: int) -> None:
     assert desk.nothing_is_left()
 
 
+@pytest.mark.thorough
 def test_a_second_start_fails_with_the_first(desk: Desk, port: int) -> None:
     desk.add("site", port, "crash", 1.5)
     second, first = start_twice(desk)

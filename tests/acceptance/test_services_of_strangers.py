@@ -100,6 +100,7 @@ def test_two_checkouts_and_two_runs_of_one_project_at_once_have_services_of_thei
     assert left(one) == left(other) == [], "the folders of runs end with them"
 
 
+@pytest.mark.thorough
 def test_a_service_that_is_lost_before_a_channel_is_read_is_started_again(tmp_path: Path) -> None:
     folder = checkout(tmp_path / "one", preconditions=["json('state', 'resets') == 0"])
     (folder / "conftest.py").write_text(KILL, "utf-8")
@@ -109,6 +110,7 @@ def test_a_service_that_is_lost_before_a_channel_is_read_is_started_again(tmp_pa
 
 
 @pytest.mark.parametrize("order", [("tests", "tasks"), ("tasks", "tests")])
+@pytest.mark.sampled(1)
 def test_page_tests_and_tasks_share_the_services_whichever_runs_first(tmp_path: Path, order: tuple[str, str]) -> None:
     folder = checkout(tmp_path / "one", services_for="session")
     (folder / "tests").mkdir()
@@ -139,6 +141,7 @@ def test_alone(taskspec_slot, number):
 
 
 @pytest.mark.parametrize("options", [("-n", "2"), ("--task-workers", "2")])
+@pytest.mark.sampled(1)
 def test_an_ordinary_test_may_have_the_one_state_to_itself(tmp_path: Path, options: tuple[str, ...]) -> None:
     """Reset for it, and by no task while it goes on, which another process may be running."""
     folder = checkout(tmp_path / "one", goal="${param.n}", parametrize={"n": ["a", "b", "c", "d"]})
@@ -193,6 +196,7 @@ def pytest_taskspec_repair(config, task_id, precondition, memory):
 """
 
 
+@pytest.mark.thorough
 def test_a_service_that_is_lost_is_there_again_for_the_repair_hook_and_for_the_steps_of_a_repair(
     tmp_path: Path,
 ) -> None:

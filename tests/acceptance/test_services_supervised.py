@@ -126,7 +126,7 @@ def test_a_site_that_others_have_started_is_not_killed(project: Project) -> None
     project.run("T-1.task.json").assert_outcomes(failed=1)
     report = project.report("T-1")
     assert report["code"] == "INVALID_INPUT"
-    assert re.search(r"service `demo` is not ended: this run has not started it, it is pid \d+ \(", str(report))
+    assert re.search(r"service `demo` was not ended, because this run did not start it: it is pid \d+ \(", str(report))
 
 
 @pytest.mark.parametrize("workers", [(), pytest.param(("-n", "1"), marks=pytest.mark.thorough)])

@@ -176,7 +176,7 @@ STATES = {
     ),
     "nobody-there": case(
         *DIFFERS,
-        message="nobody has decided which is right",
+        message="nobody decided which value is right",
         rules={"on_state_inconsistency": "manual_resolution"},
         **BOUND,
     ),
@@ -279,6 +279,7 @@ ANSWERS = {
 @pytest.mark.parametrize(
     "typed", [pytest.param(each, marks=pytest.mark.thorough) if each == "1" else each for each in ANSWERS]
 )
+@pytest.mark.sampled(1)
 def test_a_person_at_the_terminal_decides(project: Project, typed: str) -> None:
     outcome, here, there = ANSWERS[typed]
     criteria = [f"mem('card') == '{here}'", f"json('env', 'shop.bindings.PM-1.last4') == '{there}'"]
@@ -291,6 +292,7 @@ def test_a_person_at_the_terminal_decides(project: Project, typed: str) -> None:
     assert ("please answer" in screen) is typed.startswith("7")
 
 
+@pytest.mark.thorough
 def test_a_person_is_shown_no_secrets(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SECRET_CARD", "hunter2-9999")
     rules = {"on_state_inconsistency": "manual_resolution"}

@@ -13,8 +13,8 @@ import pytest
 
 from harness.spec.names import slug
 from tests.acceptance.conftest import Project
-from tests.acceptance.kills import words
-from tests.acceptance.test_pytest_plugin import _family_with_browser
+from tests.acceptance.test_pytest_plugin import family_with_browser
+from tests.browser.processes import words
 
 OPEN = {"act": "open", "url": "http://shop.local/"}
 WRONG = ["title() == 'Nothing'"]
@@ -154,6 +154,7 @@ def test_tags_families_and_priorities_act(project: Project) -> None:
 
 
 @pytest.mark.parametrize("options", [WORKERS, []], ids=" ".join)
+@pytest.mark.thorough
 def test_the_terminal_says_why_tasks_were_left_out(project: Project, options: list[str]) -> None:
     """pytest itself tells reasons of skips only with `-rs`."""
     project.task("RED", steps=[NOTE], success_criteria=WRONG)
@@ -165,7 +166,10 @@ def test_the_terminal_says_why_tasks_were_left_out(project: Project, options: li
     assert f"skipped:\n  AFTER: depends on RED, which is not among the tasks of this run; {command}\n" in alone
     project.task("AFTER", steps=[NOTE], dependencies=["GONE"])
     nowhere = project.run("AFTER.task.json", *options).stdout.str()
-    assert "depends on GONE, which is not among the tasks of this run; no task file of the project has it" in nowhere
+    assert (
+        "depends on GONE, which is not among the tasks of this run; no task file of the project has this task"
+        in nowhere
+    )
     assert "--task-with-deps" not in nowhere
 
 
@@ -240,10 +244,11 @@ def test_a_dependant_run_alone_says_how_to_run_it_and_that_works(project: Projec
     assert outcomes(project, *command) == {"B-1": "passed", "A-2": "passed"}
     (project.path / "B-1.task.json").unlink()
     (gone,) = outcomes(project, *command).values()
-    assert "no task file of the project has it" in gone
+    assert "no task file of the project has this task" in gone
 
 
 @pytest.mark.parametrize("options", [WORKERS, []], ids=" ".join)
+@pytest.mark.thorough
 def test_with_deps_serves_what_failed_last(project: Project, options: list[str]) -> None:
     project.task("A-2", dependencies=["B-1"], success_criteria=WRONG)
     project.task("B-1", steps=[NOTE])
@@ -286,6 +291,7 @@ def test_dependants_of_a_task_that_is_skipped_or_fails_as_expected_of_it_are_ski
 
 
 @pytest.mark.parametrize("options", [WORKERS, []], ids=" ".join)
+@pytest.mark.sampled(1)
 def test_ids_and_circles_among_cases_are_told_and_the_others_run(project: Project, options: list[str]) -> None:
     cased(project)
     cased(project, "U", dependencies=["V"])
@@ -304,7 +310,7 @@ def test_a_case_whose_worker_dies_has_the_report(project: Project) -> None:
     steps = [OPEN, {"act": "wait", "value": 50}]
     project.task("T", goal="${param.x}", parametrize={"x": ["a", "b"]}, steps=steps, episode_id="ep")
     process = project.start("-n", "1", "--max-worker-restart", "0")
-    family = _family_with_browser(process.pid)
+    family = family_with_browser(process.pid)
     (worker,) = [p for p in psutil.Process(process.pid).children() if "import sys;exec" in " ".join(words(p))]
     worker.kill()
     output, _ = process.communicate(timeout=90)

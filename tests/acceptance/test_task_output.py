@@ -76,6 +76,7 @@ def test_it_stands_with_the_task_that_said_it(spoken: Project) -> None:
                                  "*Captured log call*", "WARNING * logged"])  # fmt: skip
 
 
+@pytest.mark.thorough
 def test_without_capture_it_goes_straight_through(spoken: Project) -> None:
     """Past the test between, which waits for it, and captures what it says itself."""
     result = spoken.run("a_first.task.json", "test_between.py", "z_last.task.json", "--task-workers", "3", "-s", "-v")

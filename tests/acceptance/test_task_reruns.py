@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from tests.acceptance.conftest import Project
 
 CHANNEL = """
@@ -46,6 +48,7 @@ def read(world):
 """
 
 
+@pytest.mark.thorough
 def test_one_that_kills_its_worker_takes_no_neighbour_along(project: Project) -> None:
     """They ran in it at the same time, and run again. What they depend on has passed in the worker that died."""
     deadly(project, KILLER)
@@ -63,4 +66,4 @@ def test_one_that_kills_its_worker_takes_no_neighbour_along(project: Project) ->
     assert any("these run again, one at a time: B, C" in line for line in result.outlines)
     report = project.report("C")
     assert report["code"] == "WORKER_CRASHED"
-    assert "other tasks ran at the same time" in report["error_message"]
+    assert "ran several tasks at the same time" in report["error_message"]

@@ -15,7 +15,7 @@ import pytest
 
 from harness.runner.capacity import allowed, cores, usable
 from tests.acceptance.conftest import Project
-from tests.acceptance.kills import words
+from tests.browser.processes import words
 
 SHOP = {"act": "open", "url": "http://shop.local/"}
 WRONG = ["title() == 'Nothing'"]
@@ -136,6 +136,7 @@ def test_events_bear_the_time_at_which_they_happened(many: Run) -> None:
     assert datetime.fromisoformat(done["D-FIRST"]) < many.span("A-SLOW")[1]
 
 
+@pytest.mark.thorough
 def test_xdist_multiplies_processes(
     tmp_path_factory: pytest.TempPathFactory, sites: dict[str, int], serial: Run
 ) -> None:
@@ -172,6 +173,7 @@ DirectoryArchive.passed = passed
 """
 
 
+@pytest.mark.thorough
 def test_one_that_ran_ahead_and_broke_off_takes_nothing_of_the_end_away(project: Project) -> None:
     (project.path / "conftest.py").write_text(BROKEN, "utf-8")
     project.task("A", steps=[SHOP, pause(1)], success_criteria=WRONG)
@@ -246,6 +248,7 @@ def test_an_item_that_is_prepared_in_its_turn_runs_in_its_turn(project: Project)
     assert not (project.path / "errors" / "B").exists()
 
 
+@pytest.mark.thorough
 def test_reruns_and_a_hook_that_fails_hold_up_nobody(project: Project) -> None:
     """One worker, so that nothing has begun before its turn."""
     (project.path / "conftest.py").write_text(
@@ -277,6 +280,7 @@ def pytest_taskspec_repair(task_id):
 
 
 @pytest.mark.parametrize("workers", ["1", "4"])
+@pytest.mark.thorough
 def test_an_outcome_in_a_repair_hook_is_that_of_its_task(project: Project, workers: str) -> None:
     (project.path / "conftest.py").write_text(OUTCOMES, "utf-8")
     unmet = {"preconditions": ["mem('x') == 1"], "error_recovery": {"on_precondition_fail": "attempt_repair"}}
@@ -325,6 +329,7 @@ INNER = {
 
 
 @pytest.mark.parametrize(("conftest", "spec"), [(TIDY, {}), (REPAIRING, INNER)], ids=["tidy", "inner"])
+@pytest.mark.thorough
 def test_one_that_needs_its_turn_waits_for_it(project: Project, conftest: str, spec: dict[str, Any]) -> None:
     """A hook that clears up after an item may take away what the next one stands on."""
     (project.path / "conftest.py").write_text(conftest, "utf-8")
@@ -347,6 +352,7 @@ def test_a_number_that_cannot_be_is_refused(project: Project, workers: str) -> N
     result.stderr.fnmatch_lines(["*--task-workers*neither `auto` nor a number from 1 to 100*"])
 
 
+@pytest.mark.thorough
 def test_auto_measures(project: Project) -> None:
     """How many it comes to depends on the machine and its load; it begins with one task for each processor."""
     for name in "ABC":

@@ -135,6 +135,7 @@ def test_two_workers(project: Project) -> None:
     assert {each["worker"] for each in crossed} == {""}
 
 
+@pytest.mark.thorough
 def test_runs_beside_one_another_and_without_a_terminal(project: Project) -> None:
     project.task("T-1")
     refused(project, "T-2")
@@ -150,6 +151,7 @@ def test_runs_beside_one_another_and_without_a_terminal(project: Project) -> Non
     assert figures["resilience"]["failedRetries"] == 2
 
 
+@pytest.mark.thorough
 def test_what_cannot_be_written_or_is_not_known_is_said(project: Project) -> None:
     project.task("T-1")
     (project.path / ".harness").mkdir()

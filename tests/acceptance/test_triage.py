@@ -70,6 +70,7 @@ def project_path(run: tuple[Path, str]) -> Path:
     return run[0]
 
 
+@pytest.mark.thorough
 def test_three_tasks_at_a_dead_site_are_one_line(project_path: Path) -> None:
     found = harness("triage", cwd=project_path, COLUMNS="300")
     first, *lines = found.stdout.splitlines()
@@ -153,7 +154,7 @@ def test_a_replay_stops_before_the_step_that_failed(project_path: Path) -> None:
     assert found.returncode == 0, found.stderr
     document = json.loads(found.stdout)
     assert (document["step_index"], document["stopped"], document["url"]) == (2, True, "http://shop.local/")
-    assert "it writes again: 1 click h1" in found.stderr
+    assert "these steps write again: 1 click h1" in found.stderr
     assert "stopped before step 2 wait #never, at http://shop.local/" in found.stderr
     assert Path(document["folder"], document["screenshot"]).is_file()
     assert (project_path / "errors" / "WROTE-1" / "manifest.json").read_bytes() == before
@@ -164,7 +165,7 @@ def test_a_replay_stops_before_the_step_that_failed(project_path: Path) -> None:
 def test_a_replay_that_does_not_come_there_says_so(project_path: Path) -> None:
     found = harness("replay", "DEAD-0", "--step", "1", cwd=project_path)
     assert found.returncode == 1
-    assert re.search(r"it ended before it came there: NET_\w+ at step 0: ", found.stdout)
+    assert re.search(r"the task ended before it reached that step: NET_\w+ at step 0: ", found.stdout)
 
 
 def test_a_replay_on_a_site_of_others_writes_only_when_told(tmp_path: Path) -> None:
@@ -181,7 +182,9 @@ def test_a_replay_on_a_site_of_others_writes_only_when_told(tmp_path: Path) -> N
     (folder / "error_report.json").write_text(json.dumps({"task_id": "T-1", **stamp, "source": "t.task.json"}), "utf-8")
     found = harness("replay", "T-1", cwd=tmp_path)
     assert found.returncode == 1
-    assert "127.0.0.1: not served by this project, so what is written there stays; --yes does it" in found.stderr
+    assert (
+        "127.0.0.1: not served by this project, so what the replay writes there stays; --yes allows it" in found.stderr
+    )
     environment = {"DISPLAY": "", "WAYLAND_DISPLAY": ""}
     headed = harness("replay", "T-1", "--headed", cwd=tmp_path, **environment)
     assert (headed.returncode, "there is no display" in headed.stderr) == (1, True)
@@ -298,6 +301,7 @@ def failing(name: str) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.sampled(4)
 def test_of_a_command_that_fails_its_stdout_is_one_document_too(name: str) -> None:
     from typer.testing import CliRunner
 
@@ -311,6 +315,7 @@ def test_of_a_command_that_fails_its_stdout_is_one_document_too(name: str) -> No
 
 
 @pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.sampled(4)
 def test_its_stdout_is_one_document(project_path: Path, name: str) -> None:
     plan = "name: one\nfaults:\n  - {id: slow, kind: refuse, host: shop.local, connections: 1}\n"
     (project_path / "one.faults.yaml").write_text(plan, "utf-8")

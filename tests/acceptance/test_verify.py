@@ -28,14 +28,14 @@ def test_of_a_task_without_steps_doing_nothing_is_tried_whoever_its_agent_is(pro
     project.task("OPEN", steps=[], success_criteria=REAL)
     done = verify(project)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.endswith("1 task, 1 sound\n1 without steps: what an agent would do there was not tried\n")
+    assert done.stdout.endswith("1 task, 1 sound\n1 without steps: the agent was not tried\n")
 
 
 def test_a_task_that_passes_for_doing_nothing(project: Project) -> None:
     project.task("HOLLOW", success_criteria=["json('env', 'shop.orders.O-9') == null"])
     done = verify(project)
     assert done.returncode == 1
-    assert "HOLLOW: NOT SOUND\n  with no steps: it passes; it tests nothing\n" in done.stdout
+    assert "HOLLOW: NOT SOUND\n  with no steps: it passes, so it tests nothing\n" in done.stdout
     assert "holds before anything is done: json('env', 'shop.orders.O-9') == null" in done.stdout
 
 
@@ -69,8 +69,7 @@ def test_a_declared_failure_is_what_must_be_shown(project: Project) -> None:
     done = verify(project)
     assert "RED: sound\n" in done.stdout
     assert (
-        "OTHER: NOT SOUND\n  as written: did not show what it declares: error_type: expected timeout_step"
-        in done.stdout
+        "OTHER: NOT SOUND\n  as written: did not end as it declares: error_type: expected timeout_step" in done.stdout
     )
 
 
@@ -86,6 +85,7 @@ def test_the_earlier_tasks_of_an_episode_have_run_before(project: Project) -> No
     assert "C-ALONE: NOT SOUND" in done.stdout
 
 
+@pytest.mark.thorough
 def test_what_a_task_depends_on_has_run_before(project: Project) -> None:
     wait = {"act": "wait", "selector": "#search-box", "remember": {"seen": "count('#search-box')"}}
     project.task("FIRST", episode_id="e", steps=[OPEN, wait], success_criteria=["mem('seen') == 1"])
@@ -98,6 +98,7 @@ def test_what_a_task_depends_on_has_run_before(project: Project) -> None:
     assert "LAZY: NOT SOUND\n  with no steps: it passes" in done.stdout
 
 
+@pytest.mark.thorough
 def test_broken_files_are_told_of_and_the_others_are_tried_on_their_first_page_too(project: Project) -> None:
     (project.path / "bad.task.yaml").write_text("task_id: a\nsteps: [{act: clik}]\n", "utf-8")
     done = verify(project)
@@ -112,7 +113,7 @@ def test_broken_files_are_told_of_and_the_others_are_tried_on_their_first_page_t
         "WEAK: sound\n  holds on the first page, before anything is done there: exists('#search-box')\n" in done.stdout
     )
     assert (
-        "IDLE: NOT SOUND\n  with its first page opened and nothing done there: it passes; it tests nothing\n"
+        "IDLE: NOT SOUND\n  with its first page opened and nothing done there: it passes, so it tests nothing\n"
         in done.stdout
     )
     assert done.stdout.endswith("2 tasks, 1 sound\n1 with errors, not tried: bad.task.yaml\n")

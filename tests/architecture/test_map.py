@@ -13,13 +13,20 @@ from pathlib import Path
 from typing import get_args
 
 from harness.browser.acts import ACTIONS
+from harness.browser.request import SessionRequest
 from harness.cli.main import app
-from harness.recovery.catalog import CATALOG, Family
+from harness.model.settings import Settings
+from harness.recovery.catalog import CATALOG, FAMILIES, Family
 from harness.recovery.remedy import Rule
 from harness.recovery.rulebook import Rulebook
 from harness.reporting.files import NAMES
+from harness.reporting.telemetry.log import EventLog, LogSink
+from harness.reporting.telemetry.metrics import MetricsSink
+from harness.reporting.telemetry.stream import Sink
 from harness.spec.faults import Fault
 from harness.spec.steps import Assert, Step
+from harness.spec.task import TaskSpec
+from harness.spec.validation import WARNINGS
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/architecture.md").read_text("utf-8")
@@ -135,16 +142,35 @@ def test_every_failure_code_is_where_the_map_says() -> None:
     assert set(CATALOG) <= set(json.loads(examples.read_text("utf-8")))
 
 
-def test_every_event_sink_is_where_the_map_says() -> None:
-    registered = (ROOT / "harness/pytest_plugin/telemetry.py").read_text("utf-8")
-    folder = ROOT / "harness/reporting/telemetry"
-    assert folder in touched("an event sink")
-    takes = re.compile(
-        r"^class (\w+):(?:\n(?!class ).*)*?\n    def (?:__call__|tell)\(self, record: Record\)", re.MULTILINE
+def test_what_the_browser_must_know_is_where_the_map_says() -> None:
+    assert {home(each) for each in (SessionRequest, TaskSpec, Settings, Rulebook)} == touched(
+        "a key that the browser must know"
     )
-    sinks = {name for file in folder.glob("*.py") for name in takes.findall(file.read_text("utf-8"))}
-    assert sinks
-    assert [name for name in sinks if name not in registered] == []
+    run = (
+        (ROOT / "harness/runner/harness.py").read_text("utf-8").partition("SessionRequest.of(")[2].partition("\n\n")[0]
+    )
+    assert re.findall(r"=self\.settings\.|=plan\.", run) == [], "what task and settings say is read in `of`"
+
+
+def test_every_warning_is_where_the_map_says() -> None:
+    places, given = touched("a warning"), set[str]()
+    for file in (ROOT / "harness").rglob("*.py"):
+        if found := re.findall(r'Warning_\(\s*"(\w+)"', file.read_text("utf-8")):
+            assert file in places
+            given.update(found)
+    families = {facts.warning for facts in FAMILIES.values()}
+    assert given | families | {"circuit_opened", "circuit_closed"} == set(WARNINGS)
+    assert given & families == set(), "a family's warning stands in its row alone"
+
+
+def test_every_event_sink_is_where_the_map_says() -> None:
+    places = touched("an event sink")
+    assert home(Sink) in places
+    listed = [place.read_text("utf-8") for place in places - {home(Sink)} if place.is_file()]
+    files = (path.read_text("utf-8") for path in (ROOT / "harness").rglob("*.py"))
+    sinks = {name for text in files for name in re.findall(r"^class (\w+)\(Sink\):", text, re.MULTILINE)}
+    assert {each.__name__ for each in (EventLog, LogSink, MetricsSink)} <= sinks
+    assert [name for name in sinks if not any(re.search(rf"\b{name}\b", text) for text in listed)] == []
 
 
 def test_every_command_is_where_the_map_says() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -37,6 +38,25 @@ def test_a_module_fits_the_budget() -> None:
     assert silent == [], "a module says what it is"
 
 
+def test_at_most_ten_tests_may_run_a_second_time_and_each_says_why() -> None:
+    """There is no rerun for whole folders: a test that fails now and then is mended, or says why it cannot be."""
+    marks = [
+        node
+        for path in (ROOT.parent / "tests").rglob("*.py")
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.Attribute) and ast.unparse(node) == "pytest.mark.flaky"
+    ]
+    calls = [
+        node
+        for path in (ROOT.parent / "tests").rglob("*.py")
+        for item in functions(path)
+        for node in item.decorator_list
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.mark.flaky"
+    ]
+    assert len(marks) == len(calls) <= 10, "a mark stands at one test"
+    assert all("reason" in {keyword.arg for keyword in call.keywords} for call in calls)
+
+
 def test_only_the_clock_reads_the_time_and_sleeps() -> None:
     found = {
         str(path.relative_to(ROOT))
@@ -63,3 +83,9 @@ def test_one_place_takes_screenshots() -> None:
 def test_no_folder_has_a_name_that_says_nothing() -> None:
     names = {part for path in MODULES for part in path.relative_to(ROOT).with_suffix("").parts}
     assert names & {"utils", "helpers", "managers", "handlers", "common", "misc"} == set()
+
+
+def test_a_class_name_stands_once() -> None:
+    """Whoever searches for a class finds one. A page of markdown and a page of a browser have names of their own."""
+    found = [node.name for path in MODULES for node in tree(path).body if isinstance(node, ast.ClassDef)]
+    assert {name for name, count in Counter(found).items() if count > 1} == set()

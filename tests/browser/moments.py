@@ -38,7 +38,7 @@ async def hung(session: PlaywrightSession) -> None:
 
 async def _answers(session: PlaywrightSession) -> bool:
     try:
-        await asyncio.wait_for(session._tab.control.send("Runtime.evaluate", {"expression": "1"}), SILENT)
+        await asyncio.wait_for(session.tab.control.send("Runtime.evaluate", {"expression": "1"}), SILENT)
     except TimeoutError:
         return False
     return True

@@ -11,7 +11,7 @@ from harness.browser import PlaywrightSession
 
 def tree(session: PlaywrightSession) -> list[psutil.Process]:
     """The browser first."""
-    root = psutil.Process(session._chromium.pid)
+    root = psutil.Process(session.chromium.pid)
     return [root, *root.children(recursive=True)]
 
 

@@ -38,6 +38,7 @@ pytestmark = pytest.mark.filterwarnings("default")
         ({"act": "click", "selector": "#covered", "force": True}, "text", "#out", "nothing"),
     ],
 )
+@pytest.mark.sampled(10)
 def test_act(run: Any, stage: Stage, step: dict[str, Any], function: str, selector: str | None, expected: Any) -> None:
     async def body() -> None:
         session = await stage.at()
@@ -50,7 +51,7 @@ def test_act(run: Any, stage: Stage, step: dict[str, Any], function: str, select
 def test_press_on_the_page_and_scroll(run: Any, stage: Stage) -> None:
     async def body() -> None:
         session = await stage.at()
-        page = session._tab.page
+        page = session.tab.page
         await passed(session, {"act": "scroll", "value": 500})
         assert await page.evaluate("scrollY") == 500
         await passed(session, {"act": "scroll"})
@@ -97,7 +98,7 @@ def test_wait_of_seconds_ends_with_the_step(run: Any, stage: Stage) -> None:
 def test_element_may_come_late_and_be_ready_later_still(run: Any, stage: Stage) -> None:
     async def body() -> None:
         session = await stage.at()
-        page = session._tab.page
+        page = session.tab.page
         await page.evaluate("() => { setTimeout(() => { disabled.disabled = false }, 900) }")
         await passed(session, {"act": "click", "selector": "#disabled"}, within=15, patience=0.3)
         await page.evaluate("() => { plain.onclick = () => { window.n = (window.n || 0) + 1 } }")
@@ -117,7 +118,7 @@ def test_a_page_that_was_too_busy_to_tell_what_is_there_is_asked_again(
 
     async def body() -> None:
         session = await stage.at()
-        await session._tab.page.evaluate(
+        await session.tab.page.evaluate(
             "() => { setTimeout(() => { const until = Date.now() + 450; while (Date.now() < until); }) }"
         )
         outcome = await perform(session, {"act": "click", "selector": selector}, within=15, patience=0.3)
@@ -129,7 +130,7 @@ def test_a_page_that_was_too_busy_to_tell_what_is_there_is_asked_again(
 def test_a_click_is_not_repeated_while_its_consequences_last(run: Any, stage: Stage) -> None:
     async def body() -> None:
         session = await stage.at()
-        page = session._tab.page
+        page = session.tab.page
         await page.evaluate("() => { busy.addEventListener('click', () => { window.n = (window.n || 0) + 1 }) }")
         await passed(session, {"act": "click", "selector": "#busy"}, within=15, patience=0.3)
         assert await page.evaluate("window.n") == 1
@@ -150,6 +151,7 @@ HELD_UP = """([selector, event]) => document.querySelector(selector).addEventLis
         ("upload", "#file", "a.txt", "change"),
     ],
 )
+@pytest.mark.sampled(3)
 def test_an_act_of_which_nothing_is_said_is_not_repeated_when_it_writes(
     run: Any, stage: Stage, act: str, selector: str, value: str, event: str, effect: str
 ) -> None:
@@ -158,7 +160,7 @@ def test_an_act_of_which_nothing_is_said_is_not_repeated_when_it_writes(
     async def body() -> None:
         (stage.folder / "a.txt").write_text("A")
         session = await stage.at()
-        page = session._tab.page
+        page = session.tab.page
         await page.evaluate(HELD_UP, [selector, event])
         step = {"act": act, "selector": selector, "value": value, "effect": effect}
         outcome = await perform(session, step, within=15, patience=0.4)

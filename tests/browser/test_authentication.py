@@ -156,6 +156,7 @@ async def log_in(session: PlaywrightSession, password: str = "right") -> Passed 
         {"act": "press", "selector": "#field", "value": "Enter"},
     ],
 )
+@pytest.mark.sampled(4)
 def test_a_refused_page_fails_the_act_that_asked_for_it(
     run: Any, stage: Stage, shop: Shop, path: str, step: dict[str, Any]
 ) -> None:
@@ -190,6 +191,7 @@ def test_a_refused_page_fails_open(run: Any, stage: Stage, shop: Shop, url: str)
     ],
 )
 @pytest.mark.parametrize("act", ["click", "wait", "text"])
+@pytest.mark.sampled(3)
 def test_a_refusal_that_comes_after_the_act_is_told_by_the_next_one(
     run: Any, stage: Stage, shop: Shop, step: dict[str, Any], act: str
 ) -> None:
@@ -235,6 +237,7 @@ def test_what_is_no_refusal_of_the_page(run: Any, stage: Stage, shop: Shop) -> N
 
 @pytest.mark.parametrize("act", ["click", "wait", "text", "type", "scroll", "check"])
 @pytest.mark.parametrize("path", ["/cart", "/app", "/inplace", "/scripted"])
+@pytest.mark.sampled(5)
 def test_a_session_that_the_server_dropped(run: Any, stage: Stage, shop: Shop, act: str, path: str) -> None:
     async def body() -> None:
         session = await at(stage, shop, "/")
@@ -248,7 +251,8 @@ def test_a_session_that_the_server_dropped(run: Any, stage: Stage, shop: Shop, a
         assert (failure.code, failure.effect, failure.selector) == ("SESSION_LOST", Effect.NONE, "#cart")
         assert failure.type == "authentication_failed"
         assert failure.message == (
-            f"the site shows its login page ({shown}) where step needed #cart; the task had given its password there"
+            f"the site shows its login page ({shown}), but the step needed #cart; "
+            "the task had already entered its password there"
         )
         assert (failure.details["url"], failure.details["missing"]) == (shown, "#cart")
         assert failure.details["login"]["fields"] == ["user", "password" if path == "/app" else "secret"]
@@ -342,6 +346,7 @@ def test_the_first_visit_of_a_login_page_loses_nothing(run: Any, stage: Stage, s
 
 @pytest.mark.parametrize("act", ["click", "wait", "type"])
 @pytest.mark.parametrize("path", ["/login", "/logout"])
+@pytest.mark.sampled(2)
 def test_a_login_page_that_the_task_asked_for(run: Any, stage: Stage, shop: Shop, act: str, path: str) -> None:
     async def body() -> None:
         session = await at(stage, shop, "/")
@@ -353,6 +358,7 @@ def test_a_login_page_that_the_task_asked_for(run: Any, stage: Stage, shop: Shop
 
 
 @pytest.mark.parametrize("path", ["/security", "/account", "/register", "/elsewhere"])
+@pytest.mark.sampled(2)
 def test_password_fields_of_another_purpose(run: Any, stage: Stage, shop: Shop, path: str) -> None:
     async def body() -> None:
         session = await at(stage, shop, "/")

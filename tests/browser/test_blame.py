@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from harness.browser import Browsers
-from harness.browser.form_state import page_state
 from harness.browser.page_events import CONSOLE_LINES
+from harness.browser.reading import page_state
 from harness.model.settings import BrowserSettings
+from harness.recovery import Capture
 from harness.recovery.failure import Failed
 from harness.resilience import SystemClock
 from tests.browser import poison
@@ -46,7 +47,8 @@ def test_ten_thousand_lines_are_survived_and_what_is_dropped_is_counted(run: Any
     async def body() -> None:
         session = await stage.at("/logs-much")
         await passed(session, {"act": "click", "selector": "#x"})
-        told, *lines = map(str, session._handle.console)
+        evidence = await session.evidence(Capture(logs=True, screenshot=False, dom=False), stage.folder)
+        told, *lines = map(str, evidence.console)
         dropped = re.fullmatch(r"\[WARNING\] (\d+) older lines were dropped: the last 1000 are kept", told)
         assert dropped is not None, told
         assert len(lines) == CONSOLE_LINES
@@ -57,10 +59,11 @@ def test_ten_thousand_lines_are_survived_and_what_is_dropped_is_counted(run: Any
 
 
 @pytest.mark.parametrize("path", ["/logs-on", "/asks-on"])
+@pytest.mark.sampled(1)
 def test_a_page_that_floods_the_browser_is_to_blame_and_not_the_browser(run: Any, stage: Stage, path: str) -> None:
     async def body() -> None:
         beside, session = await stage.at("/saved"), await stage.at(path)
-        pid, codes = session._chromium.pid, set()
+        pid, codes = session.chromium.pid, set()
         for _ in range(2):
             failure = await failed(session, {"act": "wait", "selector": "#never"})
             codes.add(failure.code)
@@ -70,8 +73,8 @@ def test_a_page_that_floods_the_browser_is_to_blame_and_not_the_browser(run: Any
         assert codes <= {"PAGE_UNRESPONSIVE", "STEP_TIMEOUT"}
         await session.close()
         await passed(beside, {"act": "click", "selector": "#ok"})
-        assert beside._chromium.pid == pid
-        assert beside._chromium.alive
+        assert beside.chromium.pid == pid
+        assert beside.chromium.alive
 
     run(body())
 
@@ -108,9 +111,9 @@ def test_a_page_that_poisons_prototypes_is_read_and_acted_on_as_any_other(run: A
         session = await stage.at("/poison")
         assert [await session.read(*asked, 5) for asked, _ in READINGS] == [value for _, value in READINGS]
         assert (await session.text("#x", None, 5), await session.text("#i", None, 5)) == ("truth", "kept")
-        state = await page_state(session._tab.page)
+        state = await page_state(session.tab.page, ["#x"])
         assert state["title"] == "True"
-        assert any(node[1:2] == ["p"] and node[2].get("data-k") == "kept" for node in state["nodes"])
+        assert [(each["text"], each["attributes"]["data-k"]) for each in state["elements"]] == [("truth", "kept")]
         for step in (
             {"act": "type", "selector": "#i", "value": "new"},
             {"act": "select", "selector": "#s", "value": {"value": "b"}},
@@ -152,8 +155,8 @@ def test_a_page_that_closes_itself_while_it_is_judged_is_told_as_that(run: Any, 
         await passed(session, {"act": "click", "selector": "#closer"})
         await passed(session, {"act": "switch_page", "url": "*/closer"})
         assert await session.read("title", None, None, 5) == "Closer"
-        await session._tab.control.send("Runtime.evaluate", {"expression": "setTimeout(() => window.close(), 0)"})
-        await until(session._tab.page.is_closed)
+        await session.tab.control.send("Runtime.evaluate", {"expression": "setTimeout(() => window.close(), 0)"})
+        await until(session.tab.page.is_closed)
         with pytest.raises(Failed) as raised:
             await session.read("text", "#close", None, 5)
         assert raised.value.failure.code == "PAGE_CLOSED"

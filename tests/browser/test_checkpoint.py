@@ -21,9 +21,10 @@ from harness.browser import PlaywrightSession, checkpoint
 from harness.browser import recovery as renewal
 from harness.browser.checkpoint import PageCheckpoint
 from harness.browser.context import Tab
+from harness.browser.evidence import LastGood
 from harness.recovery import Capture
 from harness.recovery.failure import Failed, Failure
-from harness.resilience import Clock
+from harness.resilience import Clock, SystemClock
 from tests.browser import poison
 from tests.browser import site as site_module
 from tests.browser.moments import LOADED, hung
@@ -163,7 +164,7 @@ async def go(session: PlaywrightSession, path: str, host: str = SHOP) -> None:
 
 
 async def js(session: PlaywrightSession, script: str, argument: Any = None) -> Any:
-    return await session._tab.page.evaluate(script, argument)
+    return await session.tab.page.evaluate(script, argument)
 
 
 def random_values(seed: int) -> dict[str, Any]:
@@ -196,6 +197,7 @@ def random_values(seed: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("seed", range(4))
+@pytest.mark.sampled(2)
 def test_every_kind_of_field_comes_back(run: Any, stage: Stage, seed: int) -> None:
     async def body() -> None:
         session = await stage.at("/saved-fields")
@@ -271,8 +273,9 @@ def test_a_page_that_poisons_prototypes_comes_back_as_any_other(run: Any, stage:
         values = {each.place: each.value for each in again.pages[0].fields}
         assert (values["#i"], values["#t"], values["#c"], values["#s"]) == ("typed", "two words", True, ["b"])
         assert values["#file"][0]["content"] == base64.b64encode(b"content").decode()
-        await session._last_good.keep(session._tab, 1)
-        look = await session._last_good.give("dom_snapshot.html", stage.folder / "dom.html")
+        last_good = LastGood(stage.folder, SystemClock())
+        await last_good.keep(session.tab, 1)
+        look = await last_good.copy_newest("dom_snapshot.html", stage.folder / "dom.html")
         assert look is not None
         assert "<title>Poisoned</title>" in (stage.folder / "dom.html").read_text()
 
@@ -309,7 +312,7 @@ def test_a_database_that_cannot_be_saved_is_named(run: Any, stage: Stage) -> Non
         await js(session, "localStorage.setItem('cart', '1'); new Promise(r => indexedDB.open('').onsuccess = r)")
         saved = await session.save(5)
         (line,) = await back(session, saved)
-        assert line.startswith("IndexedDB: was not saved (Unable to serialize IndexedDB")
+        assert line.startswith("IndexedDB was not saved (Unable to serialize IndexedDB")
         assert await js(session, "localStorage.getItem('cart')") == "1"
 
     run(body())
@@ -321,9 +324,9 @@ def test_a_database_that_cannot_be_put_back_is_named(run: Any, stage: Stage) -> 
         await go(session, "/storing")
         await js(session, BLOBS)
         await js(session, "localStorage.setItem('cart', '1')")
-        saved, pid = await session.save(5), session._chromium.pid
+        saved, pid = await session.save(5), session.chromium.pid
         assert await back(session, saved) == (f"IndexedDB blobs of http://{SHOP}: differs",)
-        assert session._chromium.pid == pid, "the browser is not blamed"
+        assert session.chromium.pid == pid, "the browser is not blamed"
         assert await js(session, "localStorage.getItem('cart')") == "1"
 
     run(body())
@@ -348,18 +351,18 @@ def test_fields_that_a_framework_watches(run: Any, stage: Stage) -> None:
 def test_pages_in_their_order_and_the_current_one(run: Any, stage: Stage) -> None:
     async def body() -> None:
         session = await stage.at("/saved")
-        second = await session._tab.context.new_page()
+        second = await session.tab.context.new_page()
         await second.goto(f"http://{SHOP}/reacting")
         await second.fill("#name", "Eve")
         await second.evaluate("sessionStorage.setItem('step', 'second')")
-        third = await session._tab.context.new_page()
+        third = await session.tab.context.new_page()
         await third.goto(f"http://{OTHER}/storing")
         saved = replace(await session.save(5), current=1)
         assert saved.url == f"http://{SHOP}/reacting"
         assert await back(session, saved) == ()
-        pages = session._tab.context.pages
+        pages = session.tab.context.pages
         assert [page.url for page in pages] == [page.url for page in saved.pages]
-        assert session._tab.page is pages[1]
+        assert session.tab.page is pages[1]
         assert session.url == saved.url
         assert await session.text("#name", None, 1) == "Eve"
         await passed(session, {"act": "type", "selector": "#name", "value": "Ada"})
@@ -377,7 +380,7 @@ def test_chosen_files_come_back_whole(run: Any, stage: Stage) -> None:
         one, two = stage.folder / "a.bin", stage.folder / "b ä.txt"
         one.write_bytes(bytes(range(256)) * 400)
         two.write_text("text")
-        await session._tab.page.set_input_files("#file", [one, two])
+        await session.tab.page.set_input_files("#file", [one, two])
         saved = await session.save(5)
         assert await back(session, saved) == ()
         assert await session.text("#names", None, 1) == "a.bin,b ä.txt"
@@ -393,8 +396,8 @@ def test_files_too_large_to_keep_are_named(run: Any, stage: Stage, monkeypatch: 
         small, large = stage.folder / "small.txt", stage.folder / "large.bin"
         small.write_text("small")
         large.write_bytes(b"x" * 2000)
-        await session._tab.page.set_input_files("#file", [small, large])
-        saved = await checkpoint.take(session._tab, session._clock, room=1000)
+        await session.tab.page.set_input_files("#file", [small, large])
+        saved = await checkpoint.take(session.tab, SystemClock(), room=1000)
         lines = await back(session, saved)
         assert lines == ("#file: was small.txt, large.bin, is small.txt (too large to keep)",)
 
@@ -404,12 +407,12 @@ def test_files_too_large_to_keep_are_named(run: Any, stage: Stage, monkeypatch: 
 def test_nothing_saved_is_an_empty_browser(run: Any, stage: Stage) -> None:
     async def body() -> None:
         session = await stage.at("/login")
-        session._tab.passwords.add(SHOP)
-        old = session._tab.context
+        session.tab.passwords.add(SHOP)
+        old = session.tab.context
         assert await session.restore(None, 5, restart=False) == ()
-        assert session._tab.context is not old
-        assert (session.url, session._tab.passwords) == ("about:blank", set())
-        assert await session._tab.context.cookies() == []
+        assert session.tab.context is not old
+        assert (session.url, session.tab.passwords) == ("about:blank", set())
+        assert await session.tab.context.cookies() == []
         await go(session, "/saved")
 
     run(body())
@@ -428,20 +431,20 @@ def test_a_saved_error_page_is_no_failure(run: Any, stage: Stage) -> None:
 
 async def crash(session: PlaywrightSession) -> None:
     with pytest.raises(PlaywrightError):
-        await session._tab.page.goto("chrome://crash")
+        await session.tab.page.goto("chrome://crash")
 
 
 async def hang(session: PlaywrightSession) -> None:
-    await session._tab.page.evaluate("setTimeout(() => { while (true); }, 0)")
+    await session.tab.page.evaluate("setTimeout(() => { while (true); }, 0)")
     await hung(session)
 
 
 async def kill(session: PlaywrightSession) -> None:
-    os.kill(session._chromium.pid, signal.SIGKILL)
+    os.kill(session.chromium.pid, signal.SIGKILL)
 
 
 async def stop(session: PlaywrightSession) -> None:
-    os.kill(session._chromium.pid, signal.SIGSTOP)
+    os.kill(session.chromium.pid, signal.SIGSTOP)
 
 
 DEATHS = {
@@ -454,6 +457,7 @@ DEATHS = {
 
 @pytest.mark.parametrize("restart", [False, pytest.param(True, marks=pytest.mark.thorough)])
 @pytest.mark.parametrize("death", DEATHS)
+@pytest.mark.sampled(1)
 def test_back_after_a_death(run: Any, stage: Stage, death: str, restart: bool) -> None:
     async def body() -> None:
         happen, code = DEATHS[death]
@@ -461,7 +465,7 @@ def test_back_after_a_death(run: Any, stage: Stage, death: str, restart: bool) -
         await go(session, "/reacting")
         await passed(session, {"act": "type", "selector": "#name", "value": "Ada"})
         await js(session, "localStorage.setItem('cart', '1')")
-        saved, pid = await session.save(5), session._chromium.pid
+        saved, pid = await session.save(5), session.chromium.pid
         await happen(session)
         for look in (lambda: session.save(1), lambda: session.observe(1, screenshot=False)):
             started = time.monotonic()
@@ -472,8 +476,8 @@ def test_back_after_a_death(run: Any, stage: Stage, death: str, restart: bool) -
             assert time.monotonic() - started < 1 + 0.5 + LOADED
         assert await back(session, saved, restart=restart) == ()
         assert await session.text("#hello", None, 1) == "Hello Ada"
-        assert {cookie["name"] for cookie in await session._tab.context.cookies()} == {"sid", "b"}
-        assert (session._chromium.pid == pid) is (death in ("crash", "hang") and not restart)
+        assert {cookie["name"] for cookie in await session.tab.context.cookies()} == {"sid", "b"}
+        assert (session.chromium.pid == pid) is (death in ("crash", "hang") and not restart)
 
     run(body())
 
@@ -481,9 +485,9 @@ def test_back_after_a_death(run: Any, stage: Stage, death: str, restart: bool) -
 def test_a_restart_spares_the_others(run: Any, stage: Stage) -> None:
     async def body() -> None:
         session, other = await stage.at("/saved"), await stage.at("/saved")
-        saved, pid = await session.save(5), session._chromium.pid
+        saved, pid = await session.save(5), session.chromium.pid
         assert await back(session, saved, restart=True) == ()
-        assert session._chromium.pid == pid
+        assert session.chromium.pid == pid
         await go(other, "/saved")
 
     run(body())
@@ -530,7 +534,7 @@ def test_a_redirect_is_named(run: Any, stage: Stage, monkeypatch: pytest.MonkeyP
 
     async def body() -> None:
         session = await stage.at("/saved")
-        await (await session._tab.context.new_page()).goto(f"http://{SHOP}/storing")
+        await (await session.tab.context.new_page()).goto(f"http://{SHOP}/storing")
         saved = await session.save(5)
         monkeypatch.setattr(site_module, "answer", moved)
         assert await back(session, saved) == (f"page 2: URL: was http://{SHOP}/storing, is http://{SHOP}/saved",)
@@ -566,7 +570,7 @@ def test_a_page_that_closes_itself(run: Any, stage: Stage, monkeypatch: pytest.M
 
     async def body() -> None:
         session = await stage.at("/saved")
-        await (await session._tab.context.new_page()).goto(f"http://{SHOP}/storing")
+        await (await session.tab.context.new_page()).goto(f"http://{SHOP}/storing")
         saved = await session.save(5)
         monkeypatch.setattr(renewal, "settle", closed_before)
         assert await back(session, saved) == (f"page 2: http://{SHOP}/storing was open, is not",)
@@ -574,7 +578,7 @@ def test_a_page_that_closes_itself(run: Any, stage: Stage, monkeypatch: pytest.M
         assert isinstance(gone, Failure)
         assert (gone.code, gone.tainted) == ("PAGE_CLOSED", True)
         assert await session.restore(None, 5, restart=False) == ()
-        await session._tab.page.close()
+        await session.tab.page.close()
         with pytest.raises(Failed) as raised:
             await session.save(1)
         assert raised.value.failure.code == "PAGE_CLOSED"
@@ -586,7 +590,7 @@ def test_saving_waits_for_the_page_that_comes(run: Any, stage: Stage) -> None:
     async def body() -> None:
         session = await stage.at("/")
         await js(session, "setTimeout(() => { location.href = '/reacting' }, 0); undefined")
-        await session._tab.page.wait_for_url("**/reacting", wait_until="commit")
+        await session.tab.page.wait_for_url("**/reacting", wait_until="commit")
         saved = await session.save(5)
         assert saved.url == f"http://{SHOP}/reacting"
         assert "#qty" in {field.place for field in saved.pages[0].fields}
@@ -597,19 +601,18 @@ def test_saving_waits_for_the_page_that_comes(run: Any, stage: Stage) -> None:
 def test_the_session_goes_on(run: Any, stage: Stage, tmp_path: Path) -> None:
     async def body() -> None:
         session = await stage.at("/storing", recording="full")
-        session._tab.passwords.add(SHOP)
+        session.tab.passwords.add(SHOP)
         await js(session, "console.log('before')")
         saved = await session.save(5)
         assert session.requests == 1
         assert await back(session, saved) == ()
         assert session.requests == 2
-        assert session._tab.passwords == {SHOP}
-        assert session._tab.traced
-        session._tab.passwords.add(OTHER)
+        assert session.tab.passwords == {SHOP}
+        assert session.tab.traced
+        session.tab.passwords.add(OTHER)
         assert await session.renew(Failure("STEP_TIMEOUT", "late", tainted=True), 10) is None
         assert session.requests == 3
-        assert session._tab.passwords == {SHOP, OTHER}
-        assert session._scene(1).logins == {SHOP, OTHER}
+        assert session.tab.passwords == {SHOP, OTHER}
         evidence = await session.evidence(Capture(logs=True, screenshot=False, dom=False), tmp_path)
         assert "[LOG] before" in "".join(map(str, evidence.console))
         entries = json.loads((tmp_path / "network_logs.har").read_text())["log"]["entries"]
@@ -628,7 +631,7 @@ def test_a_field_whose_filling_writes_is_not_filled_again(run: Any, stage: Stage
         outcome = await session.restore(saved, 5, restart=False, barred="step 1 is a write")
         assert isinstance(outcome, Failure)
         assert outcome.code == "OUTCOME_UNKNOWN"
-        assert outcome.message == "#qty would have to be filled again, and step 1 is a write"
+        assert outcome.message == "#qty would have to be filled again, but step 1 is a write"
         assert stage.site.hits["/status/204"] == 1
         kept = replace(saved, pages=(replace(saved.pages[0], fields=()),))
         assert not isinstance(await session.restore(kept, 5, restart=False, barred="step 1 is a write"), Failure)

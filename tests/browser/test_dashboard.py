@@ -98,6 +98,7 @@ def _foreign(url: str) -> bool:
 
 @pytest.mark.parametrize("name", ["usual", "hostile", "green", "empty"])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.sampled(3)
 def test_text_stands_out_from_what_is_behind_it(opened: Open, name: str, scheme: str) -> None:
     page = opened(name, color_scheme=scheme)
     page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
@@ -108,6 +109,7 @@ def test_text_stands_out_from_what_is_behind_it(opened: Open, name: str, scheme:
 
 @pytest.mark.parametrize("name", ["usual", "hostile", "green", "empty", "many"])
 @pytest.mark.parametrize("width", [320, 390])
+@pytest.mark.sampled(4)
 def test_a_phone_need_not_scroll_sideways(opened: Open, name: str, width: int) -> None:
     page = opened(name, {"width": width, "height": 700})
     assert page.evaluate("document.documentElement.scrollWidth") == width

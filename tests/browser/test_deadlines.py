@@ -46,6 +46,7 @@ async def timed(session: PlaywrightSession, step: dict[str, Any], within: float 
 
 @pytest.mark.parametrize("tracing", ["off", "on"])
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: step["act"])
+@pytest.mark.sampled(3)
 def test_page_in_an_endless_loop(run: Any, stage: Stage, step: dict[str, Any], tracing: str) -> None:
     async def body() -> None:
         session = await stage.at("/loop", tracing=tracing)
@@ -131,10 +132,11 @@ def test_reading_a_hung_page(run: Any, stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("step", [STEPS[0], STEPS[2], STEPS[5]], ids=lambda step: step["act"])
+@pytest.mark.sampled(1)
 def test_stopped_browser(run: Any, stage: Stage, step: dict[str, Any]) -> None:
     async def body() -> None:
         session = await stage.at(hosts={SHOP: stage.site.port}, recording="minimal")
-        pid = session._chromium.pid
+        pid = session.chromium.pid
         signal_tree(session, signal.SIGSTOP)
         failure = await timed(session, step)
         assert (failure.code, failure.tainted) == ("BROWSER_UNRESPONSIVE", True)

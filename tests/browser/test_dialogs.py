@@ -111,7 +111,10 @@ def test_a_text_for_what_takes_none_is_said(run: Any, stage: Stage) -> None:
         session = await stage.at()
         await passed(session, {"act": "dialog", "text": "Ada"})
         await passed(session, {"act": "click", "selector": "#confirm"})
-        assert "[WARNING] the confirm takes no text, so the answer's was not written" in session._tab.watch.console()
+        assert (
+            "[WARNING] the confirm takes no text, so the text of the answer was not entered"
+            in session.tab.watch.console()
+        )
 
     run(body())
 

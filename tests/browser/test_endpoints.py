@@ -82,7 +82,7 @@ def test_a_session_does_all_that_it_does_here(run: Any, server: PlaywrightServer
 
     async def body() -> None:
         session = await stage.at("/", recording="full", allowed_domains=(SHOP,))
-        assert session._chromium.pid is None
+        assert session.chromium.pid is None
         assert len(server.browsers()) == 1
         await passed(session, {"act": "open", "url": f"https://{SHOP}/"})
         loaded = await passed(session, {"act": "download", "selector": "#file-link"})
@@ -124,7 +124,7 @@ def test_sessions_go_to_the_endpoint_with_the_fewest(run: Any, server: Playwrigh
 
     async def body() -> None:
         sessions = await asyncio.gather(*(stage.session(world=f"w{number}") for number in range(4)))
-        shared = [session._chromium.sessions for session in sessions]
+        shared = [session.chromium.sessions for session in sessions]
         assert shared == [2, 2, 2, 2], "two browsers, two sessions in each"
 
     run(body())
@@ -151,7 +151,7 @@ def test_a_fault_that_needs_the_process_is_refused(run: Any, server: PlaywrightS
 
     async def body() -> None:
         session = await stage.at()
-        with pytest.raises(Failed, match="a process elsewhere cannot be stopped"):
+        with pytest.raises(Failed, match="its process cannot be stopped"):
             await strike(session, kind="browser_stop")
         await passed(session, CLICK)
 
@@ -164,20 +164,20 @@ def test_an_endpoint_that_goes_in_mid_task(run: Any, server: PlaywrightServer, e
 
     async def body() -> None:
         session, other = await stage.at(recording="full"), await stage.at(world="w-2")
-        assert session._chromium is not other._chromium
+        assert session.chromium is not other.chromium
         mortal.kill()
-        await until(lambda: not session._chromium.alive)
+        await until(lambda: not session.chromium.alive)
         outcome = await failed(session, CLICK)
         assert outcome.code == "BROWSER_CRASHED"
         evidence = await evidence_of(session, stage.folder / "evidence")
         trace = next(item for item in evidence.items if item.name == "trace.zip")
         assert (trace.status, trace.reason) == (
             "missed",
-            "what was written of it stays at the browser's endpoint: the browser is gone",
+            "what was written stays at the browser's endpoint: the browser is gone",
         )
         assert await session.renew(outcome, 15) is None
         await passed(session, CLICK)
-        assert session._chromium is other._chromium
+        assert session.chromium is other.chromium
 
     try:
         run(body())
@@ -211,7 +211,7 @@ def test_a_browser_that_all_share(run: Any, elsewhere: Make, tmp_path: Path) -> 
 async def with_others(stage: Stage, shared: PlaywrightServer) -> None:
     session = await stage.session(hosts={})
     await passed(session, {"act": "open", "url": f"http://127.0.0.1:{stage.site.port}/"})
-    with pytest.raises(Failed, match="shared with others"):
+    with pytest.raises(Failed, match="other runs share the browser"):
         await strike(session, kind="browser_kill")
     await session.close()
     await stage.browsers.close()

@@ -41,7 +41,7 @@ def test_everything_of_a_live_page(run: Any, stage: Stage) -> None:
         await session.record()
         await passed(session, {"act": "click", "selector": "#shout"})
         await passed(session, {"act": "click", "selector": "#popup"})
-        await until(lambda: all(any(said in line for line in session._tab.watch.console()) for said in SHOUTED))
+        await until(lambda: all(any(said in line for line in session.tab.watch.console()) for said in SHOUTED))
         folder = folder_of(stage)
         evidence = await session.evidence(FULL, folder)
         assert status(evidence) == dict.fromkeys(NAMES, "taken")
@@ -62,7 +62,7 @@ def test_a_failed_request_is_one_console_line(run: Any, stage: Stage) -> None:
     async def body() -> None:
         session = await stage.session()
         await failed(session, {"act": "open", "url": f"http://{SHOP}/empty"})
-        await until(lambda: any("ERR_EMPTY_RESPONSE" in line for line in session._tab.watch.console()))
+        await until(lambda: any("ERR_EMPTY_RESPONSE" in line for line in session.tab.watch.console()))
         evidence = await session.evidence(FULL, folder_of(stage))
         lines = [str(line) for line in evidence.console if "ERR_EMPTY_RESPONSE" in line.text]
         assert len(lines) == 1
@@ -111,6 +111,7 @@ def test_a_trace_from_the_start_is_kept_at_close(run: Any, stage: Stage) -> None
 
 
 @pytest.mark.parametrize("traced", [False, True])
+@pytest.mark.sampled(1)
 def test_a_page_in_an_endless_loop_is_freed_for_its_picture(run: Any, stage: Stage, traced: bool) -> None:
     async def body() -> None:
         session = await stage.at()
@@ -147,8 +148,8 @@ def test_a_stopped_browser_still_leaves_what_was_seen(run: Any, stage: Stage) ->
 def test_a_crashed_page(run: Any, stage: Stage) -> None:
     async def body() -> None:
         session = await stage.at()
-        crash = asyncio.ensure_future(session._tab.control.send("Page.crash"))
-        await until(lambda: session._tab.watch.crashed)
+        crash = asyncio.ensure_future(session.tab.control.send("Page.crash"))
+        await until(lambda: session.tab.watch.crashed)
         crash.cancel()
         evidence = await session.evidence(FULL, folder_of(stage))
         found = status(evidence)

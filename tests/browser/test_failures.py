@@ -95,7 +95,7 @@ def test_garbage_instead_of_http(run: Any, stage: Stage) -> None:
 def test_offline(run: Any, stage: Stage) -> None:
     async def body() -> None:
         session = await stage.session()
-        await session._tab.context.set_offline(True)
+        await session.tab.context.set_offline(True)
         assert (await failed(session, {"act": "open", "url": f"http://{SHOP}/"})).code == "NET_OFFLINE"
 
     run(body())
@@ -114,6 +114,7 @@ def test_offline(run: Any, stage: Stage) -> None:
         ("503?retry=2&empty=1", "HTTP_UNAVAILABLE", 503, 2.0),
     ],
 )
+@pytest.mark.sampled(3)
 def test_statuses_with_and_without_a_body(
     run: Any, stage: Stage, path: str, code: str, status: int, retry_after: float | None
 ) -> None:
@@ -179,6 +180,7 @@ def test_opening_again_after_a_refusal(run: Any, stage: Stage) -> None:
         ({"act": "api", "url": f"https://{SHOP}:8443/"}, "INVALID_INPUT"),
     ],
 )
+@pytest.mark.sampled(9)
 def test_step_failures(run: Any, stage: Stage, step: dict[str, Any], code: str) -> None:
     async def body() -> None:
         session = await stage.at()
@@ -236,10 +238,11 @@ LONG = "x" * 100
         ({"selector": "#long", "value": "no"}, f"#long with text 'no' exceeded 0.5s: its text is '{LONG[:79]}…'", 1),
     ],
 )
+@pytest.mark.sampled(3)
 def test_what_a_late_wait_found_instead(run: Any, stage: Stage, step: dict[str, Any], message: str, count: int) -> None:
     async def body() -> None:
         session = await stage.at()
-        await session._tab.page.evaluate(
+        await session.tab.page.evaluate(
             "t => { bottom.id = 'long'; document.getElementById('long').textContent = t }", LONG
         )
         within = stretched(0.54)
@@ -252,13 +255,14 @@ def test_what_a_late_wait_found_instead(run: Any, stage: Stage, step: dict[str, 
 
 
 @pytest.mark.parametrize("act", ["wait", "click", "text"])
+@pytest.mark.sampled(1)
 def test_a_missing_element_may_be_on_the_new_page(run: Any, stage: Stage, act: str) -> None:
     async def body() -> None:
         session = await stage.at()
         before = await failed(session, {"act": "click", "selector": "#nowhere"})
         assert "new page" not in before.message
         await passed(session, {"act": "click", "selector": "#popup"})
-        await until(lambda: f"http://{SHOP}/popup" in [page.url for page in session._tab.context.pages])
+        await until(lambda: f"http://{SHOP}/popup" in [page.url for page in session.tab.context.pages])
         if act == "text":
             outcome = await session.text("#nowhere", None, 0.3)
             assert isinstance(outcome, Failure)
@@ -297,12 +301,13 @@ def test_a_click_whose_page_never_answers_was_done(run: Any, stage: Stage) -> No
 
 @pytest.mark.parametrize(("path", "code"), [("/reset", "NET_CONNECTION_RESET"), ("/hang", "NET_TIMEOUT")])
 @pytest.mark.parametrize("method", ["GET", "POST"])
+@pytest.mark.sampled(1)
 def test_a_form_whose_answer_never_comes_says_how_it_was_sent(
     run: Any, stage: Stage, path: str, code: str, method: str
 ) -> None:
     async def body() -> None:
         session = await stage.at()
-        await session._tab.page.evaluate("([m, a]) => Object.assign(form, {method: m, action: a})", [method, path])
+        await session.tab.page.evaluate("([m, a]) => Object.assign(form, {method: m, action: a})", [method, path])
         failure = await failed(session, {"act": "click", "selector": "#send"}, within=stretched(1.5), patience=0.5)
         assert (failure.code, failure.effect, failure.details["method"]) == (code, Effect.DONE, method)
 
@@ -313,7 +318,7 @@ def test_a_form_whose_answer_never_comes_says_how_it_was_sent(
 def test_a_step_on_a_page_that_was_lost_before_it(run: Any, stage: Stage, step: dict[str, Any]) -> None:
     async def body() -> None:
         session = await stage.at()
-        await session._tab.page.evaluate("setTimeout(() => location = '/reset', 0)")
+        await session.tab.page.evaluate("setTimeout(() => location = '/reset', 0)")
         await until(lambda: session.url == "chrome-error://chromewebdata/")
         failure = await failed(session, {**step, "selector": "#never"})
         assert (failure.code, failure.effect) == ("NET_CONNECTION_RESET", Effect.NONE)
@@ -338,7 +343,7 @@ def test_page_crash_and_what_comes_after(run: Any, stage: Stage) -> None:
     async def body() -> None:
         session = await stage.at("/login")
         await passed(session, {"act": "open", "url": f"http://{SHOP}/"})
-        task = asyncio.ensure_future(session._tab.control.send("Page.crash"))
+        task = asyncio.ensure_future(session.tab.control.send("Page.crash"))
         failure = await failed(session, {"act": "click", "selector": "#nowhere"}, within=3, patience=2)
         task.cancel()
         assert (failure.code, failure.tainted) == ("PAGE_CRASHED", True)
@@ -358,7 +363,7 @@ def test_page_crash_and_what_comes_after(run: Any, stage: Stage) -> None:
 def test_page_that_closes_itself(run: Any, stage: Stage) -> None:
     async def body() -> None:
         session = await stage.at()
-        await session._tab.page.close()
+        await session.tab.page.close()
         failure = await failed(session, {"act": "click", "selector": "#plain"})
         assert (failure.code, failure.tainted) == ("PAGE_CLOSED", True)
         assert await session.renew(failure, 5) is None
@@ -370,7 +375,7 @@ def test_page_that_closes_itself(run: Any, stage: Stage) -> None:
 def test_browser_killed(run: Any, stage: Stage) -> None:
     async def body() -> None:
         session = await stage.at(hosts={SHOP: stage.site.port})
-        os.kill(session._chromium.pid, signal.SIGKILL)
+        os.kill(session.chromium.pid, signal.SIGKILL)
         failure = await failed(session, {"act": "click", "selector": "#plain"}, within=2)
         assert (failure.code, failure.tainted) == ("BROWSER_CRASHED", True)
         assert await session.renew(failure, 10) is None
@@ -387,9 +392,9 @@ def test_driver_killed(run: Any, stage: Stage) -> None:
         mine = Stage(own, stage.site, temp)
         try:
             session = await mine.at()
-            assert own._driver is not None
-            assert own._driver.pid is not None
-            os.kill(own._driver.pid, signal.SIGKILL)
+            assert own.driver is not None
+            assert own.driver.pid is not None
+            os.kill(own.driver.pid, signal.SIGKILL)
             failure = await failed(session, {"act": "click", "selector": "#plain"}, within=2)
             assert (failure.code, failure.tainted) == ("DRIVER_GONE", True)
             assert await session.renew(failure, 10) is None
@@ -408,17 +413,17 @@ def test_driver_stopped(run: Any, stage: Stage, monkeypatch: pytest.MonkeyPatch)
         mine = Stage(own, stage.site, temp)
         try:
             await mine.session()
-            before = own._driver
+            before = own.driver
             assert before is not None
             assert before.pid is not None
             monkeypatch.setattr("harness.browser.launch.OPEN_SECONDS", 0.5)
             monkeypatch.setattr("harness.browser.process.ANSWER_SECONDS", 0.5)
             os.kill(before.pid, signal.SIGSTOP)
             opening = asyncio.ensure_future(mine.session())
-            await until(lambda: own._driver is not before)
+            await until(lambda: own.driver is not before)
             monkeypatch.setattr("harness.browser.launch.OPEN_SECONDS", 10)
             session = await opening
-            assert own._driver is not before
+            assert own.driver is not before
             assert not before.alive
             await passed(session, {"act": "open", "url": f"http://{SHOP}/saved"})
         finally:
@@ -431,6 +436,7 @@ def test_driver_stopped(run: Any, stage: Stage, monkeypatch: pytest.MonkeyPatch)
     "step",
     [{"act": "press", "value": "Enter"}, {"act": "press", "selector": "#q", "value": "Enter"}, {"act": "submit"}],
 )
+@pytest.mark.sampled(1)
 def test_a_form_that_gets_no_answer_was_sent(
     run: Any, stage: Stage, step: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -461,6 +467,7 @@ def test_a_form_that_gets_no_answer_was_sent(
     ],
 )
 @pytest.mark.parametrize("act", ["click", "wait"])
+@pytest.mark.sampled(4)
 def test_a_missing_element_on_another_page_than_was_asked_for(
     run: Any, stage: Stage, steps: list[tuple[str, str]], said: str, act: str
 ) -> None:
@@ -474,8 +481,8 @@ def test_a_missing_element_on_another_page_than_was_asked_for(
         if "/led-on" in steps[0][1]:
             await passed(session, {"act": "wait", "selector": "#ok"})
         failure = await failed(session, {"act": act, "selector": "#title"})
-        words = f": the site led there from {said}, which the last `open` asked for)"
-        assert (failure.message.endswith(words), "led there" in failure.message) == (bool(said), bool(said))
+        words = f": the site redirected there from {said}, which the last `open` requested)"
+        assert (failure.message.endswith(words), "redirected there" in failure.message) == (bool(said), bool(said))
         assert failure.details.get("opened", "").endswith(steps[0][1] if said else "")
 
     run(body())
@@ -490,6 +497,7 @@ def test_a_missing_element_on_another_page_than_was_asked_for(
         ("/frames", {"act": "click", "selector": "#in"}, '#outer >>> iframe[src="/inner"]'),
     ],
 )
+@pytest.mark.sampled(2)
 def test_an_element_in_a_frame_that_the_step_does_not_name(
     run: Any, stage: Stage, path: str, step: dict[str, Any], frame: str
 ) -> None:
@@ -497,7 +505,7 @@ def test_an_element_in_a_frame_that_the_step_does_not_name(
         session = await stage.at(path)
         failure = await failed(session, step, within=2)
         assert failure.message.endswith(f"; the frame {frame} has it")
-        assert f"say `frame: {json.dumps(frame)}` in this step" in failure.hint
+        assert f"add `frame: {json.dumps(frame)}` to this step" in failure.hint
         assert "similar" not in failure.details
 
     run(body())

@@ -43,7 +43,7 @@ class Play:
 
     @property
     def counts(self) -> list[int]:
-        return [each.count for each in self.injector.met()]
+        return [each.count for each in self.injector.results()]
 
     @property
     def hits(self) -> int:
@@ -66,7 +66,7 @@ class Play:
     async def settled(self) -> None:
         """Chromium's own error page is there: a request that follows at once would be interrupted by it."""
         async with asyncio.timeout(20):
-            while not self.session._tab.page.url.startswith("chrome-error:"):
+            while not self.session.tab.page.url.startswith("chrome-error:"):
                 await asyncio.sleep(0.01)
 
     async def fetch(self, url: str, count: int = 1) -> list[str]:
@@ -78,7 +78,7 @@ class Play:
         script = """async ([url, count]) => { const all = []; for (let n = 0; n < count; n++) all.push(
             await fetch(count > 1 ? `${url}?n=${n}` : url, {mode: 'no-cors'})
                 .then(a => a.text()).then(() => 'ok', () => 'failed')); return all }"""
-        told: list[str] = await self.session._tab.page.evaluate(script, [url, count])
+        told: list[str] = await self.session.tab.page.evaluate(script, [url, count])
         return told
 
 
@@ -94,7 +94,7 @@ async def play(stage: Stage, *faults: Mapping[str, Any], seed: int = 1, **fields
     finally:
         await session.close()
         await injector.close()
-        assert not any(gate._connections for gate in network._gates.values())
+        assert not any(gate.connections for gate in network.gates.values())
 
 
 CASES: list[tuple[dict[str, Any], str, str]] = [
@@ -113,6 +113,7 @@ SITE_SEES = ({"kind": "reset", "commit": True},)
 
 
 @pytest.mark.parametrize(("fault", "code", "error"), CASES)
+@pytest.mark.sampled(3)
 def test_a_page_that_is_struck_once(run: Any, stage: Stage, fault: dict[str, Any], code: str, error: str) -> None:
     """Each scheme has its own fault; one browser shows both."""
 
@@ -154,6 +155,7 @@ def test_an_answer_that_is_no_http(run: Any, stage: Stage) -> None:
         ("endless", 8, "CONNECTION_RESET"),
     ],
 )
+@pytest.mark.sampled(2)
 def test_an_answer_that_breaks_off(run: Any, stage: Stage, kind: str, most: int, error: str) -> None:
     async def body() -> None:
         async with Forms() as forms:
@@ -243,6 +245,7 @@ def test_retry_after_reaches_the_failure(run: Any, stage: Stage, body_text: str)
         ({"kind": "hang", "seconds": 60}, "NET_TIMEOUT"),
     ],
 )
+@pytest.mark.sampled(2)
 def test_api_requests_are_struck_as_well(run: Any, stage: Stage, fault: dict[str, Any], code: str | None) -> None:
     """By a fault that is declared for http: it strikes https too."""
 
@@ -293,6 +296,7 @@ def test_chances_are_those_of_the_seed(run: Any, stage: Stage) -> None:
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
 @pytest.mark.parametrize("kind", ["empty", "reset", "hang"])
+@pytest.mark.sampled(2)
 def test_what_chromium_sends_again_by_itself_does_not_wear_a_fault_out(
     run: Any, stage: Stage, scheme: str, kind: str
 ) -> None:
@@ -307,7 +311,7 @@ def test_what_chromium_sends_again_by_itself_does_not_wear_a_fault_out(
         async with play(stage, fault) as one:
             await one.arm()
             await one.do(url=f"{scheme}://{SHOP}/saved")
-            page = one.session._tab.page
+            page = one.session.tab.page
             told = [await page.evaluate(script, f"{scheme}://{OTHER}/whoami") for _ in range(6)]
             assert told == ["failed"] * 4 + ["ok"] * 2
             assert one.counts == [4]
@@ -324,7 +328,7 @@ def test_websockets_are_struck_by_their_own_scheme(run: Any, stage: Stage, schem
                 await one.arm()
                 for said in ("", f"ping over {scheme}:"):
                     await one.do(url=f"{scheme}://{SHOP}/")
-                    page = one.session._tab.page
+                    page = one.session.tab.page
                     if said:
                         await passed(one.session, {"act": "wait", "selector": "#said", "value": said})
                     else:
@@ -353,7 +357,7 @@ def test_tls_that_is_broken_for_a_while(run: Any, stage: Stage, problem: str, er
                 while await one.code(url=secure) != ("", ""):
                     await asyncio.sleep(0.1)
             assert one.counts[0] >= 1
-            assert len(one.injector.met()[0].healed) == 1
+            assert len(one.injector.results()[0].healed) == 1
 
     run(body())
 
@@ -362,9 +366,9 @@ def test_tls_stays_broken_in_a_browser_that_was_restarted(run: Any, stage: Stage
     async def body() -> None:
         async with play(stage, {"kind": "tls", "host": SHOP}) as one:
             await one.arm()
-            before = one.session._chromium
+            before = one.session.chromium
             await one.session.restore(None, 20, restart=True)
-            assert one.session._chromium is not before
+            assert one.session.chromium is not before
             assert (await one.code(url=f"https://{SHOP}/saved"))[0] == "NET_TLS"
 
     run(body())
@@ -400,7 +404,7 @@ def test_refused_websockets_are_counted_and_end(run: Any, stage: Stage, scheme: 
             async with play(stage, fault, hosts={SHOP: shop.port}) as one:
                 await one.do(url=f"{scheme}://{OTHER}/saved")
                 await one.arm()
-                url, page = f"{scheme.replace('http', 'ws')}://{SHOP}/socket", one.session._tab.page
+                url, page = f"{scheme.replace('http', 'ws')}://{SHOP}/socket", one.session.tab.page
                 for count in (1, 2):
                     assert await page.evaluate(script, url) == "error"
                     async with asyncio.timeout(20):
@@ -420,7 +424,7 @@ def test_refusals_by_time_heal(run: Any, stage: Stage) -> None:
             async with asyncio.timeout(20):
                 while await one.code() != ("", ""):
                     await asyncio.sleep(0.1)
-            [met] = one.injector.met()
+            [met] = one.injector.results()
             assert met.count >= 1
             assert len(met.healed) == 1
 

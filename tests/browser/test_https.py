@@ -31,9 +31,9 @@ def test_a_page_is_a_real_https_page(run: Any, stage: Stage) -> None:
             await passed(session, {"act": "open", "url": f"https://{SHOP}/"})
             await passed(session, {"act": "wait", "selector": "#secure", "value": "https: true"})
             await passed(session, {"act": "wait", "selector": "#said", "value": "ping over https:"})
-            [cookie] = await session._tab.context.cookies(f"https://{SHOP}/")
+            [cookie] = await session.tab.context.cookies(f"https://{SHOP}/")
             assert (cookie["name"], cookie["secure"]) == ("safe", True)
-            assert await session._tab.context.cookies(f"http://{SHOP}/") == []
+            assert await session.tab.context.cookies(f"http://{SHOP}/") == []
 
     run(body())
 
@@ -87,7 +87,7 @@ def test_api_sends_the_cookies_of_https(run: Any, stage: Stage) -> None:
     async def body() -> None:
         session = await stage.session(base_url=f"https://{SHOP}/")
         cookies = [{"name": "safe", "value": "1", "url": f"https://{SHOP}/", "secure": True}]
-        await session._tab.context.add_cookies(cookies)
+        await session.tab.context.add_cookies(cookies)
         seen = {}
         for url in ("/whoami", f"http://{SHOP}/whoami", f"https://{OTHER}/whoami"):
             outcome = await passed(session, {"act": "api", "url": url})
@@ -137,7 +137,7 @@ def test_other_ports_of_a_host_are_refused_at_once(run: Any, stage: Stage) -> No
             for url in (f"https://{SHOP}:8443/saved", f"http://{SHOP}:443/saved"):
                 failure = await failed(session, {"act": act, "url": url}, within=4)
                 assert (failure.code, failure.effect) == ("INVALID_INPUT", Effect.NONE)
-                assert "speak https on port 443" in failure.message
+                assert "serve https on port 443" in failure.message
 
     run(body())
 
@@ -151,7 +151,7 @@ def test_only_the_hosts_of_services_are_believed(run: Any, stage: Stage) -> None
         assert failure.code == "NET_TLS"
         unknown = await failed(session, {"act": "open", "url": "https://nowhere.invalid/"}, within=4)
         assert unknown.code == "NET_DNS"
-        command = psutil.Process(session._chromium.pid).cmdline()
+        command = psutil.Process(session.chromium.pid).cmdline()
         assert "--ignore-certificate-errors" not in command
 
     run(body())
@@ -165,7 +165,7 @@ def test_another_key_is_not_believed(run: Any, stage: Stage) -> None:
         session = await others.open_session(
             SessionRequest(world="w", folder=stage.folder, uploads=stage.folder, hosts={SHOP: stage.site.port})
         )
-        port = session._chromium.front.ports[SHOP]
+        port = session.chromium.front.ports[SHOP]
         failure = await failed(await stage.session(), {"act": "open", "url": f"https://127.0.0.1:{port}/"}, within=4)
         assert (failure.code, failure.details["net_error"]) == ("NET_TLS", "net::ERR_CERT_AUTHORITY_INVALID")
         await session.close()
@@ -180,7 +180,7 @@ def test_allowed_domains_hold_for_https(run: Any, stage: Stage) -> None:
         await passed(session, {"act": "open", "url": f"https://{SHOP}/saved"})
         hits = stage.site.hits["/saved"]
         with pytest.raises(Exception, match="Failed to fetch"):
-            await session._tab.page.evaluate(f"fetch('https://{EVIL}/saved', {{mode: 'no-cors'}})")
+            await session.tab.page.evaluate(f"fetch('https://{EVIL}/saved', {{mode: 'no-cors'}})")
         for act, url in (
             ("open", f"https://{EVIL}/saved"),
             ("api", f"https://{EVIL}/saved"),
@@ -197,7 +197,7 @@ def test_a_date_far_from_the_certificates(run: Any, stage: Stage) -> None:
     async def body() -> None:
         session = await stage.session(start=datetime(2031, 5, 1, tzinfo=UTC))
         await passed(session, {"act": "open", "url": f"https://{SHOP}/saved"})
-        assert (await session._tab.page.evaluate("new Date().getFullYear()")) == 2031
+        assert (await session.tab.page.evaluate("new Date().getFullYear()")) == 2031
 
     run(body())
 
@@ -206,10 +206,10 @@ def test_a_page_loaded_in_a_restarted_browser(run: Any, stage: Stage) -> None:
     async def body() -> None:
         session = await stage.session(hosts={SHOP: stage.site.port})
         await passed(session, {"act": "open", "url": f"https://{SHOP}/saved"})
-        before = session._chromium
+        before = session.chromium
         before.kill()
         assert await session.renew(Failure("BROWSER_CRASHED", "it was killed"), 15) is None
-        assert session._chromium is not before
+        assert session.chromium is not before
         assert session.url == f"https://{SHOP}/saved"
         await passed(session, {"act": "wait", "selector": "#ok"})
 
@@ -217,14 +217,17 @@ def test_a_page_loaded_in_a_restarted_browser(run: Any, stage: Stage) -> None:
 
 
 def test_listeners_end_with_their_browser(run: Any, stage: Stage) -> None:
+    """But for the run's own browser, which is the first one."""
+
     async def body() -> None:
+        await stage.session()
         session = await stage.session(hosts={SHOP: stage.site.port})
         await passed(session, {"act": "open", "url": f"https://{SHOP}/saved"})
-        front = session._chromium.front
+        front = session.chromium.front
         await session.close()
         with pytest.raises(ConnectionRefusedError):
             await asyncio.open_connection("127.0.0.1", front.ports[SHOP])
-        assert front._connections == set()
+        assert front.connections == set()
 
     run(body())
 
@@ -259,8 +262,8 @@ async def main(folder):
         browsers = Browsers(BrowserSettings(), SystemClock(), temp=folder)
         request = SessionRequest(world="w", folder=folder, uploads=folder, hosts={"shop.test": shop.port})
         session = await browsers.open_session(request)
-        await session._tab.page.goto("https://shop.test/")
-        secure = await session._tab.page.evaluate("isSecureContext")
+        await session.tab.page.goto("https://shop.test/")
+        secure = await session.tab.page.evaluate("isSecureContext")
         await browsers.close()
     print(json.dumps({"secure": secure, "left": len(asyncio.all_tasks()) - 1}))
 

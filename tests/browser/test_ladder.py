@@ -21,7 +21,7 @@ WRITE = {"act": "submit", "selector": "#pay"}
 async def paid(stage: Stage, method: str, action: str, **keys: Any) -> PlaywrightSession:
     """A session on the answer to a form that was sent once."""
     session = await stage.at("/saved")
-    await session._tab.page.set_content(PAY % (method, f"http://{SHOP}{action}"))
+    await session.tab.page.set_content(PAY % (method, f"http://{SHOP}{action}"))
     await passed(session, {**WRITE, **keys})
     return session
 
@@ -46,7 +46,7 @@ def test_the_answer_to_a_write_is_not_asked_for_again(
         why = await crashed(session)
         assert why is not None
         assert (why.code, stage.site.hits[action] - before) == ("PAGE_CRASHED", 1)
-        assert why.message.endswith("the page is the answer to a write, and there is no checkpoint")
+        assert why.message.endswith("the page is the response to a write, and there is no checkpoint")
 
     run(body())
 
@@ -74,7 +74,7 @@ def test_what_leaves_is_known_with_how_it_was_asked_for(run: Any, stage: Stage) 
             ("GET", f"http://{SHOP}/saved", True, True),
         ]
         refused = "fetch('http://dead.test/', {method: 'POST'}).catch(() => 0)"
-        await session._tab.page.set_content(f'<button id=pay type=button onclick="{refused}">x</button>')
+        await session.tab.page.set_content(f'<button id=pay type=button onclick="{refused}">x</button>')
         await passed(session, {"act": "click", "selector": "#pay"})
         (post,) = session.take_sent()
         while post.arrived:  # until the refusal is told
@@ -129,7 +129,7 @@ INTO = """<a id=open href=/popup target=other>open</a>
 def test_a_form_whose_answer_is_shown_elsewhere_is_known_as_one(run: Any, stage: Stage, step: dict[str, Any]) -> None:
     async def body() -> None:
         session = await stage.at("/")
-        await session._tab.page.set_content(INTO)
+        await session.tab.page.set_content(INTO)
         await passed(session, {"act": "click", "selector": "#open"})
         await passed(session, {"act": "switch_page", "value": 1})
         await passed(session, {"act": "switch_page", "value": 0})
@@ -150,7 +150,7 @@ def test_what_a_script_makes_of_the_address_does_not_hide_that_of_the_document(
 ) -> None:
     async def body() -> None:
         session = await stage.at("/saved?order=1")
-        await session._tab.page.evaluate("to => history.replaceState({}, '', to)", shown)
+        await session.tab.page.evaluate("to => history.replaceState({}, '', to)", shown)
         await passed(session, {"act": "wait", "selector": "#ok"})
         expected = (f"http://{SHOP}{shown}", *[f"http://{SHOP}/saved?order=1"] * known)
         assert session.renewed_at == expected

@@ -44,7 +44,7 @@ def own(run: Any, site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def kill_browser(session: PlaywrightSession, _: Browsers) -> None:
-    os.kill(session._chromium.pid, signal.SIGKILL)
+    os.kill(session.chromium.pid, signal.SIGKILL)
 
 
 def stop_browser(session: PlaywrightSession, _: Browsers) -> None:
@@ -52,15 +52,15 @@ def stop_browser(session: PlaywrightSession, _: Browsers) -> None:
 
 
 def kill_driver(_: PlaywrightSession, browsers: Browsers) -> None:
-    assert browsers._driver is not None
-    assert browsers._driver.pid is not None
-    os.kill(browsers._driver.pid, signal.SIGKILL)
+    assert browsers.driver is not None
+    assert browsers.driver.pid is not None
+    os.kill(browsers.driver.pid, signal.SIGKILL)
 
 
 def stop_driver(_: PlaywrightSession, browsers: Browsers) -> None:
-    assert browsers._driver is not None
-    assert browsers._driver.pid is not None
-    os.kill(browsers._driver.pid, signal.SIGSTOP)
+    assert browsers.driver is not None
+    assert browsers.driver.pid is not None
+    os.kill(browsers.driver.pid, signal.SIGSTOP)
 
 
 ENDS = [kill_browser, stop_browser, kill_driver, stop_driver]
@@ -91,6 +91,7 @@ def events(path: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("end", ENDS)
+@pytest.mark.sampled(1)
 def test_full_recording_keeps_all_until_the_end(run: Any, own: Stage, end: Any) -> None:
     async def body() -> None:
         session = await own.at("/fields", recording="full")
@@ -117,6 +118,7 @@ def test_full_recording_keeps_all_until_the_end(run: Any, own: Stage, end: Any) 
 
 
 @pytest.mark.parametrize("end", ENDS)
+@pytest.mark.sampled(1)
 def test_requests_with_their_status_and_the_console_are_always_kept(run: Any, own: Stage, end: Any) -> None:
     async def body() -> None:
         session = await own.at()
@@ -191,8 +193,8 @@ def test_only_full_recording_looks_at_each_step(run: Any, own: Stage) -> None:
     async def body() -> None:
         session = await own.at()
         await session.passed(0)
-        crash = asyncio.ensure_future(session._tab.control.send("Page.crash"))
-        await until(lambda: session._tab.watch.crashed)
+        crash = asyncio.ensure_future(session.tab.control.send("Page.crash"))
+        await until(lambda: session.tab.watch.crashed)
         crash.cancel()
         evidence, _ = await collected(session, own.folder / "evidence")
         found = items(evidence)["screenshot.png"]
@@ -204,7 +206,7 @@ def test_only_full_recording_looks_at_each_step(run: Any, own: Stage) -> None:
 def test_a_trace_leaves_its_folder_with_its_tab(run: Any, own: Stage) -> None:
     async def body() -> None:
         session = await own.at(recording="full")
-        raw = session._tab.raw
+        raw = session.tab.raw
         assert list(raw.folder.glob(f"{raw.name}.trace"))
         await session.close()
         assert list(raw.folder.glob(f"{raw.name}*")) == []

@@ -43,7 +43,7 @@ def test_elements_can_be_used_by_their_ref(run: Any, stage: Stage) -> None:
 def test_pages_dialogs_and_a_picture(run: Any, stage: Stage) -> None:
     async def body() -> None:
         session = await stage.at()
-        async with session._tab.context.expect_page() as coming:
+        async with session.tab.context.expect_page() as coming:
             await passed(session, {"act": "click", "selector": "#popup"})
         await (await coming.value).wait_for_load_state()
         await passed(session, {"act": "click", "selector": "#alert"})
@@ -70,8 +70,8 @@ def test_an_empty_page_can_be_seen(run: Any, stage: Stage) -> None:
 def test_the_page_that_comes_is_seen(run: Any, stage: Stage) -> None:
     async def body() -> None:
         session = await stage.at()
-        await session._tab.page.evaluate("setTimeout(() => { location.href = '/saved' }, 0); undefined")
-        await session._tab.page.wait_for_event("request")
+        await session.tab.page.evaluate("setTimeout(() => { location.href = '/saved' }, 0); undefined")
+        await session.tab.page.wait_for_event("request")
         seen = await session.observe(5, screenshot=False)
         assert (seen.url, seen.title) == (f"http://{SHOP}/saved", "Saved")
 
@@ -92,8 +92,8 @@ def test_the_error_page_of_the_browser_can_be_seen(run: Any, stage: Stage) -> No
 def test_a_server_that_never_answers_ends_the_look_in_time(run: Any, stage: Stage) -> None:
     async def body() -> None:
         session = await stage.at()
-        await session._tab.page.evaluate("setTimeout(() => { location.href = '/hang' }, 0); undefined")
-        await session._tab.page.wait_for_event("request")
+        await session.tab.page.evaluate("setTimeout(() => { location.href = '/hang' }, 0); undefined")
+        await session.tab.page.wait_for_event("request")
         started = time.monotonic()
         with pytest.raises(Failed) as raised:
             await session.observe(0.5, screenshot=False)

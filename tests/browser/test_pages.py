@@ -30,6 +30,7 @@ async def click(session: Any, selector: str) -> None:
         {"url": "/closer"},
     ],
 )
+@pytest.mark.sampled(3)
 def test_a_page_that_opens_late_is_waited_for(run: Any, stage: Stage, name: dict[str, Any]) -> None:
     async def body() -> None:
         session = await stage.at("/windows", base_url=f"http://{SHOP}")
@@ -48,11 +49,11 @@ def test_a_page_that_opens_late_is_waited_for(run: Any, stage: Stage, name: dict
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ({"value": 2}, "no other page is number 2 (looked for 0.3s); open are "),
-        ({"value": -3}, "no other page is number -3, counted from the newest (looked for 0.3s); open are "),
-        ({"value": "Nowhere"}, "no other page is titled 'Nowhere' (looked for 0.3s); open are "),
-        ({"value": "Windows"}, "no other page is titled 'Windows' (looked for 0.3s); open are "),
-        ({"url": "*/nowhere"}, "no other page is at */nowhere (looked for 0.3s); open are "),
+        ({"value": 2}, "no other page is number 2 (looked for 0.3s); the open pages are "),
+        ({"value": -3}, "no other page is number -3, counted from the newest (looked for 0.3s); the open pages are "),
+        ({"value": "Nowhere"}, "no other page is titled 'Nowhere' (looked for 0.3s); the open pages are "),
+        ({"value": "Windows"}, "no other page is titled 'Windows' (looked for 0.3s); the open pages are "),
+        ({"url": "*/nowhere"}, "no other page is at */nowhere (looked for 0.3s); the open pages are "),
     ],
 )
 def test_no_such_page(run: Any, stage: Stage, name: dict[str, Any], message: str) -> None:
@@ -67,7 +68,7 @@ def test_no_such_page(run: Any, stage: Stage, name: dict[str, Any], message: str
         assert failure.message.startswith(message + ", ".join(listed))
         assert failure.details["pages"] == list(listed)
         assert "fallback" not in failure.hint
-        assert failure.hint.startswith("Compare `value` or `url` of the step with the pages")
+        assert failure.hint.startswith("Compare `value` or `url` of the step with the open pages")
         assert not failure.tainted
         await click(session, "#popup")
 
@@ -117,7 +118,7 @@ def test_a_page_whose_own_navigation_failed(
         assert (failure.code, failure.details["url"], failure.details["method"]) == (code, url, method)
         assert failure.effect is Effect.DONE
         await passed(session, {"act": "open", "url": f"http://{SHOP}/saved"})
-        assert [page.url for page in session._tab.context.pages] == [
+        assert [page.url for page in session.tab.context.pages] == [
             f"http://{SHOP}/windows",
             f"http://{SHOP}/saved",
         ], "it is opened again in the page that failed"
@@ -141,7 +142,7 @@ def test_a_page_that_does_not_answer_itself(run: Any, stage: Stage) -> None:
     async def body() -> None:
         session = await stage.at("/windows")
         # a window without an opener has a process of its own
-        await session._tab.page.evaluate("() => { window.open('http://other.test/parse-loop', '_blank', 'noopener') }")
+        await session.tab.page.evaluate("() => { window.open('http://other.test/parse-loop', '_blank', 'noopener') }")
         failure = await failed(session, {"act": "switch_page", "value": 1}, within=2, patience=1)
         assert (failure.code, failure.tainted) == ("PAGE_UNRESPONSIVE", True)
         assert await session.renew(failure, 10) is None
@@ -155,7 +156,7 @@ def test_what_happens_in_the_current_page_is_judged_there(run: Any, stage: Stage
         session = await stage.at("/windows")
         await click(session, "#popup")
         await passed(session, {"act": "switch_page", "value": 1})
-        await session._tab.page.evaluate(
+        await session.tab.page.evaluate(
             "() => { document.body.innerHTML = '<a id=reset href=/reset>x</a><a id=hang href=/hang>x</a>' }"
         )
         broken = await failed(session, {"act": "click", "selector": "#reset"}, within=3)
@@ -172,9 +173,9 @@ def test_a_page_that_fails_in_the_background_is_judged_when_it_is_turned_to(run:
         session = await stage.at("/windows")
         await click(session, "#popup")
         await passed(session, {"act": "switch_page", "value": 1})
-        main = session._tab.context.pages[0]
+        main = session.tab.context.pages[0]
         async with main.expect_event("framenavigated"):
-            await session._tab.page.evaluate("() => { opener.location = '/status/500' }")
+            await session.tab.page.evaluate("() => { opener.location = '/status/500' }")
         failure = await failed(session, {"act": "switch_page", "value": 0}, within=3)
         assert (failure.code, failure.details["status"]) == ("HTTP_SERVER_ERROR", 500)
 
@@ -186,7 +187,7 @@ def test_a_popup_that_closes_itself(run: Any, stage: Stage) -> None:
         session = await stage.at("/windows")
         await click(session, "#closer")
         await passed(session, {"act": "switch_page", "value": "Closer"})
-        popup = session._tab.page
+        popup = session.tab.page
         await click(session, "#close")
         if not popup.is_closed():
             await popup.wait_for_event("close")
@@ -204,9 +205,9 @@ def test_a_popup_that_closes_itself(run: Any, stage: Stage) -> None:
 def test_a_crash_of_another_page_is_not_this_ones(run: Any, stage: Stage) -> None:
     async def body() -> None:
         session = await stage.at("/windows")
-        await session._tab.page.evaluate("() => { window.open('http://other.test/popup', '_blank', 'noopener') }")
+        await session.tab.page.evaluate("() => { window.open('http://other.test/popup', '_blank', 'noopener') }")
         await passed(session, {"act": "switch_page", "value": 1})
-        crash = asyncio.ensure_future(session._tab.control.send("Page.crash"))
+        crash = asyncio.ensure_future(session.tab.control.send("Page.crash"))
         failure = await failed(session, {"act": "click", "selector": "#nowhere"}, within=3, patience=2)
         crash.cancel()
         assert (failure.code, failure.tainted) == ("PAGE_CRASHED", True)
@@ -219,7 +220,7 @@ def test_a_crash_of_another_page_is_not_this_ones(run: Any, stage: Stage) -> Non
 def test_no_page_is_left(run: Any, stage: Stage) -> None:
     async def body() -> None:
         session = await stage.at("/windows")
-        await session._tab.page.close()
+        await session.tab.page.close()
         failure = await failed(session, {"act": "switch_page", "value": 0}, within=2)
         assert failure.code == "PAGE_CLOSED"
 
@@ -253,7 +254,7 @@ def test_a_screenshot_of_the_page_of_an_element_and_of_a_frame(run: Any, stage: 
         assert session.files == tuple(folder / name for name in ("whole.png", "whole-2.png", "in.png", "frame.png"))
         widths = [int.from_bytes(path.read_bytes()[16:20], "big") for path in session.files]
         assert all(path.read_bytes().startswith(b"\x89PNG") for path in session.files)
-        viewport = session._tab.page.viewport_size
+        viewport = session.tab.page.viewport_size
         assert viewport is not None
         assert widths[0] == viewport["width"]
         assert max(widths[1:]) < viewport["width"]

@@ -16,19 +16,20 @@ LOADS = "onload = () => fetch('/status/204?loading', {method: 'POST'})"
 
 
 @pytest.mark.parametrize("named", [True, False], ids=["named", "not-named"])
+@pytest.mark.sampled(1)
 def test_what_the_page_that_is_left_still_sends_is_of_the_act_before(run: Any, stage: Stage, named: bool) -> None:
     async def body() -> dict[str, bool]:
         session = await stage.at("/saved")
-        page = session._tab.page
+        page = session.tab.page
         await page.add_init_script(LOADS)
-        await session.heard()
+        await session.take_settled()
         await page.set_content(f'<button onclick="{"" if named else NO_NAME};{LATE}">Go</button>')
         await passed(session, {"act": "click", "selector": "button"})
         await failed(session, {"act": "open", "url": f"http://{SHOP}/hang"})
-        parting = await session.heard()
+        parting = await session.take_settled()
         await passed(session, {"act": "open", "url": f"http://{SHOP}/status/200"})
         await passed(session, {"act": "wait", "value": 0.5})
-        sent = [*parting, *await session.heard()]
+        sent = [*parting, *await session.take_settled()]
         return {each.url.partition("?")[2]: each.before for each in sent if each.method == "POST"}
 
     assert run(body()) == {"parting": True, "loading": False}
@@ -37,10 +38,10 @@ def test_what_the_page_that_is_left_still_sends_is_of_the_act_before(run: Any, s
 def test_what_a_click_sends_is_its_own(run: Any, stage: Stage) -> None:
     async def body() -> list[bool]:
         session = await stage.at("/saved")
-        await session._tab.page.set_content(f'<button onclick="{LATE}">Go</button>')
-        await session.heard()
+        await session.tab.page.set_content(f'<button onclick="{LATE}">Go</button>')
+        await session.take_settled()
         await passed(session, {"act": "click", "selector": "button"})
         await passed(session, {"act": "wait", "value": 0.5})
-        return [each.before for each in await session.heard() if each.method == "POST"]
+        return [each.before for each in await session.take_settled() if each.method == "POST"]
 
     assert run(body()) == [False]

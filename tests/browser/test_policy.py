@@ -128,11 +128,12 @@ async def at(stage: Stage, world: World, path: str, *allowed: str) -> Playwright
 
 
 def refused(session: PlaywrightSession) -> tuple[str, ...]:
-    tab = session._tab
+    tab = session.tab
     return refused_hosts(tab.watch.exchanges, tab.watch.lines, tab.page.url, Domains((SHOP,)))
 
 
 @pytest.mark.parametrize("way", [way for way in PAGES if way not in ("https", "websocket-tls", "preconnect")])
+@pytest.mark.sampled(8)
 def test_every_way_leads_there_when_it_is_not_forbidden(run: Any, stage: Stage, world: World, way: str) -> None:
     async def body() -> None:
         before = world.evil.connections
@@ -146,6 +147,8 @@ def test_every_way_leads_there_when_it_is_not_forbidden(run: Any, stage: Stage, 
 
 @pytest.mark.parametrize("way", OWN)
 @pytest.mark.parametrize("act", ["click", "submit", "press"])
+@pytest.mark.sampled(8)
+@pytest.mark.flaky(reruns=1, reason="on a busy machine Chromium sends the form after the key press has ended")
 def test_the_page_itself_does_not_leave(run: Any, stage: Stage, world: World, way: str, act: str) -> None:
     if act == "submit" and not way.startswith("form"):
         act = "click"
@@ -157,7 +160,7 @@ def test_the_page_itself_does_not_leave(run: Any, stage: Stage, world: World, wa
         failure = await failed(session, {"act": act, "selector": "#go", **key}, within=5)
         host = "127.0.0.1" if way == "loopback" else EVIL
         assert (failure.code, failure.effect, failure.details["host"]) == ("POLICY_DOMAIN", Effect.DONE, host)
-        assert failure.message.startswith(f"{host} is outside of the task's allowed_domains: ")
+        assert failure.message.startswith(f"{host} is outside the task's allowed_domains: ")
         assert failure.selector == "#go"
         assert failure.details["method"] == ("POST" if way in ("form-post", "form-redirect") else "GET")
         assert world.evil.connections == before
@@ -181,6 +184,7 @@ def test_no_step_leaves(run: Any, stage: Stage, world: World, act: str, url: str
 
 
 @pytest.mark.parametrize("next_step", [{"act": "click"}, {"act": "wait"}, {"act": "type", "value": "x"}])
+@pytest.mark.flaky(reruns=1, reason="on a busy machine the page's own navigation is refused after the step's second")
 def test_a_page_that_goes_by_itself_does_not_leave(
     run: Any, stage: Stage, world: World, next_step: dict[str, Any]
 ) -> None:
@@ -211,11 +215,12 @@ def test_no_other_page_leaves(run: Any, stage: Stage, world: World, way: str) ->
 
 
 @pytest.mark.parametrize("way", PARTS)
+@pytest.mark.sampled(8)
 def test_no_part_of_a_page_is_asked_for_elsewhere(run: Any, stage: Stage, world: World, way: str) -> None:
     async def body() -> None:
         before = world.evil.connections
         session = await at(stage, world, way, SHOP)
-        assert await until(lambda: refused(session) == (EVIL,)), session._tab.watch.console()
+        assert await until(lambda: refused(session) == (EVIL,)), session.tab.watch.console()
         outcome = await passed(session, {"act": "scroll"})
         assert outcome.details["refused_hosts"] == [EVIL]
         assert world.evil.connections == before
@@ -324,10 +329,10 @@ def test_webrtc_does_not_leave(run: Any, stage: Stage, world: World, policed: bo
             session = await at(stage, world, "", *([SHOP] if policed else []))
             ports = {"udp": udp.getsockname()[1], "tcp": tcp.getsockname()[1]}
             script = RTC.format(host=ELSEWHERE, **ports)
-            await session._tab.control.send("Runtime.evaluate", {"expression": script})
+            await session.tab.control.send("Runtime.evaluate", {"expression": script})
             told = await until(lambda: _arrived(udp), HIDDEN_SECONDS if policed else 5)
             called = await until(lambda: _called(tcp), HIDDEN_SECONDS if policed else 5)
-            linked = await session._tab.page.title() == "over UDP" if policed else await _linked(session)
+            linked = await session.tab.page.title() == "over UDP" if policed else await _linked(session)
             assert (told, called, linked) == (not policed, not policed, not policed)
             await passed(session, {"act": "open", "url": f"http://{SHOP}/"})
 
@@ -336,7 +341,7 @@ def test_webrtc_does_not_leave(run: Any, stage: Stage, world: World, policed: bo
 
 async def _linked(session: PlaywrightSession) -> bool:
     async with asyncio.timeout(5):
-        while await session._tab.page.title() != "over UDP":
+        while await session.tab.page.title() != "over UDP":
             await asyncio.sleep(0.02)
     return True
 

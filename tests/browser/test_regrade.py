@@ -1,4 +1,4 @@
-"""What is judged by a recorded page is what the page itself says, and what is not known is said to be undecided."""
+"""What is judged by the state that was kept of a page is what the page itself says."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from harness.browser import PlaywrightSession
+from harness.browser.reading import LARGEST
 from harness.criteria import evaluate, parse
 from harness.recovery import Capture
+from harness.reporting.regrade.recorded import RecordedPage, RecordedSources
+from harness.reporting.regrade.regrading import Grade, grade
 from harness.resilience import Deadline, SystemClock
-from harness.runner.regrade.criteria import Grade, grade
-from harness.runner.regrade.page import recorded_page
-from harness.runner.regrade.recorded import RecordedSources
 from tests.browser.conftest import Run
 from tests.browser.hosts import Answer, Host
 from tests.browser.stage import Stage, passed
@@ -58,7 +59,6 @@ value('#search-box') includes 'keyboard'
 value('#filter-max-price') == ''
 value('#nothing') == null
 attr('#search-box', 'name') == 'q'
-attr('#search-box', 'NAME') == 'q'
 attr('#search-box', 'onclick') == null
 attr('.product-link', 'href') matches '/product'
 attr('.product-item', 'data-sku') != ''
@@ -94,7 +94,7 @@ PAGE = """<!doctype html><html><head><title> A   title </title><style>
 <script>typed.value = 'now'; area.value = 'new';
 document.getElementById('own').setAttribute('@x', '1')</script></body></html>
 """
-OF_ANY_STYLE = """
+OF_ANY_ELEMENT = """
 title() == 'A title'
 text('#plain') == 'two words'
 text('#up') == 'QUIET'
@@ -149,19 +149,22 @@ count('script') == 1
 exists('[id^=ta]')
 exists("[class~='B']")
 exists('input:not([type])')
-"""
-ALWAYS_OPEN = """
 exists('text=go')
-exists('button >> text=x')
+exists('#plain >> text=two')
 count('p:has-text("two")') == 2
 exists('p:visible')
-exists('input:checked')
-exists('role=button')
+exists('role=link')
+attr('#drawn', 'viewbox') == null
 exists('//P')
-EVENTUALLY(exists('#never'))
-STABLE(0.1, exists('#plain'))
-ALL[EVENTUALLY(exists('#never')), exists('#never')]
 """
+ON_WIDGETS = """
+exists('#deep')
+exists('#menu')
+count('input') == 5
+visible('#menu')
+count('//input') == 3
+"""
+NO_PICTURE = Capture(screenshot=False, logs=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,20 +186,18 @@ class Live:
         return NOW
 
 
-async def both(session: PlaywrightSession, texts: list[str], folder: Any) -> list[tuple[str, bool, Grade]]:
-    """Each criterion as the page itself answers it, and as what was recorded of it does."""
-    evidence = await session.evidence(Capture(screenshot=False, logs=False), folder)
-    page = recorded_page(json.loads(json.dumps(evidence.extra["page"])))
+async def both(session: PlaywrightSession, text: str, folder: Path) -> list[tuple[str, bool, Grade]]:
+    """Each criterion as the page itself answers it, and as what was kept of it does."""
+    criteria = [parse(line) for line in text.strip().splitlines()]
+    selectors = {selector for criterion in criteria for selector in criterion.selectors}
+    kept = (await session.evidence(NO_PICTURE, folder, selectors)).page
+    page = RecordedPage.model_validate_json(json.dumps(kept))
     sources, clock = RecordedSources(page, MEMORY, ENVIRONMENT, NOW), SystemClock()
     found = []
-    for text in texts:
-        real = await evaluate(parse(text), Live(session), clock, Deadline.after(0.5, clock.now()))
-        found.append((text, real.holds, await grade(parse(text), sources)))
+    for criterion in criteria:
+        real = await evaluate(criterion, Live(session), clock, Deadline.after(0.5, clock.now()))
+        found.append((str(criterion), real.holds, await grade(criterion, sources)))
     return found
-
-
-def lines(text: str) -> list[str]:
-    return text.strip().splitlines()
 
 
 @pytest.fixture
@@ -208,55 +209,64 @@ def demo() -> Iterator[dict[str, int]]:
     process.wait(10)
 
 
-def test_a_recorded_page_of_the_shop_answers_as_the_page_does(
-    run: Run[Any], stage: Stage, demo: dict[str, int]
-) -> None:
+def test_what_is_kept_of_the_shop_answers_as_the_page_does(run: Run[Any], stage: Stage, demo: dict[str, int]) -> None:
     async def compared() -> list[tuple[str, bool, Grade]]:
         session = await stage.session(hosts=demo, world="regrade")
         await passed(session, {"act": "open", "url": "http://shop.local/"})
         await passed(session, {"act": "type", "selector": "#search-box", "value": "wireless mouse"})
         await passed(session, {"act": "click", "selector": "button[type='submit']"})
         await passed(session, {"act": "wait", "selector": ".product-grid .product-item"})
-        return await both(session, lines(ON_THE_SHOP), stage.folder)
+        return await both(session, ON_THE_SHOP, stage.folder)
 
     found = run(compared())
     assert [(text, grade.holds, grade.why) for text, real, grade in found if grade.holds is not real] == []
     assert {real for _, real, _ in found} == {True, False}
 
 
-def test_styles_typed_values_and_odd_elements(run: Run[Any], stage: Stage) -> None:
-    async def compared() -> tuple[list[tuple[str, bool, Grade]], list[tuple[str, bool, Grade]]]:
+def test_styles_typed_values_odd_elements_and_selectors(run: Run[Any], stage: Stage) -> None:
+    async def compared() -> list[tuple[str, bool, Grade]]:
         host = Host(lambda _: Answer(PAGE))
         await host.start()
         session = await stage.session(hosts={"page.test": host.port})
         await passed(session, {"act": "open", "url": "http://page.test/"})
         try:
-            known = await both(session, lines(OF_ANY_STYLE), stage.folder)
-            return known, await both(session, lines(ALWAYS_OPEN), stage.folder)
+            return await both(session, OF_ANY_ELEMENT, stage.folder)
         finally:
             await host.stop()
 
-    known, open_ = run(compared())
-    assert [(text, grade.holds, grade.why) for text, real, grade in known if grade.holds is not real] == []
-    assert [text for text, _, grade in open_ if grade.holds is not None or not grade.why] == []
-    assert {real for _, real, _ in open_} == {True, False}
+    found = run(compared())
+    assert [(text, grade.holds, grade.why) for text, real, grade in found if grade.holds is not real] == []
+    assert {real for _, real, _ in found} == {True, False}
 
 
-def test_behind_shadow_roots_only_what_cannot_change_is_decided(run: Run[Any], stage: Stage) -> None:
+def test_shadow_roots_are_looked_into_as_by_the_page(run: Run[Any], stage: Stage) -> None:
     async def compared() -> list[tuple[str, bool, Grade]]:
-        session = await stage.at("/widgets")
-        texts = [
-            "exists('#deep')",
-            "exists('#menu')",
-            "count('input') == 5",
-            "visible('#menu')",
-            "count('//input') == 3",
-        ]
-        return await both(session, texts, stage.folder)
+        return await both(await stage.at("/widgets"), ON_WIDGETS, stage.folder)
 
     found = run(compared())
-    assert [grade.holds for _, _, grade in found] == [None, True, None, True, found[-1][1]]
-    assert "shadow" in found[0][2].why
+    assert [(text, grade.holds) for text, real, grade in found if grade.holds is not real] == []
+    assert found[0][1]
+
+
+def state(run: Run[Any], stage: Stage, selectors: tuple[str, ...], script: str = "") -> Any:
+    """What is kept of a page in which a script has run."""
+
+    async def kept() -> Any:
+        session = await stage.at()
+        await session.tab.page.evaluate(f"() => {{ {script} }}")
+        return (await session.evidence(NO_PICTURE, stage.folder, selectors)).page
+
+    return run(kept())
+
+
+def test_a_selector_that_is_none_harms_no_other(run: Run[Any], stage: Stage) -> None:
+    found = state(run, stage, ("#out", "p["))
+    assert [each["selector"] for each in found["elements"]] == ["#out"]
+
+
+def test_what_is_too_large_is_not_kept_and_says_so(run: Run[Any], stage: Stage) -> None:
+    text = f"document.querySelector('#out').textContent = 'x'.repeat({LARGEST})"
+    assert state(run, stage, ("#out",), text) == f"what criteria look at has more than {LARGEST} characters"
 
 
 @pytest.mark.parametrize(
@@ -264,19 +274,13 @@ def test_behind_shadow_roots_only_what_cannot_change_is_decided(run: Run[Any], s
     [
         "JSON.stringify = () => undefined",
         "JSON.stringify = () => '[' .repeat(1e5)",
-        "JSON.stringify = () => '{\"nodes\": [[0, 1, [[]], {}]]}'",
         "Array.prototype.toJSON = () => 'mine'",
+        "Element.prototype.getAttributeNames = () => ['mine']",
         "Object.defineProperty(HTMLElement.prototype, 'innerText', {get() { throw new Error('no') }})",
     ],
 )
-def test_a_page_that_has_replaced_what_it_could_be_read_by_is_recorded_as_it_is(
+def test_a_page_that_has_replaced_what_it_could_be_read_by_is_kept_as_it_is(
     run: Run[Any], stage: Stage, script: str
 ) -> None:
-    async def state() -> Any:
-        session = await stage.at()
-        await session._tab.page.evaluate(f"() => {{ {script} }}")
-        return (await session.evidence(Capture(screenshot=False, logs=False), stage.folder)).extra["page"]
-
-    recorded = run(state())
-    assert recorded["whole"] is True
-    assert any(node[1:2] == ["p"] and node[2].get("id") == "out" for node in recorded["nodes"])
+    (found,) = state(run, stage, ("#out",), script)["elements"]
+    assert (found["count"], found["attributes"]) == (1, {"id": "out"})

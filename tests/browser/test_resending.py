@@ -24,10 +24,10 @@ def test_a_post_on_a_connection_that_breaks_is_sent_twice_and_known_of_a_write(
     async def body() -> tuple[list[Sent], int]:
         session = await stage.at("/saved")
         before = stage.site.hits.get("/reset", 0)
-        await session._tab.page.set_content(FORM % URL)
-        await session.heard()
+        await session.tab.page.set_content(FORM % URL)
+        await session.take_settled()
         await failed(session, {**step, "selector": "#pay"}, 10, 5)
-        taken = await session.heard()
+        taken = await session.take_settled()
         return [each for each in taken if each.method == "POST"], stage.site.hits["/reset"] - before
 
     (sent,), hits = run(body())

@@ -55,6 +55,7 @@ async def later(session: PlaywrightSession, kind: str) -> Struck:
 
 @pytest.mark.parametrize("during", [pytest.param(False, marks=pytest.mark.thorough), True], ids=["before", "during"])
 @pytest.mark.parametrize("kind", CODES)
+@pytest.mark.sampled(2)
 def test_what_a_step_meets(run: Any, alone: Stage, kind: str, *, during: bool) -> None:
     never = {"act": "click", "selector": "#never"}
 
@@ -75,6 +76,7 @@ def test_what_a_step_meets(run: Any, alone: Stage, kind: str, *, during: bool) -
 
 
 @pytest.mark.parametrize("kind", ["browser_stop", "browser_kill", "driver_kill"])
+@pytest.mark.sampled(1)
 def test_other_tasks_on_the_browser_are_innocent(run: Any, alone: Stage, kind: str) -> None:
     async def body() -> None:
         one, two = await alone.at(world="w-1"), await alone.at(world="w-2")
@@ -93,7 +95,7 @@ def test_a_stopped_browser_goes_on(run: Any, alone: Stage) -> None:
         struck = await strike(session, kind="browser_stop", seconds=1)
         assert (await failed(session, CLICK)).code == "BROWSER_UNRESPONSIVE"
         await struck.healed()
-        assert session._chromium.ended_by is None
+        assert session.chromium.ended_by is None
         for _ in range(50):
             outcome = await perform(session, CLICK)
             if isinstance(outcome, Passed):
@@ -103,11 +105,12 @@ def test_a_stopped_browser_goes_on(run: Any, alone: Stage) -> None:
     run(body())
 
 
+@pytest.mark.thorough
 def test_a_stopped_browser_that_was_killed_meanwhile(run: Any, alone: Stage) -> None:
     async def body() -> None:
         session = await alone.at()
         struck = await strike(session, kind="browser_stop", seconds=1)
-        pid = session._chromium.pid
+        pid = session.chromium.pid
         outcome = await failed(session, CLICK)
         assert await session.renew(outcome, 15) is None
         await struck.healed()
@@ -118,11 +121,12 @@ def test_a_stopped_browser_that_was_killed_meanwhile(run: Any, alone: Stage) -> 
 
 
 @pytest.mark.parametrize("kind", CODES)
+@pytest.mark.sampled(2)
 def test_what_is_gone_already_is_spared(run: Any, alone: Stage, kind: str) -> None:
     async def body() -> None:
         session = await alone.at()
         assert (await strike(session, kind="driver_kill")).count == 1
-        await until(lambda: not session._chromium.alive)
+        await until(lambda: not session.chromium.alive)
         await until(lambda: not alone.browsers.driver_alive)  # a killed process takes a moment to go
         struck = await strike(session, kind=kind)
         assert struck.count == 0

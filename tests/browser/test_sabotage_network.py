@@ -64,7 +64,7 @@ def test_what_is_not_touched(run: Any, stage: Stage, fault: dict[str, Any]) -> N
     async def body() -> None:
         async with Shop() as shop:
             session = await stage.session(hosts={SHOP: shop.port, OTHER: stage.site.port})
-            page = session._tab.page
+            page = session.tab.page
             struck = await strike(session, lambda url: not url.endswith(("to=/saved", "/other")), url="*", **fault)
             await passed(session, {"act": "open", "url": f"http://{OTHER}/redirect?to=/saved"})
             await passed(session, {"act": "api", "url": f"http://{OTHER}/whoami"})
@@ -111,7 +111,7 @@ def test_two_faults_each_take_their_own(run: Any, stage: Stage) -> None:
 
 def test_the_har_and_the_policy_go_on(run: Any, stage: Stage) -> None:
     async def urls(session: PlaywrightSession) -> set[str]:
-        har = session._tab.har
+        har = session.tab.har
         assert har is not None
         await session.close()
         return {each["request"]["url"] for each in json.loads(har.read_text("utf-8"))["log"]["entries"]}

@@ -44,7 +44,7 @@ STRIKES = [
 
 
 def page_of(session: PlaywrightSession) -> Page:
-    return session._tab.page
+    return session.tab.page
 
 
 async def met_with(session: PlaywrightSession, step: dict[str, Any], code: str) -> None:
@@ -77,6 +77,10 @@ async def at(stage: Stage, host: Host, path: str) -> PlaywrightSession:
     "selector", ["#plain", pytest.param("#next", marks=pytest.mark.thorough)], ids=["button", "link"]
 )
 @pytest.mark.parametrize(("kind", "code"), STRIKES)
+@pytest.mark.sampled(2)
+@pytest.mark.flaky(
+    reruns=1, reason="on a busy machine a step's limit may end before Playwright says what it waited for"
+)
 def test_what_a_step_meets(run: Any, stage: Stage, kind: str, code: str, selector: str) -> None:
     click = {"act": "click", "selector": selector}
 
@@ -109,12 +113,13 @@ def test_a_page_with_a_strict_policy(run: Any, stage: Stage, host: Host, kind: s
         await met_with(session, {"act": "click", "selector": "#plain"}, code)
         await struck.healed()
         await passed(session, {"act": "click", "selector": "#plain"})
-        assert not [line for line in session._tab.watch.console() if line.startswith("[ERROR] Uncaught")]
+        assert not [line for line in session.tab.watch.console() if line.startswith("[ERROR] Uncaught")]
 
     run(body())
 
 
 @pytest.mark.parametrize(("kind", "code"), STRIKES[:5:2])
+@pytest.mark.thorough
 def test_a_context_that_takes_the_place_of_this_one(run: Any, stage: Stage, kind: str, code: str) -> None:
     async def body() -> None:
         session = await stage.at()
@@ -309,9 +314,9 @@ def test_a_selector_that_is_none(run: Any, stage: Stage) -> None:
         with pytest.raises(Failed) as raised:
             await strike(session, kind="missing", selector="role=button[")
         assert raised.value.failure.code == "INVALID_INPUT"
-        assert "no CSS selector" in raised.value.failure.message
+        assert "not a CSS selector" in raised.value.failure.message
         await passed(session, {"act": "open", "url": f"http://{SHOP}/"})
-        assert not [line for line in session._tab.watch.console() if "Uncaught" in line]
+        assert not [line for line in session.tab.watch.console() if "Uncaught" in line]
 
     run(body())
 
@@ -333,6 +338,5 @@ def test_without_a_fault_nothing_is_in_the_page(run: Any, stage: Stage) -> None:
         session = await stage.at()
         traces = "['__harness_met' in window, Object.getOwnPropertySymbols(document).length, Date.name]"
         assert await page_of(session).evaluate(traces) == [False, 0, "Date"]
-        assert session.sabotage._standing == []
 
     run(body())

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from harness.recovery.failure import Failed, Failure
-from tests.browser.stage import DEAD, EVIL, OTHER, SHOP, Stage, failed, passed
+from tests.browser.hosts import Host
+from tests.browser.stage import EVIL, OTHER, SHOP, Stage, failed, passed
 
 LOST = Failure("BROWSER_UNRESPONSIVE", "silent", tainted=True)
 
@@ -58,7 +59,7 @@ def test_date_starts_where_asked_and_timers_run(run: Any, stage: Stage) -> None:
         session = await stage.at("/tick", start=datetime(2024, 2, 3, 4, 5, tzinfo=UTC))
         await passed(session, {"act": "wait", "value": 0.5})
         assert int(str(await session.text("#n", None, 1))) > 2
-        page = session._tab.page
+        page = session.tab.page
         assert (await page.evaluate("new Date().toISOString()")).startswith("2024-02-03T04:05:0")
         assert await page.evaluate(
             "(async () => {const a = Date.now(); await new Promise(r => setTimeout(r, 60));return Date.now() > a})()"
@@ -159,13 +160,13 @@ def test_renew_keeps_cookies_storage_and_place(run: Any, stage: Stage) -> None:
     async def body() -> None:
         session = await stage.at("/login")
         await passed(session, {"act": "open", "url": f"http://{SHOP}/forget"})
-        old = session._tab.context
+        old = session.tab.context
         assert await session.renew(LOST, 5) is None
-        assert session._tab.context is not old
+        assert session.tab.context is not old
         assert session.url == f"http://{SHOP}/forget"
-        cookies = {cookie["name"] for cookie in await session._tab.context.cookies()}
+        cookies = {cookie["name"] for cookie in await session.tab.context.cookies()}
         assert cookies == {"sid", "b"}
-        assert await session._tab.page.evaluate("localStorage.getItem('kept')") == "yes"
+        assert await session.tab.page.evaluate("localStorage.getItem('kept')") == "yes"
 
     run(body())
 
@@ -173,13 +174,13 @@ def test_renew_keeps_cookies_storage_and_place(run: Any, stage: Stage) -> None:
 def test_renew_keeps_the_database_and_the_session_storage(run: Any, stage: Stage) -> None:
     async def body() -> None:
         session = await stage.at("/saved")
-        page = session._tab.page
+        page = session.tab.page
         await page.evaluate("sessionStorage.setItem('token', 'abc')")
         await page.evaluate(
             "new Promise(r => indexedDB.open('kept', 4).onsuccess = r).then(e => e.target.result.close())"
         )
         assert await session.renew(LOST, 5) is None
-        page = session._tab.page
+        page = session.tab.page
         assert await page.evaluate("sessionStorage.getItem('token')") == "abc"
         assert await page.evaluate("indexedDB.databases()") == [{"name": "kept", "version": 4}]
         await page.evaluate("sessionStorage.clear()")
@@ -204,8 +205,11 @@ def test_renew_frees_a_hung_page(run: Any, stage: Stage) -> None:
 
 def test_renew_says_why_it_could_not(run: Any, stage: Stage) -> None:
     async def body() -> None:
-        session = await stage.at("/saved")
-        session._recovery.url = f"http://{DEAD}/"
+        host = Host()
+        await host.start()
+        session = await stage.session(hosts={SHOP: host.port})
+        await passed(session, {"act": "open", "url": f"http://{SHOP}/"})
+        await host.stop()
         failure = await session.renew(LOST, 5)
         assert failure is not None
         assert failure.code == "NET_CONNECTION_REFUSED"

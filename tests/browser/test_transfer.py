@@ -21,7 +21,7 @@ def test_upload(run: Any, stage: Stage) -> None:
         session = await stage.at()
         outcome = await passed(session, {"act": "upload", "selector": "#file", "value": ["a.txt", "sub/b.txt"]})
         assert outcome.details["files"] == ["a.txt", "b.txt"]
-        names = await session._tab.page.evaluate("[...file.files].map(f => f.name)")
+        names = await session.tab.page.evaluate("[...file.files].map(f => f.name)")
         assert names == ["a.txt", "b.txt"]
 
     run(body())
@@ -37,7 +37,7 @@ def test_upload_stays_in_the_folder(run: Any, stage: Stage) -> None:
         for value in ("../secret.txt", str(stage.folder / "secret.txt"), "link.txt", "missing.txt"):
             failure = await failed(session, {"act": "upload", "selector": "#file", "value": value})
             assert failure.code == "INVALID_INPUT", value
-        assert await session._tab.page.evaluate("file.files.length") == 0
+        assert await session.tab.page.evaluate("file.files.length") == 0
 
     run(body())
 
@@ -107,7 +107,7 @@ def test_upload_failures(run: Any, stage: Stage) -> None:
         codes = [each.code for each in (missing, single, chooser, none)]
         assert codes == ["ELEMENT_NOT_FOUND", "INVALID_INPUT", "INVALID_INPUT", "ACTION_FAILED"]
         assert chooser.message == "the file chooser of #one takes one file, not 2"
-        assert none.message == "#none is no file field, and no file chooser came after a click on it"
+        assert none.message == "#none is not a file field, and a click on it opened no file chooser"
         assert none.effect is Effect.DONE
 
     run(body())
@@ -129,7 +129,7 @@ def test_a_download_that_does_not_end(run: Any, stage: Stage) -> None:
         session = await stage.at("/files")
         failure = await failed(session, {"act": "download", "selector": "#endless"}, within=1.5)
         assert (failure.code, failure.effect, failure.tainted) == ("STEP_TIMEOUT", Effect.DONE, False)
-        assert failure.message == "Step timeout: download #endless: endless.csv had begun, and did not end in time"
+        assert failure.message == "Step timeout: download #endless: endless.csv began, but did not end in time"
         assert session.files == ()
         await passed(session, {"act": "download", "selector": "#blank"})
 

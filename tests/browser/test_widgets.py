@@ -32,6 +32,7 @@ OWN, FOREIGN = "#outer >>> #own", "#outer >>> #foreign"
     ],
 )
 @pytest.mark.parametrize("path", ["/fields", "/frames"])
+@pytest.mark.sampled(8)
 def test_type_into_every_kind_of_field(run: Any, stage: Stage, path: str, selector: str, value: Any, held: str) -> None:
     async def body() -> None:
         session = await stage.at(path)
@@ -55,11 +56,12 @@ def test_type_into_every_kind_of_field(run: Any, stage: Stage, path: str, select
         ("#month", "February", "a month such as 2024-02"),
         ("#week", "9", "a week such as 2024-W09"),
         ("#colour", "reddish", "a colour such as #ff8800"),
-        ("#range", 5, "a number of its steps from 0 to 10"),
-        ("#range", 50, "a number of its steps from 0 to 10"),
+        ("#range", 5, "a number that fits its steps, from 0 to 10"),
+        ("#range", 50, "a number that fits its steps, from 0 to 10"),
     ],
 )
 @pytest.mark.parametrize("frame", [None, OWN])
+@pytest.mark.sampled(4)
 def test_a_field_that_drops_the_value(
     run: Any, stage: Stage, frame: str | None, selector: str, value: Any, takes: str
 ) -> None:
@@ -119,9 +121,9 @@ def test_a_typed_password_is_remembered_by_its_page(
         session = await stage.at(path)
         plain = "#text" if selector == "#secret" else "#keys"
         await passed(session, {"act": "type", "selector": plain, "frame": frame, "value": "x"})
-        assert session._tab.passwords == set()
+        assert session.tab.passwords == set()
         await passed(session, {"act": "type", "selector": selector, "frame": frame, "value": "x"})
-        assert session._tab.passwords == {f"{SHOP}{path}"}
+        assert session.tab.passwords == {f"{SHOP}{path}"}
 
     run(body())
 
@@ -142,6 +144,7 @@ def test_a_typed_password_is_remembered_by_its_page(
     ],
 )
 @pytest.mark.parametrize("frame", [None, FOREIGN])
+@pytest.mark.sampled(5)
 def test_select(run: Any, stage: Stage, frame: str | None, selector: str, value: Any, chosen: list[str]) -> None:
     async def body() -> None:
         session = await stage.at("/frames" if frame else "/widgets")
@@ -164,9 +167,10 @@ COLOURS = "it has: r (Red), g (Green), b (Blue) [disabled]"
         ("#empty", "x", "OPTION_NOT_FOUND", "#empty has no such option: 'x'; it has: nothing"),
         ("#many", ["a", "z"], "OPTION_NOT_FOUND", "#many has no such option: 'a', 'z'; it has: a (A), b (B), c (C)"),
         ("#colour", "b", "ELEMENT_DISABLED", "option 'b' of #colour is disabled"),
-        ("#colour", ["r", "g"], "INVALID_INPUT", "#colour is a list of which one option is chosen, not 2"),
+        ("#colour", ["r", "g"], "INVALID_INPUT", "#colour is a list that takes one option, not 2"),
     ],
 )
+@pytest.mark.sampled(3)
 def test_select_fails(run: Any, stage: Stage, selector: str, value: Any, code: str, message: str) -> None:
     async def body() -> None:
         session = await stage.at("/widgets")
@@ -239,12 +243,13 @@ def test_drag_and_drop(run: Any, stage: Stage, frame: str | None) -> None:
             "#first-zone",
             "#nothing",
             "ACTION_FAILED",
-            "no element matches #nothing, on which #first-zone is dropped (looked for 0.4s)",
+            "no element matches #nothing, the drop target of #first-zone (looked for 0.4s)",
         ),
-        ("#first-zone", ".zone", "INVALID_INPUT", ".zone, on which #first-zone is dropped, matches 3 elements"),
+        ("#first-zone", ".zone", "INVALID_INPUT", ".zone, the drop target of #first-zone, matches 3 elements"),
         (".zone", "#target-zone", "SELECTOR_AMBIGUOUS", ".zone matches 3 elements"),
     ],
 )
+@pytest.mark.sampled(2)
 def test_drag_fails(run: Any, stage: Stage, selector: str, value: str, code: str, message: str) -> None:
     async def body() -> None:
         session = await stage.at("/widgets")
@@ -257,12 +262,12 @@ def test_drag_fails(run: Any, stage: Stage, selector: str, value: str, code: str
 def test_a_drag_that_cannot_end_lets_go(run: Any, stage: Stage) -> None:
     async def body() -> None:
         session = await stage.at("/widgets")
-        page = session._tab.page
+        page = session.tab.page
         await page.evaluate("document.getElementById('target-zone').style.display = 'none'")
         failure = await failed(session, {"act": "drag", "selector": "#one", "value": "#target-zone"}, within=2)
         assert (failure.code, failure.message) == (
             "ACTION_FAILED",
-            "#target-zone, on which #one is dropped, is not visible",
+            "#target-zone, the drop target of #one, is not visible",
         )
         await passed(session, {"act": "hover", "selector": "#three"})
         assert await page.evaluate("held") is None
@@ -280,6 +285,7 @@ def test_a_drag_that_cannot_end_lets_go(run: Any, stage: Stage) -> None:
 )
 @pytest.mark.parametrize("frame", [None, FOREIGN])
 @pytest.mark.parametrize("on_element", [True, False])
+@pytest.mark.sampled(4)
 def test_press(run: Any, stage: Stage, on_element: bool, frame: str | None, key: str, seen: str) -> None:
     async def body() -> None:
         session = await stage.at("/frames" if frame else "/widgets")
@@ -307,7 +313,7 @@ def test_press_fails(run: Any, stage: Stage) -> None:
 def test_scroll_in_pages_frames_and_elements(run: Any, stage: Stage, frame: str | None) -> None:
     async def body() -> None:
         session = await stage.at("/frames" if frame else "/widgets")
-        root = session._tab.page.frames[-1] if frame else session._tab.page.main_frame
+        root = session.tab.page.frames[-1] if frame else session.tab.page.main_frame
         assert root.url.endswith("/widgets")
         await passed(session, {"act": "scroll", "frame": frame, "value": 300})
         assert await root.evaluate("scrollY") == 300
@@ -353,6 +359,7 @@ def test_frames_in_frames(run: Any, stage: Stage) -> None:
         "#menu:has(ul) >> text='Entry'",
     ],
 )
+@pytest.mark.sampled(3)
 def test_engines(run: Any, stage: Stage, selector: str) -> None:
     async def body() -> None:
         session = await stage.at("/widgets")
@@ -368,7 +375,7 @@ def test_references_of_a_snapshot(run: Any, stage: Stage) -> None:
         session = await stage.at()
         before = await failed(session, {"act": "click", "selector": "aria-ref=e3"})
         assert before.code == "ELEMENT_NOT_FOUND"
-        aria = await session._tab.page.aria_snapshot(mode="ai")
+        aria = await session.tab.page.aria_snapshot(mode="ai")
         refs = {
             name: line.partition("[ref=")[2].partition("]")[0]
             for name in ("Plain", "In")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -77,6 +77,7 @@ class FakeSession:
     recording: bool = False
     renewed: int = 0
     wanted: Capture | None = None
+    looked_at: tuple[str, ...] = ()
     url: str | None = "http://shop.local/"
     files: tuple[Path, ...] = ()
     requests: int = 0
@@ -132,7 +133,7 @@ class FakeSession:
         self.files = (*self.files, path)
         return path
 
-    async def heard(self) -> tuple[Any, ...]:
+    async def take_settled(self) -> tuple[Any, ...]:
         return self.take_sent()
 
     async def renew(self, failure: Failure, within: float, barred: str | None = None) -> Failure | None:
@@ -160,8 +161,8 @@ class FakeSession:
     async def record(self) -> None:
         self.recording = True
 
-    async def evidence(self, capture: Capture, folder: Path) -> Evidence:
-        self.wanted = capture
+    async def evidence(self, capture: Capture, folder: Path, selectors: Collection[str] = ()) -> Evidence:
+        self.wanted, self.looked_at = capture, tuple(selectors)
         return Evidence(folder, url=self.url, console=(ConsoleLine(self.clock.wall(), "ERROR", "boom"),))
 
     async def close(self) -> None:
@@ -199,7 +200,7 @@ class FakeWorld:
         environment = {"env": deepcopy(self.environment)} if self.whole else {}
         return WorldCheckpoint(self.entries(), environment, self.whole)
 
-    async def changed(self, kept: WorldCheckpoint) -> bool:
+    async def has_changed(self, kept: WorldCheckpoint) -> bool:
         return bool(kept.environment) and self.environment != kept.environment["env"]
 
     async def restore(self, kept: WorldCheckpoint) -> tuple[str, ...]:
@@ -229,12 +230,12 @@ class FakeInjector:
     async def before_step(self, index: int, step: Any) -> None:
         self.armed.append(index)
 
-    def claim(self) -> bool:
+    def claim_loss(self) -> bool:
         claimed = self.injected > 0
         self.injected -= claimed
         return claimed
 
-    def met(self) -> tuple[MetFault, ...]:
+    def results(self) -> tuple[MetFault, ...]:
         return ()
 
     async def close(self) -> None:
@@ -277,7 +278,7 @@ class Theatre:
     def __post_init__(self) -> None:
         self.session = FakeSession(self.clock)
 
-    async def _stage(self, plan: Any, folder: Path) -> Stage:
+    async def open_stage(self, plan: Any, folder: Path) -> Stage:
         if self.stage is not None:
             return await self.stage(plan, folder)
         return Stage(self.session, self.world, self.injector)
@@ -294,7 +295,7 @@ class Theatre:
 
     def ports(self) -> Ports:
         return Ports(
-            self._stage,
+            self.open_stage,
             self.agent,
             self.archive,
             self.clock,

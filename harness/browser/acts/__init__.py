@@ -44,9 +44,9 @@ from harness.spec.steps import (
 Details = Mapping[str, Any]
 Act = Callable[[ActContext, Any], Awaitable[Details]]
 NAVIGATION_START = 0.1
-"""Seconds in which a submitted form's request shows."""
+"""Seconds within which the request of a submitted form appears."""
 _SENT = "the navigation did not end\nCall log:\n  - performing submit action"
-"""As Playwright says of a click whose navigation does not end."""
+"""Playwright's wording for a click whose navigation does not end."""
 _SUBMIT = """
 e => {
   const form = e.form || e.closest('form');
@@ -66,7 +66,7 @@ _SCROLL_ELEMENT = script("scroll_element", "([e], y) => e.scrollBy({top: y, beha
 
 
 async def press(attempt: ActContext, step: Press) -> Details:
-    """On an element, which gets the focus; else on what has it, in a frame when one is named."""
+    """Press a key on an element, which gets the focus; else on the focused element, in a frame if one is named."""
     if step.selector is not None:
         target = attempt.locator(step.selector, step.frame)
         await act_to_the_end(attempt, target, lambda ms: target.press(step.value, timeout=ms))
@@ -75,13 +75,13 @@ async def press(attempt: ActContext, step: Press) -> Details:
         root = attempt.locator(":root", step.frame)
         await attempt.act(root, lambda ms: _FOCUS.of_one(root, None, ms / 1000))
     await attempt.page.keyboard.press(step.value)
-    if step.value == "Enter":  # it may submit a form, whose answer is to be judged with this step
+    if step.value == "Enter":  # it may submit a form, whose answer is judged with this step
         await _committed(attempt)
     return {}
 
 
 async def submit(attempt: ActContext, step: Submit) -> Details:
-    """A submit button is clicked; of anything else the form is submitted, after the browser's own validation."""
+    """Click a submit button; for any other element submit its form, after the browser's own validation."""
     target = attempt.locator(step.selector, step.frame)
     if await _is_button(attempt, target):
         await act_to_the_end(attempt, target, lambda ms: target.click(timeout=ms))
@@ -102,7 +102,7 @@ async def _is_button(attempt: ActContext, target: Locator) -> bool:
 
 
 async def _committed(attempt: ActContext) -> None:
-    """Wait for the navigation that a submitted form starts, when it starts one."""
+    """Wait for the navigation that a submitted form starts, if it starts one."""
     await poll_until(attempt.clock, lambda: attempt.tab.watch.navigation is not None, 0.01, NAVIGATION_START)
     try:
         async with asyncio.timeout(attempt.left()):
@@ -112,7 +112,7 @@ async def _committed(attempt: ActContext) -> None:
 
 
 async def scroll(attempt: ActContext, step: Scroll) -> Details:
-    """The page (or a frame) by so many pixels or to its end; an element into view, or its content by so many pixels."""
+    """Scroll the page (or a frame) by pixels or to its end; or an element into view, or its content by pixels."""
     target = attempt.locator(step.selector or ":root", step.frame).first
     if step.selector is None:
         await attempt.act(target, lambda ms: _SCROLL_PAGE.of_one(target, step.value, ms / 1000))
@@ -124,7 +124,7 @@ async def scroll(attempt: ActContext, step: Scroll) -> Details:
 
 
 async def wait(attempt: ActContext, step: Wait) -> Details:
-    """Seconds, or any match that is visible and has the text."""
+    """Wait for some seconds, or until a visible match has the text."""
     if step.selector is None:
         seconds = float(step.value or 0)
         late = seconds > attempt.left()
@@ -133,14 +133,14 @@ async def wait(attempt: ActContext, step: Wait) -> Details:
             raise PlaywrightTimeoutError("the step's time is over")
         return {}
     wanted = wanted_text(step)
-    text = None if wanted is None else spaced(wanted)
+    text = None if wanted is None else flexible_space_pattern(wanted)
     target = attempt.locator(step.selector, step.frame).filter(visible=True, has_text=text).first
     await target.wait_for(state="attached", timeout=attempt.ms())
     return {}
 
 
-def spaced(wanted: str) -> re.Pattern[str]:
-    """A pattern for a text in which each white space, also a no-break space, stands for any white space. Pure."""
+def flexible_space_pattern(wanted: str) -> re.Pattern[str]:
+    """A pattern for a text in which each white space, also a no-break space, matches any white space. Pure."""
     return re.compile(r"\s+".join(map(re.escape, wanted.split())))
 
 

@@ -25,13 +25,13 @@ from harness.spec.steps import Api
 BODY_BYTES = 10_000
 REDIRECTS = 10
 _OWN = ("authorization", "cookie", "host", "proxy-authorization")
-"""Headers meant for one origin alone."""
+"""Headers that are meant for one origin only."""
 _OF_BODY = ("content-type", "content-length", "content-encoding", "content-language", "transfer-encoding")
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """What is sent to one URL. Header names are in lower case."""
+    """The request to one URL. Header names are in lower case."""
 
     method: str
     headers: Mapping[str, str]
@@ -39,14 +39,14 @@ class Ask:
 
     @classmethod
     def of(cls, step: Api) -> Ask:
-        """As the step says; what is not a text is sent as JSON."""
+        """Make the request of a step; a body that is not a text is sent as JSON."""
         headers = {name.lower(): value for name, value in step.headers.items()}
         if step.value is None or isinstance(step.value, str):
             return cls(step.method, headers, step.value)
         return cls(step.method, {"content-type": "application/json", **headers}, json.dumps(step.value))
 
     def after(self, status: int, *, same_origin: bool) -> Ask:
-        """What follows a redirect, as browsers do it: no POST is repeated unasked, no secret goes to another origin."""
+        """The request after a redirect, as browsers make it: no POST is repeated unasked, secrets keep their origin."""
         headers = {name: value for name, value in self.headers.items() if same_origin or name not in _OWN}
         if (status in (301, 302) and self.method == "POST") or (status == 303 and self.method not in ("GET", "HEAD")):
             return Ask("GET", {name: value for name, value in headers.items() if name not in _OF_BODY})
@@ -66,7 +66,7 @@ async def api(attempt: ActContext, step: Api) -> Mapping[str, Any]:
 
 
 async def _follow(attempt: ActContext, step: Api, requests: APIRequestContext, url: str) -> tuple[str, APIResponse]:
-    """Ask, and follow redirects by hand: each hop maps its own host and keeps to the allowed domains."""
+    """Send the request, and follow redirects one by one: each maps its own host and must be in the allowed domains."""
     ask = Ask.of(step)
     for _ in range(REDIRECTS):
         domains.check(url, attempt.request.domains)
@@ -82,11 +82,11 @@ async def _follow(attempt: ActContext, step: Api, requests: APIRequestContext, u
 
 
 def _target(location: str, url: str) -> str:
-    """Where a redirect leads; raises Failed when that is nothing that can be opened, which is the site's doing."""
+    """The target of a redirect; raises Failed if it cannot be opened, which is the site's fault."""
     try:
         return domains.resolve(location, url)
     except Failed as error:
-        message = f"{url} redirects to {location}: that cannot be opened"
+        message = f"{url} redirects to {location}, which cannot be opened"
         details = {"url": url, "location": location}
         raise Failed(Failure("NET_BLOCKED", message, details=details, effect=Effect.POSSIBLE)) from error
 
@@ -107,13 +107,13 @@ async def _send(attempt: ActContext, requests: APIRequestContext, url: str, ask:
 
 
 async def _cookie(attempt: ActContext, url: str) -> dict[str, str]:
-    """The header with the page's cookies for this URL; empty when there are none."""
+    """The header with the page's cookies for this URL; empty if there are none."""
     cookies = await attempt.tab.context.cookies(url)
     return {"cookie": "; ".join(f"{each['name']}={each['value']}" for each in cookies)} if cookies else {}
 
 
 async def _store_cookies(attempt: ActContext, url: str, response: APIResponse) -> None:
-    """What the answer sets, the page has too."""
+    """Give the page the cookies that the answer sets."""
     values = [header["value"] for header in response.headers_array if header["name"].lower() == "set-cookie"]
     cookies = [cookie for value in values for cookie in cookies_of(value, url, attempt.clock.wall())]
     if cookies:
@@ -121,7 +121,7 @@ async def _store_cookies(attempt: ActContext, url: str, response: APIResponse) -
 
 
 def cookies_of(header: str, url: str, now: datetime) -> list[Any]:
-    """One Set-Cookie header as Playwright's cookie; empty when it cannot be read."""
+    """Convert a Set-Cookie header to Playwright's cookies; empty if it cannot be parsed."""
     try:
         parsed = SimpleCookie(header)
     except CookieError:
@@ -148,7 +148,7 @@ def _parsed(name: str, morsel: Any, url: str, now: datetime) -> dict[str, Any]:
 
 
 def _expires(morsel: Any, now: datetime) -> float | None:
-    """Unix seconds; a time in the past, which deletes the cookie, is 1."""
+    """The expiry in Unix seconds; a time in the past, which deletes the cookie, becomes 1."""
     try:
         if morsel["max-age"]:
             seconds = int(morsel["max-age"])
@@ -170,7 +170,7 @@ async def _body(response: APIResponse) -> Any:
 
 
 def _judge(attempt: ActContext, step: Api, url: str, response: APIResponse, details: Mapping[str, Any]) -> None:
-    """Raise Failed for a status that is not the expected one."""
+    """Raise Failed for an unexpected status."""
     if response.status == step.status:
         return
     now = attempt.clock.wall()

@@ -1,4 +1,4 @@
-"""One attempt of one step: what an act may use, and how long it may take."""
+"""The context of an act: what it may use, and how long it may take."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from harness.recovery.catalog import Effect
 from harness.resilience import Clock, Deadline
 
 LEAST_SECONDS = 0.02
-"""Playwright reads a timeout of 0 as `for ever`."""
+"""The shortest timeout in seconds: Playwright reads a timeout of 0 as "for ever"."""
 
 
 @dataclass(frozen=True, slots=True)
 class ActContext:
-    """Handed to the coroutine of an act."""
+    """The argument of every act's coroutine."""
 
     playwright: Playwright
     tab: Tab
@@ -44,18 +44,18 @@ class ActContext:
         return max(LEAST_SECONDS, self.deadline.left(self.clock.now()))
 
     def ms(self) -> int:
-        """What is left, in milliseconds."""
+        """The time that is left, in milliseconds."""
         return round(1000 * self.left())
 
     def locator(self, selector: str, frame: str | None) -> Locator:
         return locate(self.page, selector, frame)
 
     async def act(self, target: Locator | None, call: Callable[[int], Awaitable[object]]) -> None:
-        """Do `call(timeout in ms)`: `target` must be there within `patience`, the act may take all that is left.
+        """Run `call(timeout in ms)`: `target` must appear within `patience`, the act may take all the remaining time.
 
-        Playwright's own timeout ends each try, so nothing can land late. A second try is made only when the call log
-        shows that the first one did nothing to the element, and it was found, or is there now: a busy page may not
-        have told in time. Where the log cannot show it, what may be done twice is.
+        Playwright's own timeout ends each try, so nothing can take effect late. A second try is made only if the call
+        log shows that the first one did nothing to the element, and the element was found or is there now: a busy page
+        may have answered late. If the log cannot show that, only an act that may be done twice is tried again.
         """
         try:
             await call(round(1000 * min(max(self.patience, LEAST_SECONDS), self.left())))
@@ -63,28 +63,28 @@ class ActContext:
             if self.left() <= LEAST_SECONDS:
                 raise
             log = CallLog.of(error.message)
-            if log.unsaid and (self.once or self.tab.watch.sending.unsafe):
+            if log.ends_in_silent_call and (self.once or self.tab.watch.sending.unsafe):
                 raise
-            if log.effect is not Effect.NONE and not log.unsaid:
-                await self._outlast(error)
-            elif log.found or not await answers(self.tab.control, PROBE_SECONDS) or await self._there(target):
+            if log.effect is not Effect.NONE and not log.ends_in_silent_call:
+                await self._await_consequences(error)
+            elif log.found or not await answers(self.tab.control, PROBE_SECONDS) or await self._is_present(target):
                 await call(self.ms())
             else:
                 raise
 
-    async def _there(self, target: Locator | None) -> bool:
+    async def _is_present(self, target: Locator | None) -> bool:
         try:
             async with asyncio.timeout(min(PROBE_SECONDS, self.left())):
                 return target is not None and await target.count() > 0
         except (TimeoutError, PlaywrightError):
             return False
 
-    async def _outlast(self, error: PlaywrightTimeoutError) -> None:
-        """The act was performed and its consequences last: wait for them as long as there is time."""
+    async def _await_consequences(self, error: PlaywrightTimeoutError) -> None:
+        """Wait for the consequences of an act that was performed, as long as there is time."""
         try:
             async with asyncio.timeout(self.left()):
                 await self.tab.watch.settled()
-                await self.tab.control.send("Runtime.evaluate", {"expression": "1"})  # dialogs without end hold it up
-                await self.page.title()  # waits for a new document; not `evaluate`: that is the page's own to break
+                await self.tab.control.send("Runtime.evaluate", {"expression": "1"})  # endless dialogs block it
+                await self.page.title()  # waits for a new document; `evaluate` may be replaced by the page
         except (TimeoutError, PlaywrightError):
             raise error from None

@@ -1,4 +1,4 @@
-"""`type`: fill a field of any kind, and see that it took the value."""
+"""`type` and `select`: fill a field of any kind, and check that it took the value."""
 
 from __future__ import annotations
 
@@ -37,40 +37,40 @@ _PLACES = script(
 }
 """,
 )
-"""Of each name the place of the option that is meant, -1 for none, and of the one that Playwright would take."""
+"""For each name the index of the matching option, -1 for none, and of the option that Playwright would take."""
 POLL = 0.05
-"""Seconds between two looks for an option."""
+"""Seconds between two checks for an option."""
 _ABSENT = r"did not find some options"
 _NOT_ENABLED = r"option being selected is not enabled"
 
 
 async def select(attempt: ActContext, step: Select) -> Mapping[str, Any]:
-    """Choose what the step names; `details.selected` are the values that are chosen now."""
+    """Choose the options that the step names; `details.selected` has the values that are chosen now."""
     target = attempt.locator(step.selector, step.frame)
-    wanted = await _wanted(attempt, target, step)
+    wanted = await _option_arguments(attempt, target, step)
     chosen: list[str] = []
 
     async def choose(ms: float) -> None:
-        most = 1000 * max(LEAST_SECONDS, attempt.left() - PROBE_SECONDS)  # leaves time to say what options there are
+        most = 1000 * max(LEAST_SECONDS, attempt.left() - PROBE_SECONDS)  # leaves time to list the options
         chosen[:] = await target.select_option(**wanted, timeout=min(ms, most), force=step.force)
 
     try:
         await attempt.act(target, choose)
     except PlaywrightTimeoutError as error:
         log = CallLog.of(error.message)
-        if log.says(_ABSENT):
-            raise Failed(await _absent(target, step)) from error
-        if log.says(_NOT_ENABLED):
+        if log.contains(_ABSENT):
+            raise Failed(await _option_missing(target, step)) from error
+        if log.contains(_NOT_ENABLED):
             raise Failed(await _disabled(target, step)) from error
         raise
     if isinstance(step.value, list) and len(set(step.value)) > 1 and len(chosen) == 1:
-        message = f"{step.selector} is a list of which one option is chosen, not {len(step.value)}"
+        message = f"{step.selector} is a list that takes one option, not {len(step.value)}"
         raise Failed(Failure("INVALID_INPUT", message, details={"selected": chosen}))
     return {"selected": chosen}
 
 
-async def _wanted(attempt: ActContext, target: Locator, step: Select) -> dict[str, Any]:
-    """Playwright's arguments. Its own `value` takes the first option that has such a value or such a label."""
+async def _option_arguments(attempt: ActContext, target: Locator, step: Select) -> dict[str, Any]:
+    """Playwright's arguments. Its own `value` would take the first option with such a value or such a label."""
     if not isinstance(step.value, Option):
         names = step.value if isinstance(step.value, list) else [str(step.value)]
         places = await _places(attempt, target, step, names, labels=True)
@@ -85,7 +85,7 @@ async def _wanted(attempt: ActContext, target: Locator, step: Select) -> dict[st
 async def _places(
     attempt: ActContext, target: Locator, step: Select, names: list[str], *, labels: bool
 ) -> list[tuple[int, int]]:
-    """As `_PLACES`, once all options are there; empty in what is no list, which Playwright finds out."""
+    """The result of `_PLACES` once all options exist; empty for an element that is no list: Playwright reports that."""
     found: list[tuple[int, int]] = []
 
     async def ask(ms: float) -> None:
@@ -96,37 +96,37 @@ async def _places(
         return all(meant >= 0 for meant, _ in found)
 
     if not await poll_until(attempt.clock, all_there, POLL, min(attempt.patience, attempt.left() - PROBE_SECONDS)):
-        raise Failed(await _absent(target, step))
+        raise Failed(await _option_missing(target, step))
     return found
 
 
-def _named(value: str | float | list[str] | Option) -> str:
+def _name_options(value: str | float | list[str] | Option) -> str:
     """The options as the step names them."""
     if isinstance(value, Option):
         return ", ".join(f"{key} {each!r}" for key, each in value.model_dump(exclude_none=True).items())
     return ", ".join(repr(each) for each in value) if isinstance(value, list) else repr(str(value))
 
 
-async def _absent(target: Locator, step: Select) -> Failure:
+async def _option_missing(target: Locator, step: Select) -> Failure:
     options = await _options(target)
-    shown = ", ".join(_shown(*option) for option in options) or "nothing"
-    message = f"{step.selector} has no such option: {_named(step.value)}; it has: {shown}"
+    shown = ", ".join(_describe_option(*option) for option in options) or "nothing"
+    message = f"{step.selector} has no such option: {_name_options(step.value)}; it has: {shown}"
     return Failure("OPTION_NOT_FOUND", message, details={"options": [value or label for value, label, _ in options]})
 
 
 async def _disabled(target: Locator, step: Select) -> Failure:
-    shown = [_shown(*option) for option in await _options(target)]
-    message = f"option {_named(step.value)} of {step.selector} is disabled"
+    shown = [_describe_option(*option) for option in await _options(target)]
+    message = f"option {_name_options(step.value)} of {step.selector} is disabled"
     return Failure("ELEMENT_DISABLED", message, details={"options": shown})
 
 
-def _shown(value: str, label: str, disabled: bool) -> str:
+def _describe_option(value: str, label: str, disabled: bool) -> str:
     words = value if value == label or not label else f"{value} ({label})" if value else label
     return f"{words} [disabled]" if disabled else words
 
 
 async def _options(target: Locator) -> list[tuple[str, str, bool]]:
-    """Value, label, whether disabled; empty when the page does not tell."""
+    """Value, label, and whether disabled; empty if the page does not answer."""
     try:
         async with asyncio.timeout(PROBE_SECONDS):
             return [tuple(option) for option in await _LIST.of_all(target)]
@@ -146,22 +146,22 @@ FORMS = {
     "color": "a colour such as #ff8800",
     "range": "a number",
 }
-"""What the fields that drop other values take."""
+"""The values that fields accept which drop any other value."""
 _SPECIAL = f":scope:is({', '.join(f'input[type={kind}]' for kind in ('password', *FORMS))})"
 
 
 @dataclass(frozen=True, slots=True)
 class TypedField:
-    """A field after the typing."""
+    """The state of a field after typing."""
 
     kind: str
-    """The `type` of an input; empty for what has none."""
+    """The `type` of an input; empty for other elements."""
     value: str
     least: str = ""
     most: str = ""
 
-    def dropped(self, typed: str) -> bool:
-        """Whether the field has, without a word, something else than what was typed. Pure."""
+    def has_dropped(self, typed: str) -> bool:
+        """Return whether the field silently dropped or changed what was typed. Pure."""
         if not typed.strip() or self.kind not in FORMS:
             return False
         if self.kind == "color":
@@ -169,11 +169,11 @@ class TypedField:
         return self.value == "" or (self.kind == "range" and _number(self.value) != _number(typed))
 
     @property
-    def takes(self) -> str:
-        """What it takes, in words."""
+    def accepted_values(self) -> str:
+        """The values that it accepts, in words."""
         if self.kind != "range":
             return FORMS[self.kind]
-        return f"a number of its steps from {self.least or 0} to {self.most or 100}"
+        return f"a number that fits its steps, from {self.least or 0} to {self.most or 100}"
 
 
 def _number(text: str) -> float | None:
@@ -192,14 +192,14 @@ async def type_text(attempt: ActContext, step: Type) -> Mapping[str, Any]:
         return {}
     if field.kind == "password":
         attempt.tab.passwords.add(page_of(url))
-    if field.dropped(text):
-        message = f"{step.selector} does not take {text!r}: it is a field for {field.takes}"
+    if field.has_dropped(text):
+        message = f"{step.selector} does not take {text!r}: it is a field for {field.accepted_values}"
         raise Failed(Failure("INVALID_INPUT", message, details={"field": field.kind, "value": field.value}))
     return {}
 
 
 async def _special(target: Locator) -> bool:
-    """Whether it needs a look. Asked by selector: that is cheap, a function in the page's world is not (`reading`)."""
+    """Return whether the field must be checked. This asks by selector, which is cheap; a script in the page is not."""
     try:
         async with asyncio.timeout(PROBE_SECONDS):
             return bool(await target.first.locator(_SPECIAL).count())
@@ -208,7 +208,7 @@ async def _special(target: Locator) -> bool:
 
 
 async def _look(target: Locator) -> TypedField | None:
-    """The field as it is now, never waited for; None when typing made the page go on."""
+    """The field as it is now, without waiting; None if the typing made the page navigate."""
     try:
         async with asyncio.timeout(PROBE_SECONDS):
             found = await _LOOK.of_all(target)

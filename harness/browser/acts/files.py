@@ -1,4 +1,4 @@
-"""Files in and out: `upload` and `download`."""
+"""The acts with files: `upload` and `download`."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _TAKES_FILES = script("takes_files", "([e]) => (e.matches('label') ? e.control :
 
 
 async def upload(attempt: ActContext, step: Upload) -> Mapping[str, Any]:
-    """Into a file field (or its label); of anything else, into the file chooser that a click on it opens."""
+    """Upload into a file field (or its label); for any other element, into the file chooser that its click opens."""
     values = step.value if isinstance(step.value, list) else [step.value]
-    files = [confined(attempt.request.uploads, value) for value in values]
+    files = [resolve_upload(attempt.request.uploads, value) for value in values]
     target = attempt.locator(step.selector, step.frame)
     if await _takes_files(attempt, target):
         await attempt.act(target, lambda ms: target.set_input_files(files, timeout=ms))
@@ -59,12 +59,12 @@ async def _chooser(attempt: ActContext, step: Upload, target: Locator) -> FileCh
     except PlaywrightTimeoutError as error:
         if not clicked:
             raise
-        message = f"{step.selector} is no file field, and no file chooser came after a click on it"
+        message = f"{step.selector} is not a file field, and a click on it opened no file chooser"
         raise Failed(Failure("ACTION_FAILED", message, effect=Effect.DONE)) from error
 
 
-def confined(folder: Path, value: str) -> Path:
-    """The file to upload; raises Failed when it is not there, or not inside `folder` once links are followed."""
+def resolve_upload(folder: Path, value: str) -> Path:
+    """The file to upload; raises Failed if it does not exist, or lies outside `folder` once links are followed."""
     path = (folder / value).resolve()
     if not path.is_relative_to(folder.resolve()):
         raise Failed(Failure("INVALID_INPUT", f"upload {value}: the file is outside of the task's folder"))
@@ -74,7 +74,7 @@ def confined(folder: Path, value: str) -> Path:
 
 
 async def download(attempt: ActContext, step: Download) -> Mapping[str, Any]:
-    """Click, and keep the file that comes, in this page or in one that the click opens."""
+    """Click, and keep the file that is downloaded, in this page or in one that the click opens."""
     target = attempt.locator(step.selector, step.frame)
     clicked = False
     try:
@@ -84,7 +84,7 @@ async def download(attempt: ActContext, step: Download) -> Mapping[str, Any]:
     except PlaywrightTimeoutError as error:
         if not clicked:
             raise
-        message = f"no download came after a click on {step.selector}"
+        message = f"a click on {step.selector} started no download"
         raise Failed(Failure("DOWNLOAD_FAILED", message, effect=Effect.DONE)) from error
     return await _keep(attempt, step, await coming.value)
 
@@ -92,7 +92,7 @@ async def download(attempt: ActContext, step: Download) -> Mapping[str, Any]:
 async def _keep(attempt: ActContext, step: Download, coming: BrowserDownload) -> Mapping[str, Any]:
     name = coming.suggested_filename
     if step.value is not None and name != step.value and not fnmatchcase(name, step.value):
-        message = f"the file that came is {name}, not {step.value}"
+        message = f"the downloaded file is {name}, not {step.value}"
         raise Failed(Failure("DOWNLOAD_FAILED", message, details={"file": name}, effect=Effect.DONE))
     broken = await _end_of(attempt, step, coming)
     if broken:
@@ -103,13 +103,13 @@ async def _keep(attempt: ActContext, step: Download, coming: BrowserDownload) ->
 
 
 async def _end_of(attempt: ActContext, step: Download, coming: BrowserDownload) -> str | None:
-    """Wait for the whole file; why it broke off, or None."""
+    """Wait for the whole file; returns the reason why it broke off, or None."""
     try:
         async with asyncio.timeout(attempt.left()):
             return await coming.failure()
     except TimeoutError as error:
         name = coming.suggested_filename
-        message = f"Step timeout: download {step.selector}: {name} had begun, and did not end in time"
+        message = f"Step timeout: download {step.selector}: {name} began, but did not end in time"
         raise Failed(Failure("STEP_TIMEOUT", message, details={"file": name}, effect=Effect.DONE)) from error
 
 

@@ -1,4 +1,4 @@
-"""`open`: go to a URL and judge what came."""
+"""`open` and the other acts on pages: go to a URL and judge the answer."""
 
 from __future__ import annotations
 
@@ -29,35 +29,35 @@ from harness.spec.steps import Dialog, Open, Screenshot, SwitchPage
 # Acts on the page as a whole: `switch_page`, `dialog`, `screenshot`.
 
 SCREENSHOTS = "screenshots"
-_ADVICE = "Compare `value` or `url` of the step with the pages that are open; a page is no element with a selector."
+_ADVICE = "Compare `value` or `url` of the step with the open pages; a page is not an element and has no selector."
 POLL = 0.05
-"""Seconds between two looks at the open pages."""
+"""Seconds between two checks of the open pages."""
 MARGIN = 0.1
-"""Seconds before the end of the attempt at which a page that is being opened is given up, to say why."""
+"""Seconds before the end of the attempt at which a page that still opens is given up, to find out the reason."""
 
 
 async def switch_page(attempt: ActContext, step: SwitchPage) -> Mapping[str, Any]:
-    """Go on in another page, once its document is there. One whose own navigation failed is a failure of this step."""
-    page = await _found(attempt, step)
+    """Go on in another page once its document is there. If the page's own navigation failed, this step fails."""
+    page = await _await_page(attempt, step)
     await _turn_to(attempt, page)
-    return _judged(attempt)
+    return _check_navigation(attempt)
 
 
-async def _found(attempt: ActContext, step: SwitchPage) -> Page:
-    """The page meant, waited for; a page that is being opened may take all the time there is."""
+async def _await_page(attempt: ActContext, step: SwitchPage) -> Page:
+    """Wait for the page that is meant; a page that is still opening may take all the time there is."""
     patience = min(attempt.patience, attempt.left())
     until = attempt.clock.now() + min(patience, attempt.left() - PROBE_SECONDS)
     while True:
         pages = attempt.tab.context.pages
         if not pages:
-            raise PlaywrightTimeoutError("no page is open")  # liveness tells what ended them
+            raise PlaywrightTimeoutError("no page is open")  # liveness finds out what ended them
         found = await _matching(attempt, step, pages)
         if len(found) == 1:
             return found[0]
         opening = attempt.tab.watch.opening
         late = attempt.clock.now() >= until and (opening is None or attempt.left() <= MARGIN)
         if late or found:
-            raise Failed(await _unfound(attempt, step, len(found), patience))
+            raise Failed(await _no_single_page(attempt, step, len(found), patience))
         await attempt.clock.sleep(POLL)
 
 
@@ -77,13 +77,13 @@ async def _matching(attempt: ActContext, step: SwitchPage, pages: Sequence[Page]
 
 
 def _pattern(url: str, base: str | None) -> re.Pattern[str]:
-    """`*` stands for anything; a path alone is one of `base`."""
+    """The pattern of a URL: `*` matches anything, and a bare path is relative to `base`."""
     whole = urljoin(base, url) if base and url.startswith("/") else url
     return re.compile(".*".join(re.escape(part) for part in whole.split("*")))
 
 
 async def _title(page: Page) -> str:
-    """The title; empty for a page that does not tell it."""
+    """The title; empty if the page does not answer."""
     try:
         async with asyncio.timeout(PROBE_SECONDS):
             return await page.title()
@@ -91,22 +91,22 @@ async def _title(page: Page) -> str:
         return ""
 
 
-async def _unfound(attempt: ActContext, step: SwitchPage, found: int, patience: float) -> Failure:
-    """Why no page, or not a single one, is the one meant; with the pages there are."""
+async def _no_single_page(attempt: ActContext, step: SwitchPage, found: int, patience: float) -> Failure:
+    """The failure if no page or several pages match, with the list of the open pages."""
     opening = attempt.tab.watch.opening
     if opening is not None and not found:
         place = {"url": opening.url, "method": opening.method}
-        return Failure("NET_TIMEOUT", f"no answer from {opening.url}, which a new page is to show", details=place)
-    pages = await _listed(attempt)
-    details, listed = {"pages": pages}, f"open are {', '.join(pages)}"
+        return Failure("NET_TIMEOUT", f"no answer from {opening.url}, which a new page was opening", details=place)
+    pages = await _list_pages(attempt)
+    details, listed = {"pages": pages}, f"the open pages are {', '.join(pages)}"
     if found:
-        message = f"{found} other pages are {_meant(step)}; {listed}"
+        message = f"{found} other pages are {_describe_target(step)}; {listed}"
         return Failure("SELECTOR_AMBIGUOUS", message, details=details, advice=_ADVICE)
-    message = f"no other page is {_meant(step)} (looked for {seconds(patience)}); {listed}"
+    message = f"no other page is {_describe_target(step)} (looked for {seconds(patience)}); {listed}"
     return Failure("ELEMENT_NOT_FOUND", message, details=details, advice=_ADVICE)
 
 
-async def _listed(attempt: ActContext) -> list[str]:
+async def _list_pages(attempt: ActContext) -> list[str]:
     """The open pages: number, URL, title."""
     pages = attempt.tab.context.pages
     titles = await asyncio.gather(*(_title(page) for page in pages))
@@ -116,7 +116,7 @@ async def _listed(attempt: ActContext) -> list[str]:
     ]
 
 
-def _meant(step: SwitchPage) -> str:
+def _describe_target(step: SwitchPage) -> str:
     if step.url is not None:
         return f"at {step.url}"
     if isinstance(step.value, int):
@@ -125,7 +125,7 @@ def _meant(step: SwitchPage) -> str:
 
 
 async def _turn_to(attempt: ActContext, page: Page) -> None:
-    """Act there from now on, once its document is there; it is brought to front."""
+    """Act on this page from now on, once its document is there, and bring it to the front."""
     try:
         async with asyncio.timeout(max(POLL, attempt.left() - PROBE_SECONDS)):
             await attempt.tab.switch(page)
@@ -133,15 +133,15 @@ async def _turn_to(attempt: ActContext, page: Page) -> None:
             await page.bring_to_front()
     except TimeoutError as error:
         if attempt.page is page and await answers(attempt.tab.control, PROBE_SECONDS):
-            raise PlaywrightTimeoutError("its document did not come") from error
+            raise PlaywrightTimeoutError("its document did not load") from error
         message = f"the page stopped answering: {page.url}"
         raise Failed(Failure("PAGE_UNRESPONSIVE", message, details={"url": page.url}, tainted=True)) from error
 
 
-def _judged(attempt: ActContext) -> Mapping[str, Any]:
-    """URL and status of the page's own navigation; raises Failed when that failed.
+def _check_navigation(attempt: ActContext) -> Mapping[str, Any]:
+    """URL and status of the page's own navigation; raises Failed if that failed.
 
-    The page was opened by an earlier act: its GET may be repeated, here.
+    An earlier act opened the page, so its GET may be repeated here.
     """
     navigation = attempt.tab.watch.navigation
     if navigation is None:
@@ -159,13 +159,13 @@ def _judged(attempt: ActContext) -> Mapping[str, Any]:
 
 
 async def dialog(attempt: ActContext, step: Dialog) -> Mapping[str, Any]:
-    """Prepare the answer of the next dialog."""
+    """Set the answer to the next dialog."""
     attempt.tab.watch.answer_next(DialogAnswer(step.value == "accept", step.text))
     return {}
 
 
 async def screenshot(attempt: ActContext, step: Screenshot) -> Mapping[str, Any]:
-    """Keep a picture of what is in view, or of one element (with `frame` alone: of that frame)."""
+    """Keep a screenshot of the viewport, or of one element (with `frame` alone: of that frame)."""
     path = free_path(attempt.request.folder / SCREENSHOTS, f"{step.screenshot_id}.png")
     target = None
     if step.selector is not None or step.frame is not None:
@@ -175,9 +175,9 @@ async def screenshot(attempt: ActContext, step: Screenshot) -> Mapping[str, Any]
 
 
 NOTHING_TO_SHOW = (204, 205)
-"""Statuses of answers that leave the page as it is."""
+"""Statuses of answers that leave the page unchanged."""
 ERROR_PAGE_SECONDS = 0.3
-"""How long the browser's own error page may take to be there."""
+"""Seconds that the browser's own error page may take to appear."""
 _INTERRUPTED = re.compile(r'interrupted by another navigation to "([^"]*)"')
 
 
@@ -204,23 +204,23 @@ async def open_url(attempt: ActContext, step: Open) -> Mapping[str, Any]:
 
 
 async def go_to(attempt: ActContext, url: str) -> Response | None:
-    """`goto`, again when Chromium's own error page of an earlier failure came in between.
+    """`goto`, repeated if Chromium's error page of an earlier failure interrupted it.
 
-    That page interrupts under its own URL, or under the one that is just being opened.
+    That page interrupts under its own URL, or under the URL that is just being opened.
     """
     while True:
         await _settled(attempt)
         try:
-            return await _loaded(attempt, url)
+            return await _goto(attempt, url)
         except PlaywrightError as error:
             by = _INTERRUPTED.search(error.message)
             again = by is not None and (by[1] == url or by[1].startswith("chrome-error:"))
-            if not again or (attempt.once and attempt.tab.watch.navigation):  # its request may have left
+            if not again or (attempt.once and attempt.tab.watch.navigation):  # its request may have been sent
                 raise
 
 
-async def _loaded(attempt: ActContext, url: str) -> Response | None:
-    """`goto`, ended at once when the document breaks off: Chromium would never say that the page has loaded."""
+async def _goto(attempt: ActContext, url: str) -> Response | None:
+    """`goto`, ended at once if the document breaks off: Chromium would never report that the page has loaded."""
     watch = attempt.tab.watch
     try:
         async with asyncio.timeout(None) as limit:
@@ -234,7 +234,7 @@ async def _loaded(attempt: ActContext, url: str) -> Response | None:
 
 
 async def _settled(attempt: ActContext) -> None:
-    """After a navigation that failed, wait a little for Chromium's error page: it would interrupt the next one."""
+    """After a failed navigation, wait a moment for Chromium's error page: it would interrupt the next navigation."""
     failed = attempt.tab.watch.last_failed
     if failed is None or net_error(failed.error or "") == GIVEN_UP:
         return

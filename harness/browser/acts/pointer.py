@@ -1,4 +1,4 @@
-"""Acts of the pointer: `click`, `hover`, `check`, `uncheck`, `drag`."""
+"""The acts of the pointer: `click`, `hover`, `check`, `uncheck`, `drag`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from harness.recovery.failure import Failed, Failure
 from harness.spec.steps import Check, Click, Drag, Hover, Uncheck
 
 DRAG_MOVES = 10
-"""Moves of the pointer on the way: sortable lists and sliders follow it, and do not notice a leap."""
+"""The number of pointer moves of a drag: sortable lists and sliders follow single moves, and miss a leap."""
 
 
 async def click(attempt: ActContext, step: Click) -> Mapping[str, Any]:
@@ -28,7 +28,7 @@ async def click(attempt: ActContext, step: Click) -> Mapping[str, Any]:
 
 
 async def act_to_the_end(attempt: ActContext, target: Locator, call: Callable[[int], Awaitable[object]]) -> None:
-    """`attempt.act`; a popup that closes itself when it is acted on has done what it was to do."""
+    """`attempt.act`, where a popup that closes itself when it is acted on counts as success."""
     try:
         await attempt.act(target, call)
     except PlaywrightError as error:
@@ -37,7 +37,7 @@ async def act_to_the_end(attempt: ActContext, target: Locator, call: Callable[[i
 
 
 def _closed_by(attempt: ActContext, log: CallLog) -> bool:
-    """Whether the page is gone since the act was performed, and the browser and another page are still there."""
+    """Return whether the act was performed and closed its page, while the browser and another page still exist."""
     browser = attempt.tab.context.browser
     left = browser is not None and browser.is_connected() and attempt.tab.context.pages
     return attempt.page.is_closed() and bool(left) and log.effect is not Effect.NONE
@@ -62,9 +62,9 @@ async def uncheck(attempt: ActContext, step: Uncheck) -> Mapping[str, Any]:
 
 
 async def drag(attempt: ActContext, step: Drag) -> Mapping[str, Any]:
-    """Press on one element, move to the other one, let go. Both must be there before anything is pressed.
+    """Press on one element, move to the other one, release. Both must exist before anything is pressed.
 
-    A drag is not tried twice, and it leaves time to let go.
+    A drag is not tried twice, and it keeps time for the release.
     """
     source, place = attempt.locator(step.selector, step.frame), attempt.locator(step.value, step.frame)
     await attempt.act(source, lambda ms: source.hover(timeout=ms, force=step.force, trial=True))
@@ -74,9 +74,9 @@ async def drag(attempt: ActContext, step: Drag) -> Mapping[str, Any]:
         await source.drag_to(place, timeout=ms, force=step.force, steps=DRAG_MOVES)
     except PlaywrightError as error:
         await _let_go(attempt)
-        if not isinstance(error, PlaywrightTimeoutError) or await _shown(place):
+        if not isinstance(error, PlaywrightTimeoutError) or await _is_visible(place):
             raise
-        message = f"{step.value}, on which {step.selector} is dropped, is not visible"
+        message = f"{step.value}, the drop target of {step.selector}, is not visible"
         raise Failed(
             Failure("ACTION_FAILED", message, details={"place": step.value}, effect=Effect.POSSIBLE)
         ) from error
@@ -84,23 +84,23 @@ async def drag(attempt: ActContext, step: Drag) -> Mapping[str, Any]:
 
 
 async def _one_place(attempt: ActContext, step: Drag, place: Locator) -> None:
-    """Wait for the element to drop on. It is not what `fallback_selectors` stand in for: its failures are others."""
+    """Wait for the element to drop on. `fallback_selectors` do not apply to it, so it has failures of its own."""
     patience = min(attempt.patience, attempt.left())
     try:
         await place.first.wait_for(state="attached", timeout=max(1.0, 1000 * patience))
     except PlaywrightTimeoutError as error:
         message = (
-            f"no element matches {step.value}, on which {step.selector} is dropped (looked for {seconds(patience)})"
+            f"no element matches {step.value}, the drop target of {step.selector} (looked for {seconds(patience)})"
         )
         raise Failed(Failure("ACTION_FAILED", message, details={"place": step.value})) from error
     count = await place.count()
     if count > 1:
-        message = f"{step.value}, on which {step.selector} is dropped, matches {count} elements"
+        message = f"{step.value}, the drop target of {step.selector}, matches {count} elements"
         raise Failed(Failure("INVALID_INPUT", message, details={"place": step.value, "count": count}))
 
 
-async def _shown(place: Locator) -> bool:
-    """Whether it is visible; also when the page does not tell, for then that is not what is wrong."""
+async def _is_visible(place: Locator) -> bool:
+    """Return whether the element is visible; True if the page does not answer, since that is another failure."""
     try:
         async with asyncio.timeout(PROBE_SECONDS):
             return await place.is_visible()
@@ -109,9 +109,9 @@ async def _shown(place: Locator) -> bool:
 
 
 async def _let_go(attempt: ActContext) -> None:
-    """A drag that broke off has left the button pressed; the next act must not drag on."""
+    """Release the button after a drag that broke off, so that the next act does not go on dragging."""
     try:
         async with asyncio.timeout(PROBE_SECONDS):
             await attempt.page.mouse.up()
     except (PlaywrightError, TimeoutError):
-        return  # what stops the pointer is told by the failure itself
+        return  # the failure itself says what stops the pointer

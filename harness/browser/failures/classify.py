@@ -1,4 +1,4 @@
-"""From an exception to a Failure, in one order: `failure_of`. What is gone comes first, the element last."""
+"""Makes a Failure out of an exception, in one order: `failure_of`. Lost parts come first, the element last."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from harness.browser.failures.liveness import (
 )
 from harness.browser.failures.login import session_lost
 from harness.browser.failures.navigation import (
-    cut_short,
+    aborted_navigation,
     late_opening,
     lost_page,
     navigation_failure,
@@ -38,12 +38,12 @@ from harness.browser.failures.navigation import (
     undelivered,
 )
 from harness.browser.failures.network import net_error
-from harness.browser.failures.scene import CallLog, Facts, FailureContext, ask, elsewhere, seconds, shortened, textless
+from harness.browser.failures.scene import CallLog, Facts, FailureContext, ask, frame_hint, seconds, shortened, textless
 from harness.criteria import fold
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failed, Failure
 
-OTHER_TEXT = "The element is there with another text: mend the text that the selector asks for."
+OTHER_TEXT = "The element exists with another text: correct the text in the selector."
 _UNSTABLE = r"is not stable|detached from the DOM"
 _OUTSIDE = r"outside of the viewport"
 _HIDDEN = rf"is not visible|{_OUTSIDE}"
@@ -51,7 +51,7 @@ _DISABLED = r"is not enabled|is not editable"
 
 
 def element_failure(scene: FailureContext, facts: Facts | None, log: CallLog) -> Failure:
-    """Why an act ended with its time. `facts`: None when the page did not tell them."""
+    """The failure of an act that ended with its time. `facts`: None if the page did not give them."""
     details: dict[str, Any] = {"url": scene.page.url, "call_log": log.tail}
     if log.dragging and log.covering:
         return _no_place(scene, log.covering, details)
@@ -60,16 +60,16 @@ def element_failure(scene: FailureContext, facts: Facts | None, log: CallLog) ->
     if facts.frame_missing:
         message = f"no frame matches {facts.missing_frame} (looked for {seconds(scene.patience)})"
         return Failure("FRAME_NOT_FOUND", message, details=details)
-    if facts.count == 0 and not log.says(_UNSTABLE):
+    if facts.count == 0 and not log.contains(_UNSTABLE):
         return _nowhere(scene, facts, details)
     return _not_ready(scene, facts, log, details)
 
 
 def _nowhere(scene: FailureContext, facts: Facts, details: dict[str, Any]) -> Failure:
-    """Nothing on the page matches."""
+    """The failure if nothing on the page matches."""
     details |= {"similar": list(facts.similar)} if facts.similar else {}
     message = f"no element matches {scene.selector} (looked for {seconds(scene.patience)})"
-    if inside := elsewhere(facts):
+    if inside := frame_hint(facts):
         return Failure("ELEMENT_NOT_FOUND", f"{message}; {inside}", details=details, advice=in_frame(facts))
     if near := textless(facts):
         return Failure("ELEMENT_NOT_FOUND", f"{message}; {near}", details=details, advice=OTHER_TEXT)
@@ -79,33 +79,33 @@ def _nowhere(scene: FailureContext, facts: Facts, details: dict[str, Any]) -> Fa
 def in_frame(facts: Facts) -> str:
     """What to do about an element that is in a frame."""
     quoted = json.dumps(facts.in_frame, ensure_ascii=False)
-    return f"Elements in an iframe need `frame`: say `frame: {quoted}` in this step."
+    return f"An element in an iframe needs `frame`: add `frame: {quoted}` to this step."
 
 
 def _never_ready(facts: Facts, log: CallLog) -> bool:
-    """It was not ready when it was looked at, and is not now: its time was over in the middle of a further look."""
-    return log.unsaid and log.says(r"^retrying") and (facts.disabled or not facts.visible)
+    """Return whether the element was not ready at any check, and the time ended during a further check."""
+    return log.ends_in_silent_call and log.contains(r"^retrying") and (facts.disabled or not facts.visible)
 
 
 def _no_place(scene: FailureContext, covering: str, details: dict[str, Any]) -> Failure:
-    """A drag that was begun and could not be ended: something lies over the place to drop on."""
-    message = f"the place on which {scene.selector} is dropped is covered by {covering}"
+    """The failure of a drag that was begun and could not be ended, since something covers the place to drop on."""
+    message = f"the drop target of {scene.selector} is covered by {covering}"
     return Failure("ELEMENT_COVERED", message, details=details | {"covered_by": covering}, effect=Effect.POSSIBLE)
 
 
 def _not_ready(scene: FailureContext, facts: Facts, log: CallLog, details: dict[str, Any]) -> Failure:
-    """The element is there."""
+    """The failure of an element that exists and is not ready."""
     selector = scene.selector
     covering = log.covering or facts.covered_by
-    if not facts.visible or (log.says(_HIDDEN) and not covering):
-        where = "is outside of the view" if facts.visible and log.says(_OUTSIDE) else "is not visible"
+    if not facts.visible or (log.contains(_HIDDEN) and not covering):
+        where = "is outside the view" if facts.visible and log.contains(_OUTSIDE) else "is not visible"
         return Failure("ELEMENT_HIDDEN", f"{selector} {where}", details=details)
-    if facts.disabled or log.says(_DISABLED):
+    if facts.disabled or log.contains(_DISABLED):
         return Failure("ELEMENT_DISABLED", f"{selector} is disabled or read-only", details=details)
     if covering:
         shown = facts.covered_by or covering
         return Failure("ELEMENT_COVERED", f"{selector} is covered by {shown}", details=details | {"covered_by": shown})
-    if log.says(_UNSTABLE):
+    if log.contains(_UNSTABLE):
         return Failure("ELEMENT_UNSTABLE", f"{selector} keeps moving or is re-created", details=details)
     return replace(timed_out(scene), details=details)
 
@@ -125,14 +125,14 @@ _GONE = re.compile(rf"not attached to the DOM|Frame was detached|{_LEFT}|page is
 
 
 async def failure_of(error: Exception, scene: FailureContext) -> Failure:
-    """The Failure of whatever an act raised. Ends OVERTIME after the attempt's limit at the latest, or nearly so."""
+    """Make the Failure of an act's exception. It ends at most about OVERTIME seconds after the attempt's limit."""
     if isinstance(error, Failed):
         raised = undelivered(error.failure, scene)
         return replace(raised, selector=raised.selector or scene.selector)
     text = str(error)
     failure = await lost(text, scene) or await aborted(text, scene)
     if failure is None and isinstance(error, TimeoutError):
-        failure = await _explained(await unanswered(scene), scene)
+        failure = await _explain_missing_element(await unanswered(scene), scene)
         if login := await session_lost(failure, scene):
             failure = replace(login, effect=failure.effect, tainted=True)
     if failure is None:
@@ -142,41 +142,41 @@ async def failure_of(error: Exception, scene: FailureContext) -> Failure:
     return replace(failure, selector=failure.selector or scene.selector, cause=error)
 
 
-async def _explained(failure: Failure, scene: FailureContext) -> Failure:
-    """An act that had to be ended from outside, though the page answers: an element that is missing says why."""
+async def _explain_missing_element(failure: Failure, scene: FailureContext) -> Failure:
+    """Explain an act that was ended from outside although the page answers: a missing element is the reason."""
     facts = await _ask(scene) if failure.code == "STEP_TIMEOUT" else None
     if facts is None or facts.count:
         return failure
-    why = late_wait(scene, facts) if scene.waits else element_failure(scene, facts, CallLog(()))
+    why = wait_failure(scene, facts) if scene.waits else element_failure(scene, facts, CallLog(()))
     return replace(why, tainted=True)
 
 
 async def _live(error: Exception, text: str, scene: FailureContext) -> Failure:
     name = net_error(text)
-    ended = cut_short(name, text, scene)
+    ended = aborted_navigation(name, text, scene)
     if ended is not None:
         return ended
     if name is not None:
         return opening_failure(name, text, scene)
     if "strict mode violation" in text:
         return await _ambiguous(scene, text)
-    code = _named(text)
+    code = _named_code(text)
     if code is None and isinstance(error, PlaywrightTimeoutError):
         return await _too_late(text, scene)
     if code is None:
         code = "ACTION_FAILED" if isinstance(error, PlaywrightError) else "UNKNOWN"
-    return Failure(code, _first_line(text), details=_words(text), effect=_effect(code, text, scene))
+    return Failure(code, _first_line(text), details=_call_log_details(text), effect=_effect(code, text, scene))
 
 
 def _effect(code: str, text: str, scene: FailureContext) -> Effect:
-    """What cannot be done was not done; a script whose page went away may have made it go."""
+    """The effect of a failed act: an impossible act has none; a script whose page navigated may have caused that."""
     if code == "INVALID_INPUT":
         return Effect.NONE
     return Effect.POSSIBLE if scene.acts and _LEFT in text else CallLog.of(text).effect
 
 
-def _named(text: str) -> str | None:
-    """The code of a message that names its cause."""
+def _named_code(text: str) -> str | None:
+    """The code of a message that names its cause, or None."""
     if _DOWNLOAD in text or _INVALID.search(text):
         return "INVALID_INPUT"
     return "ELEMENT_UNSTABLE" if _GONE.search(text) else None
@@ -192,7 +192,7 @@ async def _ambiguous(scene: FailureContext, text: str) -> Failure:
 
 
 async def _ask(scene: FailureContext) -> Facts | None:
-    """Facts of the step's selector; None when the page does not answer in time."""
+    """Facts about the step's selector; None if the page does not answer in time."""
     if scene.selector is None and scene.frame is None:
         return None
     try:
@@ -204,7 +204,7 @@ async def _ask(scene: FailureContext) -> Facts | None:
 
 
 async def _too_late(text: str, scene: FailureContext) -> Failure:
-    """Playwright's own timeout: look at dialog, network, page and element, in this order."""
+    """The failure of Playwright's own timeout: dialog, network, page and element are checked in this order."""
     if scene.watch.blocked:
         return blocked(scene, CallLog.of(text).effect)
     if scene.opens:
@@ -221,17 +221,17 @@ async def _too_late(text: str, scene: FailureContext) -> Failure:
         return hung(scene, browser, performed(scene, log))
     if log.effect is Effect.NONE and not log.found and not (facts and facts.count):
         failure = lost_page(scene)
-    return failure or (late_wait(scene, facts) if scene.waits else _unready(scene, facts, log))
+    return failure or (wait_failure(scene, facts) if scene.waits else _unready(scene, facts, log))
 
 
 def _unready(scene: FailureContext, facts: Facts | None, log: CallLog) -> Failure:
-    """What held an act up: its own consequences once it was performed, before that its element."""
+    """The reason that held an act up: its own consequences if it was performed, else its element."""
     failure = navigation_failure(scene) if log.effect is not Effect.NONE and not log.dragging else None
     return failure or element_failure(scene, facts, log)
 
 
 def with_popups(failure: Failure, popups: Collection[str]) -> Failure:
-    """The failure with the new pages that were opened; what is missing here may be there."""
+    """Add the new pages that were opened to the failure: an element that is missing here may be there."""
     if not popups:
         return failure
     *_, last = popups
@@ -240,10 +240,10 @@ def with_popups(failure: Failure, popups: Collection[str]) -> Failure:
 
 
 def with_redirect(failure: Failure, opened: Opened | None, url: str) -> Failure:
-    """The failure of a missing element, with what was asked for, when the site has led to another page than that.
+    """Add the requested URL to the failure of a missing element, if the site has led to another page.
 
-    A visitor who is not logged in gets the login page so. After an act that may have led elsewhere, only the very page
-    that the `open` came to counts.
+    A visitor who is not logged in gets the login page that way. After an act that may have navigated, only the very
+    page that the `open` reached counts.
     """
     if opened is None or not _is_missing(failure) or (opened.acted and url != opened.came):
         return failure
@@ -253,7 +253,8 @@ def with_redirect(failure: Failure, opened: Opened | None, url: str) -> Failure:
     same_site = asked.netloc == came.netloc
     page, wanted = ((each.path or "/") if same_site else "".join(_place(each)) for each in (came, asked))
     message = (
-        f"{failure.message} (the page is {page}: the site led there from {wanted}, which the last `open` asked for)"
+        f"{failure.message} (the page is {page}: the site redirected there from {wanted}, which the last "
+        "`open` requested)"
     )
     return replace(failure, message=message, details={**failure.details, "opened": opened.asked})
 
@@ -263,11 +264,11 @@ def _is_missing(failure: Failure) -> bool:
 
 
 def _place(url: SplitResult) -> tuple[str, str]:
-    """Host and path. `/grid/` for `/grid`, and https for http, is no other page."""
+    """Host and path. `/grid/` and `/grid` are the same page, and so are http and https."""
     return url.netloc, url.path.rstrip("/")
 
 
-def _words(text: str) -> dict[str, Any]:
+def _call_log_details(text: str) -> dict[str, Any]:
     log = CallLog.of(text).tail
     return {"call_log": log} if log else {}
 
@@ -280,15 +281,15 @@ def _first_line(text: str) -> str:
     return re.sub(r"^\w+\.\w+: (Error: )?", "", line).strip()
 
 
-# What a `wait` that ended without its element found instead. Pure.
+# The failure of a `wait` that ended without its element. Pure.
 
 
-def late_wait(scene: FailureContext, facts: Facts | None) -> Failure:
-    """`Step timeout: wait for ... exceeded ...s`, and what the page has in its place."""
+def wait_failure(scene: FailureContext, facts: Facts | None) -> Failure:
+    """`Step timeout: wait for ... exceeded ...s`, and what the page shows instead."""
     failure = timed_out(scene)
     if facts is None:
         return failure
-    found = instead(facts, scene.text)
+    found = describe_alternatives(facts, scene.text)
     details = {**failure.details, "count": facts.count, "visible": facts.visible_count}
     details |= {"text": facts.text} if facts.count and scene.text is not None else {}
     details |= {"instead": found} if found else {}
@@ -298,12 +299,12 @@ def late_wait(scene: FailureContext, facts: Facts | None) -> Failure:
     return replace(failure, message=message, details=details, advice=advice)
 
 
-def instead(facts: Facts, wanted: str | None) -> str:
-    """What is there instead of the awaited element; empty when it came just now."""
+def describe_alternatives(facts: Facts, wanted: str | None) -> str:
+    """What exists in place of the awaited element; empty if it has just appeared."""
     if facts.missing_frame is not None:
         return f"no frame matches {facts.missing_frame}"
     if facts.count == 0:
-        near = elsewhere(facts) or textless(facts)
+        near = frame_hint(facts) or textless(facts)
         return f"no element matches; {near}" if near else "no element matches"
     if facts.visible_count == 0:
         return f"{_matching(facts.count)}, none is visible"

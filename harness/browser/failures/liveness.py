@@ -1,4 +1,4 @@
-"""Who still answers: driver, browser, page, server. Looked at before anything else is blamed."""
+"""Finds out which part still answers: driver, browser, page, server. This comes before any other cause."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from harness.recovery.failure import Circumstances, Failure
 
 PROBE_SECONDS = 0.25
 ENDING_SECONDS = 0.4
-"""A browser that ends in good order closes its pages first; so much later it is gone itself."""
+"""Seconds within which a browser that ends regularly is gone after it has closed its pages."""
 DYING_SECONDS = 0.1
-"""A driver that was killed may be there for a moment longer than its browsers."""
+"""Seconds within which a killed driver is gone after its browsers."""
 PROMPT = 0.75
-"""A browser that answers after this share of the look is kept from it by a busy machine: so may its pages be."""
+"""A browser that answers after this share of the probe is slowed down by a busy machine, and so may its pages be."""
 SECOND_LOOK = 1.0
-"""Seconds for which page and browser are asked again on a machine that is too busy to tell."""
+"""Seconds for which page and browser are probed again on a machine that is too busy to tell."""
 _CRASHED = re.compile(r"\b(Target|Page) crashed\b")
 _CLOSED = re.compile(
     r"Target page, context or browser has been closed|Playwright connection closed|Connection closed while reading"
@@ -28,7 +28,7 @@ _CLOSED = re.compile(
 
 
 def dead(text: str, scene: FailureContext) -> Failure | None:
-    """Liveness before blame: crash, closed page, browser or driver gone; None when all live."""
+    """The failure if page, browser or driver crashed or closed; None if all are alive."""
     code, message = _dead_part(scene, text) or (None, "")
     if code is None:
         return None
@@ -37,19 +37,19 @@ def dead(text: str, scene: FailureContext) -> Failure | None:
 
 
 def _effect(scene: FailureContext, log: CallLog) -> Effect:
-    """The effect of an act whose end nobody saw: none when its call log says that it was not begun."""
+    """The effect of an act whose end was not seen: none if its call log says that it was not begun."""
     if not scene.acts or log.untouched:
         return Effect.NONE
     return Effect.DONE if log.effect is Effect.DONE else Effect.POSSIBLE
 
 
 def performed(scene: FailureContext, log: CallLog) -> Effect:
-    """The effect of an act on a page that hangs: a script may submit a form, of which the log says nothing."""
+    """The effect of an act on a page that hangs: a script may submit a form without a trace in the log."""
     return Effect.POSSIBLE if scene.submits and log.found and not log.untouched else log.effect
 
 
 async def lost(text: str, scene: FailureContext) -> Failure | None:
-    """`dead`, and whether a page that was closed, or a browser that is gone, is all that is gone."""
+    """`dead`, with a short wait to see whether more than the closed page or the lost browser is gone."""
     began, look = scene.clock.now(), scene.look
     while True:
         failure = dead(text, scene)
@@ -59,7 +59,7 @@ async def lost(text: str, scene: FailureContext) -> Failure | None:
 
 
 def _patience(failure: Failure | None, scene: FailureContext) -> float:
-    """For how many seconds more may turn out to be gone."""
+    """Seconds during which more parts may turn out to be gone."""
     match failure and failure.code:
         case "PAGE_CLOSED" if not scene.page.context.pages:
             return ENDING_SECONDS
@@ -70,7 +70,7 @@ def _patience(failure: Failure | None, scene: FailureContext) -> float:
 
 
 async def aborted(text: str, scene: FailureContext) -> Failure | None:
-    """What ended a navigation that was broken off: the news of a crash or a closed page come a little later."""
+    """The loss that ended a navigation, if any: the news of a crash or a closed page comes a little later."""
     if "ERR_ABORTED" not in text:
         return None
     await answers(scene.control, scene.look)
@@ -78,7 +78,7 @@ async def aborted(text: str, scene: FailureContext) -> Failure | None:
 
 
 def _blame(scene: FailureContext, code: str) -> Circumstances:
-    """Whether a browser was ended for another task's sake, or with other tasks in it."""
+    """Whether a browser was ended for another task's sake, or while it had other sessions."""
     if code.startswith("PAGE_"):
         return Circumstances()
     by = scene.chromium.ended_by
@@ -88,7 +88,7 @@ def _blame(scene: FailureContext, code: str) -> Circumstances:
 
 
 def _dead_part(scene: FailureContext, text: str) -> tuple[str, str] | None:
-    """Code and message; from the outermost process inwards."""
+    """Code and message of the part that is gone, from the outermost process inwards."""
     if not scene.driver_alive():
         return "DRIVER_GONE", "Playwright's driver process is gone or stopped"
     if not scene.chromium.alive:
@@ -101,7 +101,7 @@ def _dead_part(scene: FailureContext, text: str) -> tuple[str, str] | None:
 
 
 async def unanswered(scene: FailureContext) -> Failure:
-    """The outer deadline had to end the act: who does not answer? The session is tainted in any case."""
+    """The failure of an act that the outer deadline ended: the part that does not answer. The session is tainted."""
     page, browser = await who_answers(scene)
     failure = dead("", scene)
     if failure is not None:
@@ -115,14 +115,14 @@ async def unanswered(scene: FailureContext) -> Failure:
 
 
 def blocked(scene: FailureContext, effect: Effect) -> Failure:
-    """Dialogs hold the page up."""
+    """The failure of a page that is blocked by dialogs."""
     message = f"an open dialog blocks the page: {scene.what}"
     details = {"url": scene.page.url}
     return Failure("DIALOG_BLOCKED", message, details=details, effect=effect, tainted=True)
 
 
 def hung(scene: FailureContext, browser_answers: bool, effect: Effect | None = None) -> Failure:
-    """The page does not answer, or not even the browser does."""
+    """The failure of a page, or a browser, that does not answer."""
     code = "PAGE_UNRESPONSIVE" if browser_answers else "BROWSER_UNRESPONSIVE"
     who = "the page" if browser_answers else "the browser"
     if effect is None:
@@ -139,30 +139,30 @@ def hung(scene: FailureContext, browser_answers: bool, effect: Effect | None = N
 
 
 def timed_out(scene: FailureContext) -> Failure:
-    """`Step timeout: ...`."""
+    """The failure of an attempt whose time is over: `Step timeout: ...`."""
     return Failure(
         "STEP_TIMEOUT", f"Step timeout: {scene.what} exceeded {seconds(scene.within)}", details={"url": scene.page.url}
     )
 
 
 async def who_answers(scene: FailureContext) -> tuple[bool, bool]:
-    """Whether the page answers, and whether the browser does, for as long as can be afforded.
+    """Probe whether the page answers, and whether the browser does.
 
-    A page that waits for a server counts as alive. Where the browser itself answers late, or not at all, a busy machine
-    may be what keeps both from it, and a moment says nothing: they are asked once more, for SECOND_LOOK seconds. A page
-    whose browser answers late again is excused, unless it floods the browser itself.
+    A page that waits for a server counts as alive. If the browser itself answers late or not at all, a busy machine may
+    slow both down, and one short probe proves nothing: they are probed once more, for SECOND_LOOK seconds. A page whose
+    browser answers late again is excused, unless it floods the browser itself.
     """
-    if scene.watch.unanswered is not None:  # to wait for the page would take the whole look, and tell nothing
+    if scene.watch.unanswered is not None:  # waiting for the page would take all the time and give no answer
         browser = await scene.chromium.answers(scene.look)
         return browser, browser
-    page, browser, late = await _asked(scene, scene.look)
+    page, browser, late = await _probe(scene, scene.look)
     if late and not page and not scene.chromium.process.stopped:
-        page, browser, late = await _asked(scene, max(scene.look, SECOND_LOOK))
+        page, browser, late = await _probe(scene, max(scene.look, SECOND_LOOK))
     return page or (browser and late), browser
 
 
-async def _asked(scene: FailureContext, look: float) -> tuple[bool, bool, bool]:
-    """Whether page and browser answer within `look` seconds; whether the browser is late by no fault of the page."""
+async def _probe(scene: FailureContext, look: float) -> tuple[bool, bool, bool]:
+    """Probe for `look` seconds: whether page and browser answer, and whether the browser itself is late."""
     began = scene.clock.now()
 
     async def browser_answers() -> tuple[bool, float]:
@@ -173,7 +173,7 @@ async def _asked(scene: FailureContext, look: float) -> tuple[bool, bool, bool]:
 
 
 def no_answer(scene: FailureContext, navigation: RequestRecord, effect: Effect) -> Failure:
-    """The server says nothing."""
+    """The failure if the server does not answer."""
     message = f"no answer from {navigation.url} in {seconds(scene.within)}"
     details = {"url": navigation.url, "method": navigation.method}
     return Failure("NET_TIMEOUT", message, details=details, effect=effect)

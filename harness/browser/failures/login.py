@@ -1,11 +1,11 @@
-"""The login page where a session was: SESSION_LOST, told from the page before a missing element is blamed.
+"""Recognizes a lost session: a login page is shown, so the missing element is not to blame (SESSION_LOST).
 
-A page is the site's login page when it shows exactly one password field, which asks for the known password, and the
-form is one in which the task has typed a password before, or calls itself a login (path, action, button, title), or
-declares a user name beside the password. Forms that register, change or confirm something are none.
+A page is the site's login page if it shows exactly one password field, which asks for the known password, and the form
+is one in which the task has typed a password before, or calls itself a login (path, action, button, title), or declares
+a user name beside the password. Forms that register, change or confirm something are not.
 
-Nothing is lost when the task has typed no password on this host, went to the login page by itself (a plain visit or a
-logout), or is just filling the form in.
+No session is lost if the task has typed no password on this host, went to the login page itself (a plain visit or a
+logout), or is just filling in the form.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from harness.browser.failures.liveness import PROBE_SECONDS
 from harness.browser.failures.network import REFUSED_STATUSES
 from harness.browser.failures.scene import FailureContext, locate
 from harness.browser.isolated import script
-from harness.browser.page_events import RequestRecord, before, document_of, hops_to, since
+from harness.browser.page_events import RequestRecord, document_of, hops_to, requests_before, requests_since
 from harness.recovery.failure import Failure
 from harness.spec.names import host_of
 
@@ -93,35 +93,39 @@ class Form:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What a report says of it."""
+        """The facts about it for a report."""
         return {"title": self.title, "fields": list(self.fields), "action": self.action, "button": self.button}
 
 
 async def session_lost(failure: Failure, scene: FailureContext) -> Failure | None:
-    """SESSION_LOST in place of a missing element, when the page is evidence for it. Asks as long as can be afforded."""
-    if not missing(failure, scene) or host_of(scene.page.url) not in {host_of(f"//{entry}") for entry in scene.logins}:
+    """SESSION_LOST in place of a missing element, if the page proves it. It asks the page as long as time allows."""
+    if not is_element_missing(failure, scene) or host_of(scene.page.url) not in {
+        host_of(f"//{entry}") for entry in scene.logins
+    }:
         return None
     form = await _form(scene, failure.code, max(PROBE_SECONDS, scene.look))
     if form is None or not is_login(form, scene.page.url, scene.logins):
         return None
     exchanges, url = scene.watch.exchanges, scene.page.url
-    if unsent(form, exchanges, url) or visited(exchanges, url, again=scene.fills and page_of(url) in scene.logins):
+    if is_unsent(form, exchanges, url) or was_requested(
+        exchanges, url, again=scene.fills and page_of(url) in scene.logins
+    ):
         return None
     needed = scene.frame if failure.code == "FRAME_NOT_FOUND" else scene.selector
-    where = f"the site shows its login page ({scene.page.url}) where step needed {needed}"
+    where = f"the site shows its login page ({scene.page.url}), but the step needed {needed}"
     details = {**failure.details, "missing": needed, "instead_of": failure.code, "login": form.facts}
-    return Failure("SESSION_LOST", f"{where}; the task had given its password there", scene.selector, details)
+    return Failure("SESSION_LOST", f"{where}; the task had already entered its password there", scene.selector, details)
 
 
-def missing(failure: Failure, scene: FailureContext) -> bool:
-    """Whether the step's element is not there, or not to be seen."""
+def is_element_missing(failure: Failure, scene: FailureContext) -> bool:
+    """Return whether the step's element is missing or invisible."""
     if failure.code == "STEP_TIMEOUT":
         return scene.waits and failure.details.get("visible") == 0
     return failure.code in ("ELEMENT_NOT_FOUND", "FRAME_NOT_FOUND", "ELEMENT_HIDDEN")
 
 
 async def _form(scene: FailureContext, code: str, seconds: float) -> Form | None:
-    """The page's login form; None when there is none, when the step is about it, or when the page does not answer."""
+    """The page's login form; None if there is none, if the step is about it, or if the page does not answer."""
     try:
         async with asyncio.timeout(seconds):
             answer = await _FORM.of_all(scene.page.locator("input[type=password]"))
@@ -134,12 +138,12 @@ async def _form(scene: FailureContext, code: str, seconds: float) -> Form | None
 
 
 def form_of(answer: Mapping[str, Any] | None) -> Form | None:
-    """The page's answer as a Form. Pure."""
+    """Read the page's answer. Pure."""
     return Form(**{**answer, "fields": tuple(answer["fields"])}) if answer else None
 
 
 def is_login(form: Form, url: str, logins: Collection[str]) -> bool:
-    """Whether the form asks who is there, and nothing else. Pure."""
+    """Return whether the form asks for a login, and nothing else. Pure."""
     own = f"{_path(url)} {_path(form.action)} {form.name} {form.button}"
     if form.passwords != 1 or form.purpose in _OTHER_PURPOSES or _OTHER.search(own):
         return False
@@ -148,26 +152,31 @@ def is_login(form: Form, url: str, logins: Collection[str]) -> bool:
 
 
 def page_of(url: str) -> str:
-    """Host and path: how a page on which a password was typed is remembered."""
+    """Host and path: the key under which a page with a typed password is remembered."""
     return f"{host_of(url)}{_path(url)}"
 
 
-def unsent(form: Form, exchanges: Sequence[RequestRecord], url: str) -> bool:
-    """Whether the task is just filling the form in. One that is still filled after the site said no was sent. Pure."""
-    asked = since(exchanges, document_of(exchanges, url))
+def is_unsent(form: Form, exchanges: Sequence[RequestRecord], url: str) -> bool:
+    """Return whether the task is just filling in the form. A filled form after a refusal by the site was sent. Pure."""
+    asked = requests_since(exchanges, document_of(exchanges, url))
     return form.filled and not any(exchange.method != "GET" and _says_no(exchange, url) for exchange in asked)
 
 
-def visited(exchanges: Sequence[RequestRecord], url: str, *, again: bool) -> bool:
-    """Whether the task itself asked for this login page. Pure.
+def was_requested(exchanges: Sequence[RequestRecord], url: str, *, again: bool) -> bool:
+    """Return whether the task itself requested this login page. Pure.
 
-    It came by a redirect, as the answer to a form, or after a request that was refused (401, 403): not asked for. By a
-    plain GET: asked for, when the page is called a login, or `again`: the step types where a password was typed before.
+    It did not if the page came by a redirect, as the answer to a form, or after a request that was refused (401, 403).
+    It did if a plain GET brought a page that is called a login, or `again`: the step types where a password was typed
+    before.
     """
     hops = hops_to(exchanges, url)
     if any(_LOGOUT.search(_path(hop.url)) for hop in hops):
         return True
-    if len(hops) != 1 or hops[0].method != "GET" or any(_says_no(one, url) for one in before(exchanges, hops[0])):
+    if (
+        len(hops) != 1
+        or hops[0].method != "GET"
+        or any(_says_no(one, url) for one in requests_before(exchanges, hops[0]))
+    ):
         return False
     return again or _LOGIN.search(_path(url)) is not None
 

@@ -1,4 +1,4 @@
-"""Navigations that did not come to their end though the site answers: aborted, replaced, or never complete."""
+"""Failures of navigations whose site answers: aborted, replaced, or never complete."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from harness.browser.failures.liveness import hung, no_answer, timed_out, who_answers
-from harness.browser.failures.login import missing
+from harness.browser.failures.login import is_element_missing
 from harness.browser.failures.network import (
     BLOCKED,
     GIVEN_UP,
@@ -23,84 +23,90 @@ from harness.browser.failures.network import (
     status_failure,
 )
 from harness.browser.failures.scene import FailureContext
-from harness.browser.page_events import LoggedLine, RequestRecord, document_of, since
+from harness.browser.page_events import LoggedLine, RequestRecord, document_of, requests_since
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Circumstances, Failure
 from harness.spec.names import Domains
 
 SHOWN = 5
-"""Requests that are named as not ended."""
+"""The number of unfinished requests that are named."""
 _REPLACED = re.compile(r'interrupted by another navigation to "([^"]*)"')
 
 
-def cut_short(name: str | None, text: str, scene: FailureContext) -> Failure | None:
-    """Why a navigation was aborted: Chromium's one word for it (`ERR_ABORTED`) says nothing of the cause.
+def aborted_navigation(name: str | None, text: str, scene: FailureContext) -> Failure | None:
+    """Determine why a navigation was aborted: Chromium's `ERR_ABORTED` does not name the cause.
 
-    None for any other error.
+    Returns None for any other error.
     """
     by = _REPLACED.search(text)
     if by is None and name != GIVEN_UP:
         return None
-    failure = _kept(scene) or _scheme_refused(scene.watch.navigation)
-    return failure or _replaced(by[1] if by else _instead(text, scene), scene)
+    failure = _leaving_refused(scene) or _scheme_refused(scene.watch.navigation)
+    return failure or _replaced(by[1] if by else _replacing_url(text, scene), scene)
 
 
-def _kept(scene: FailureContext) -> Failure | None:
-    """The page asked whether it may be left, and was told no."""
+def _leaving_refused(scene: FailureContext) -> Failure | None:
+    """The failure if the page asked whether it may be left and the answer was no."""
     asked = [each for each in scene.watch.dialogs if each["type"] == "beforeunload"]
     if not asked or asked[-1]["answer"] == "accept":
         return None
-    message = f"{scene.page.url} asked whether it may be left, and the answer was to stay: {scene.what}"
+    message = f"{scene.page.url} asked whether to leave the page, and the answer was to stay: {scene.what}"
     return Failure("DIALOG_BLOCKED", message, details={"url": scene.page.url})
 
 
 def _scheme_refused(navigation: RequestRecord | None) -> Failure | None:
-    """A redirect to what no browser opens."""
+    """The failure of a redirect to a scheme that no browser opens."""
     if navigation is None or urlsplit(navigation.url).scheme in ("http", "https"):
         return None
-    message = f"the site redirects to {navigation.url}: only http and https are opened"
+    message = f"the site redirects to {navigation.url}, but only http and https are opened"
     return Failure("NET_BLOCKED", message, details={"url": navigation.url, "method": navigation.method})
 
 
-def _instead(text: str, scene: FailureContext) -> str | None:
-    """Where the page went; None when it went nowhere."""
+def _replacing_url(text: str, scene: FailureContext) -> str | None:
+    """The URL that the page went to; None if it went nowhere."""
     asked, navigation = text.partition(f"{GIVEN_UP} at ")[2].splitlines(), scene.watch.navigation
     return navigation.url if asked and navigation and navigation.url != asked[0] else None
 
 
 def _replaced(by: str | None, scene: FailureContext) -> Failure:
-    """Nothing says why when there is no page instead: an answer without one, a script that stopped loading, ..."""
-    end = f"the page went to {by} instead" if by else f"the browser gave it up, and shows {scene.page.url}"
+    """The failure of a navigation that another replaced.
+
+    Without another page the cause is unknown: an answer without a document, a script that stopped loading, ...
+    """
+    end = f"the page went to {by} instead" if by else f"the browser gave up and shows {scene.page.url}"
     details = {"url": by or scene.page.url, "net_error": f"net::{GIVEN_UP}"}
-    message = f"{scene.what} did not come to its end: {end}"
+    message = f"{scene.what} was interrupted: {end}"
     return Failure("NAVIGATION_INTERRUPTED", message, details=details, effect=Effect.POSSIBLE)
 
 
 def unfinished(scene: FailureContext, navigation: RequestRecord | None) -> Failure:
-    """A document that was answered, and not loaded in time: what of it is missing, and whether the page is usable."""
+    """The failure of a document that arrived but did not load in time.
+
+    It names the missing requests, and says whether the page can be used.
+    """
     failure = timed_out(scene)
     if navigation is None or navigation.status is None:
         return failure
     pending = list(dict.fromkeys(navigation.loading.values()))
     details: dict[str, Any] = {"status": navigation.status, "usable": navigation.parsed, "pending": pending[:SHOWN]}
-    words = f": {_listed(pending)} not ended" if pending else ""
-    words += "; the page itself is there" if words and navigation.parsed else ""
+    words = f": {_list_urls(pending)} not ended" if pending else ""
+    words += "; the page itself has loaded" if words and navigation.parsed else ""
     details = {**failure.details, **details}
     advice = f"Look at the network log for {pending[0]}, which did not end." if pending else ""
     return replace(failure, message=f"{failure.message}{words}", details=details, effect=Effect.DONE, advice=advice)
 
 
-def _listed(urls: list[str]) -> str:
+def _list_urls(urls: list[str]) -> str:
     """One URL and its verb, or several."""
     more = f" and {len(urls) - 1} more have" if len(urls) > 1 else " has"
     return f"{urls[0]}{more}"
 
 
-# Navigations that failed, whatever began them: an `open`, a click, or the page itself; from what was seen.
+# Failures of navigations, whether an `open`, a click or the page itself began them; from what was observed.
 
 
 def opening_failure(name: str, text: str, scene: FailureContext) -> Failure:
-    """A goto's network error. With an empty body only the response event knows the status."""
+    """The failure of a `goto` with a network error. With an empty body only the response event knows the status."""
     navigation = scene.watch.navigation
     if navigation is not None:
         return _broken(name, navigation, scene)
@@ -108,7 +114,7 @@ def opening_failure(name: str, text: str, scene: FailureContext) -> Failure:
 
 
 async def late_opening(scene: FailureContext) -> Failure:
-    """A goto that did not end: a network error that only its request knows, no answer, or a page that hangs."""
+    """The failure of a `goto` that did not end: a network error of its request, no answer, or a page that hangs."""
     navigation = scene.watch.navigation
     name = net_error(navigation.error or "") if navigation else None
     if navigation and name and name != GIVEN_UP:
@@ -121,7 +127,7 @@ async def late_opening(scene: FailureContext) -> Failure:
 
 
 def navigation_failure(scene: FailureContext) -> Failure | None:
-    """The act was done, and what it opened failed, was not given by its site (see `refuses`), or is not allowed.
+    """The failure of what the act opened: an error, a refusal by its site (`refuses`), or a domain not allowed.
 
     Only what is known by now is judged: an act that started no navigation waits for none.
     """
@@ -133,22 +139,22 @@ def navigation_failure(scene: FailureContext) -> Failure | None:
 
 
 def strayed_page(scene: FailureContext, effect: Effect) -> Failure | None:
-    """Another page, a popup, was to leave the allowed domains: that outweighs whatever else failed."""
+    """The failure of a popup that was to leave the allowed domains: that outweighs every other failure."""
     stray = strayed(scene.watch.elsewhere, scene.domains)
     return policy_failure(stray.url, scene.domains, {"method": stray.method}, effect) if stray else None
 
 
 def _redirected_astray(navigation: RequestRecord, scene: FailureContext) -> Failure:
-    """One virtual host has sent the page to another: they share a server, so only the answer shows it."""
+    """The failure of a redirect between virtual hosts: they share a server, so only the answer shows it."""
     failure = policy_failure(navigation.url, scene.domains, {"method": navigation.method}, Effect.DONE)
-    message = f"{failure.details['host']} is outside of the task's allowed_domains: a redirect led to {navigation.url}"
+    message = f"{failure.details['host']} is outside the task's allowed_domains: a redirect led to {navigation.url}"
     return replace(failure, message=message)
 
 
 def undelivered(failure: Failure, scene: FailureContext) -> Failure:
-    """A download of which no file came; its click opened a page instead, and that one tells why.
+    """Replace the failure of a download without a file by that of the page that its click opened instead.
 
-    The file is still to be had: a retry has to click again, so nothing counts as done.
+    A retry has to click again to get the file, so nothing counts as done.
     """
     navigation = scene.watch.navigation
     if failure.code != "DOWNLOAD_FAILED" or navigation is None:
@@ -161,12 +167,12 @@ def undelivered(failure: Failure, scene: FailureContext) -> Failure:
 
 
 def refused_page(failure: Failure, scene: FailureContext) -> Failure | None:
-    """A missing element on a page that says what went wrong with its site, which an earlier step may have opened.
+    """The failure of a missing element on a page whose site failed; an earlier step may have opened the page.
 
-    Its answer may come only after the step that asked for it: a list or a box that submits its form as it changes.
+    The answer may come after the step that requested it: a list or a box may submit its form as it changes.
     """
     page = document_of(scene.watch.exchanges, scene.page.url)
-    if page is None or not names_cause(page.status or 0) or not missing(failure, scene):
+    if page is None or not names_cause(page.status or 0) or not is_element_missing(failure, scene):
         return None
     refusal = _by_status(page, scene, Effect.NONE)
     if refusal is None:
@@ -176,7 +182,7 @@ def refused_page(failure: Failure, scene: FailureContext) -> Failure | None:
 
 
 def lost_page(scene: FailureContext) -> Failure | None:
-    """The navigation, perhaps of an earlier step, that has left nothing but the browser's own error page."""
+    """The failed navigation, perhaps of an earlier step, that left only the browser's own error page."""
     lost = scene.watch.last_failed
     if lost is None or not scene.page.url.startswith("chrome-error:"):
         return None
@@ -184,13 +190,13 @@ def lost_page(scene: FailureContext) -> Failure | None:
 
 
 def _of_before(failure: Failure) -> Failure:
-    """A page that an earlier step has opened is of no use: its GET is navigated again before the step."""
+    """Mark the failure of a page that an earlier step opened: its GET is repeated before the step."""
     again = failure.retryable and failure.details["method"] in ("GET", "HEAD")
     return replace(failure, tainted=again).also(Circumstances(opened_before=True))
 
 
 def _broken(name: str, navigation: RequestRecord, scene: FailureContext, effect: Effect | None = None) -> Failure:
-    """A navigation that ended in `name`; some names only say that its status tells the cause."""
+    """The failure of a navigation that ended with `name`; with some names its status is the cause."""
     failure = None
     if navigation.status and name in TELL_STATUS:
         failure = _by_status(navigation, scene, effect or Effect.NONE)
@@ -212,7 +218,7 @@ def _unopened(navigation: RequestRecord, scene: FailureContext) -> Failure | Non
     return refusal and replace(refusal, details={**refusal.details, "method": navigation.method})
 
 
-# What a task asked for outside of its `allowed_domains`. Nothing of it was sent. Pure.
+# Requests outside of `allowed_domains`: none of them was sent. Pure.
 
 _SOCKET = re.compile(r"^WebSocket connection to '(wss?://[^']*)' failed: ")
 
@@ -220,28 +226,28 @@ _SOCKET = re.compile(r"^WebSocket connection to '(wss?://[^']*)' failed: ")
 def refused_hosts(
     exchanges: Sequence[RequestRecord], lines: Iterable[LoggedLine], page: str, domains: Domains
 ) -> tuple[str, ...]:
-    """Hosts that were refused since the page with the URL `page` was asked for, in alphabetical order.
+    """The hosts that were refused since the page with the URL `page` was requested, in alphabetical order.
 
-    Of WebSockets only the console tells, and not of which page: theirs are of the whole session.
+    Refused WebSockets are known only from the console, which does not name the page: theirs are of the whole session.
     """
     if not domains.allowed:
         return ()
     urls: list[str] = []
-    if any(exchange.error for exchange in exchanges):  # seldom: most pages pay for nothing more
-        asked = since(exchanges, document_of(exchanges, page))
-        urls += [exchange.url for exchange in asked if refused(exchange.error)]
+    if any(exchange.error for exchange in exchanges):  # this is rare, so most pages save the work below
+        asked = requests_since(exchanges, document_of(exchanges, page))
+        urls += [exchange.url for exchange in asked if is_blocked(exchange.error)]
     urls += filter(None, map(_refused_socket, lines))
     return tuple(sorted({domains.host(url) for url in urls if not domains.allows(url)}))
 
 
-def refused(error: str | None) -> bool:
-    """Whether the closed proxy, which stands for all other hosts, got the request, or it was held back here."""
+def is_blocked(error: str | None) -> bool:
+    """Return whether the request was blocked: by the closed proxy of all other hosts, or by the route handler."""
     return error is not None and net_error(error) in (*POLICY_ERRORS, BLOCKED)
 
 
 def _refused_socket(line: LoggedLine) -> str | None:
     found = _SOCKET.match(line.text)
-    return found[1] if found and refused(line.text) else None
+    return found[1] if found and is_blocked(line.text) else None
 
 
 def strayed(navigations: Iterable[RequestRecord], domains: Domains) -> RequestRecord | None:

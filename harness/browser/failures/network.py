@@ -1,4 +1,4 @@
-"""Network errors and HTTP statuses as Failures. Pure."""
+"""Makes Failures out of network errors and HTTP statuses. Pure."""
 
 from __future__ import annotations
 
@@ -57,15 +57,15 @@ _PREFIXES = {
     "ERR_SOCKS_": "NET_PROXY",
 }
 POLICY_ERRORS = ("ERR_PROXY_CONNECTION_FAILED", "ERR_TUNNEL_CONNECTION_FAILED")
-"""What a request gets that was sent to the closed proxy."""
+"""The errors of a request that was sent to the closed proxy."""
 BLOCKED = "ERR_BLOCKED_BY_CLIENT"
-"""What a request gets that was to a virtual host which is not allowed (domains.Gate)."""
+"""The error of a request to a virtual host that is not allowed (`context.gate`)."""
 REFUSED_STATUSES = (401, 403)
 PROXY_LOGIN = 407
 GIVEN_UP = "ERR_ABORTED"
-"""Of a request that the browser itself ended: another page, a download, no content; it says nothing of the cause."""
+"""The error of a request that the browser itself ended: another page, a download, no content; it names no cause."""
 TELL_STATUS = ("ERR_HTTP_RESPONSE_CODE_FAILURE", "ERR_INVALID_AUTH_CREDENTIALS", "ERR_UNEXPECTED_PROXY_AUTH")
-"""What a navigation ends in whose status says the rest."""
+"""The errors of a navigation whose status names the cause."""
 _STATUS_CODES = {
     **dict.fromkeys((*REFUSED_STATUSES, PROXY_LOGIN), "AUTHENTICATION_FAILED"),
     404: "HTTP_NOT_FOUND",
@@ -109,17 +109,17 @@ _TLS = {
     "unknown_issuer": (
         r"ERR_CERT_AUTHORITY_INVALID|self.signed|unable to (?:verify|get)",
         (
-            "Nobody that this machine trusts has issued the certificate of {host}: have it send its whole chain, "
-            "install the issuer here, or use http:// for this host."
+            "This machine does not trust the issuer of the certificate of {host}: let the server send its "
+            "whole chain, install the issuer here, or use http:// for this host."
         ),
     ),
     "wrong_host": (
         r"ERR_CERT_COMMON_NAME_INVALID|does not match",
-        "The certificate is of other names than {host}: open one that it names, or have {host} added to it.",
+        "The certificate does not name {host}: open a host that it names, or add {host} to it.",
     ),
     "revoked": (
         r"ERR_CERT_REVOKED|revoked",
-        "The issuer has revoked the certificate of {host}: have a new one issued.",
+        "The issuer has revoked the certificate of {host}: get a new one.",
     ),
     "not_pinned": (
         r"ERR_SSL_PINNED_KEY_NOT_IN_CERT_CHAIN",
@@ -127,29 +127,26 @@ _TLS = {
     ),
     "weak_certificate": (
         r"ERR_CERT_WEAK|too (?:small|weak)",
-        "The key or the signature of the certificate of {host} is too weak: have a new one issued.",
+        "The key or the signature of the certificate of {host} is too weak: get a new one.",
     ),
     "certificate_not_accepted": (
         r"ERR_CERT_|certificate",
-        "Mend the certificate of {host}; the name of the error says what is wrong with it.",
+        "Fix the certificate of {host}; the name of the error says what is wrong with it.",
     ),
     "no_common_protocol": (
         r"ERR_SSL_VERSION_OR_CIPHER_MISMATCH|ERR_SSL_OBSOLETE",
-        "{host} speaks no TLS version and cipher of today: let its server offer TLS 1.2 or later.",
+        "{host} offers no current TLS version or cipher: let its server offer TLS 1.2 or later.",
     ),
     "no_tls": (
         "",
-        (
-            "What answers at {host} does not speak TLS as it should: use http:// for it if it is a plain server, or "
-            "mend its TLS set-up."
-        ),
+        ("The answer of {host} is not valid TLS: use http:// if it is a plain server, or fix its TLS set-up."),
     ),
 }
-"""Reason -> (what names it in Chromium's error or in that of an API request, what to do). The first that fits."""
+"""Reason -> (pattern in Chromium's error or in that of an API request, advice). The first that fits counts."""
 
 
 def net_error(text: str) -> str | None:
-    """Chromium's name of the cause, out of any text that has it."""
+    """The name of Chromium's error in a text, or None."""
     found = NET_ERROR.search(text)
     return found[1] if found else None
 
@@ -164,7 +161,7 @@ def code_of(error: str, policed: bool = False) -> str:
 
 
 def net_failure(error: str, url: str, domains: Domains = ANYWHERE, effect: Effect | None = None) -> Failure:
-    """The Failure of a request that ended in `net::ERR_...`; `domains` are where the task may go."""
+    """The Failure of a request that ended in `net::ERR_...`; `domains` are those that the task may reach."""
     held = error == BLOCKED and not domains.allows(url)
     code = "POLICY_DOMAIN" if held else code_of(error, bool(domains.allowed))
     details: dict[str, Any] = {"url": url, "net_error": f"net::{error}"}
@@ -177,7 +174,7 @@ def net_failure(error: str, url: str, domains: Domains = ANYWHERE, effect: Effec
 
 
 def _of_tls(failure: Failure, error: str, url: str) -> Failure:
-    """The same, with what is wrong with the host's TLS, and what to do about it, for programs."""
+    """The failure with the reason of a TLS error, as data and as advice."""
     reason = next(name for name, (pattern, _) in _TLS.items() if re.search(pattern, error, re.IGNORECASE))
     host = urlsplit(url).hostname or url
     action = _TLS[reason][1].format(host=host)
@@ -188,19 +185,20 @@ def _of_tls(failure: Failure, error: str, url: str) -> Failure:
 def policy_failure(url: str, domains: Domains, details: Mapping[str, Any], effect: Effect) -> Failure:
     """The Failure of a page that was to leave the task's allowed_domains; nothing was sent there."""
     host = domains.host(url)
-    message = f"{host} is outside of the task's allowed_domains: {url} was not opened"
+    message = f"{host} is outside the task's allowed_domains: {url} was not opened"
     return Failure("POLICY_DOMAIN", message, details={"url": url, "host": host, **details}, effect=effect)
 
 
 def effect_of(code: str) -> Effect:
-    """Refused or unresolved means not sent, a login that is asked for that nothing was done; anything else
-    may have arrived.
+    """The effect of a request with this code.
+
+    Refused or unresolved means not sent, a requested login means nothing was done; any other request may have arrived.
     """
     return Effect.NONE if code in _NOT_SENT else Effect.POSSIBLE
 
 
 def api_failure(text: str, url: str) -> Failure:
-    """The Failure of an API request that got no answer; `text` is Playwright's message."""
+    """The Failure of an API request without an answer; `text` is Playwright's message."""
     code = next((code for pattern, code in _API_ERRORS if re.search(pattern, text)), "NET_FAILED")
     message = f"no answer from {url}: {text}" if code == "NET_TIMEOUT" else f"{text} ({url})"
     found = Failure(code, message, details={"url": url}, effect=effect_of(code))
@@ -230,20 +228,20 @@ def status_code(status: int) -> str:
 
 
 def refuses(status: int) -> bool:
-    """Whether the site gives no page of its own: no access, too busy, or not there behind its proxy.
+    """Return whether the site gives no page of its own: no access, too busy, or not reachable behind its proxy.
 
-    Other statuses come with pages that tasks may be about: what was entered is not right, or something went wrong.
+    Other statuses come with pages that tasks may be about: an input was wrong, or something went wrong.
     """
     return status in REFUSED_STATUSES or status_code(status) in ("HTTP_RATE_LIMITED", "HTTP_UNAVAILABLE")
 
 
 def names_cause(status: int) -> bool:
-    """Whether the status of a page tells why an element is not on it."""
+    """Return whether the status of a page explains that an element is missing."""
     return status in _STATUS_CODES or status >= 500
 
 
 def retry_after(value: str, now: datetime) -> float | None:
-    """Seconds out of a `Retry-After` header: a number, or an HTTP date."""
+    """The seconds of a `Retry-After` header: a number, or an HTTP date."""
     if value.strip().isdecimal():
         return float(value)
     try:

@@ -1,4 +1,4 @@
-"""What a failure is judged by."""
+"""The facts that a failure is judged by."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from harness.resilience import Clock, Deadline
 from harness.spec.names import ANYWHERE, Domains
 from harness.spec.steps import Open, Step, Submit, Type, Wait
 
-# What Playwright's call log says of an act that did not end. Pure.
+# Playwright's call log of an act that did not end. Pure.
 
 TAIL = 12
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
@@ -34,7 +34,7 @@ _FILES = re.compile(r'locator resolved to <(label\b|input\b.*type="file")')
 
 @dataclass(frozen=True, slots=True)
 class CallLog:
-    """The lines after `Call log:` of an error's message."""
+    """The lines after `Call log:` in an error's message."""
 
     lines: tuple[str, ...]
 
@@ -47,19 +47,19 @@ class CallLog:
     def tail(self) -> list[str]:
         return list(self.lines[-TAIL:])
 
-    def says(self, pattern: str) -> bool:
+    def contains(self, pattern: str) -> bool:
         return any(re.search(pattern, line) for line in self.lines)
 
     @property
     def found(self) -> bool:
-        """Whether the element was there at all."""
-        return self.says(r"locator resolved to")
+        """Whether the element was found at all."""
+        return self.contains(r"locator resolved to")
 
     @property
-    def unsaid(self) -> bool:
-        """Whether it ends where Playwright fills, chooses or hands over files: all in one, inside the page.
+    def ends_in_silent_call(self) -> bool:
+        """Whether the log ends where Playwright fills, chooses or hands over files, in one call inside the page.
 
-        It says nothing of it afterwards. A page whose scripts hold it up may have been changed, and may not.
+        Playwright logs nothing after that. A page whose scripts hold it up may or may not have been changed.
         """
         last = self.lines[-1] if self.lines else ""
         inside = _INSIDE.search(last) or (_CHECKED in last and any(map(_INSIDE.search, self.lines)))
@@ -67,25 +67,25 @@ class CallLog:
 
     @property
     def dragging(self) -> bool:
-        """Whether a drag was begun, and not ended: pressed, moved, not let go."""
-        return self.says(r"move and down action") and not self.says(r"performing move and up action")
+        """Whether a drag was begun and not ended: pressed, moved, not released."""
+        return self.contains(r"move and down action") and not self.contains(r"performing move and up action")
 
     @property
     def effect(self) -> Effect:
-        """Whether the act was performed. Of a drag, only letting go is what it is done for."""
-        if self.says(r"action done") and not self.dragging:
+        """Whether the act was performed. A drag takes effect only with the release."""
+        if self.contains(r"action done") and not self.dragging:
             return Effect.DONE
-        return Effect.POSSIBLE if self.unsaid or any(map(_PERFORMED.search, self.lines)) else Effect.NONE
+        return Effect.POSSIBLE if self.ends_in_silent_call or any(map(_PERFORMED.search, self.lines)) else Effect.NONE
 
     @property
     def untouched(self) -> bool:
-        """Whether the element was not there yet, or still waited for to be ready."""
-        waited = self.says(r"waiting for") and not self.found
-        return self.effect is Effect.NONE and (waited or self.says(r"attempting \w[\w ]* action"))
+        """Whether the element was not there yet, or was still being waited for to be ready."""
+        waited = self.contains(r"waiting for") and not self.found
+        return self.effect is Effect.NONE and (waited or self.contains(r"attempting \w[\w ]* action"))
 
     @property
     def covering(self) -> str | None:
-        """The element that gets the click instead."""
+        """The element that receives the click instead."""
         for line in reversed(self.lines):
             found = re.search(r"(<.+>.*) intercepts pointer events", line)
             if found:
@@ -93,7 +93,7 @@ class CallLog:
         return None
 
 
-# Asks the page about a selector that failed: how many match, are they visible, covered by what.
+# Queries the page about a selector that failed: how many elements match, are they visible, what covers them.
 
 TEXT_SHOWN = 80
 _TEXT_CONDITION = re.compile(
@@ -101,7 +101,7 @@ _TEXT_CONDITION = re.compile(
 )
 _COMBINATORS = (">", "+", "~", ",", ">>")
 INSIDE = ">>>"
-"""Stands between the selectors of nested frames."""
+"""Separates the selectors of nested frames."""
 _ASK = script(
     "ask",
     """
@@ -162,7 +162,7 @@ _DESCRIBE = script(
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What the page says of a selector's matches; the flags are the first match's."""
+    """The facts about a selector's matches; the flags are those of the first match."""
 
     count: int
     matches: tuple[str, ...] = ()
@@ -170,17 +170,17 @@ class Facts:
     visible: bool = True
     visible_count: int = 0
     text: str = ""
-    """The text of the first match that is visible, else of the first."""
+    """The text of the first visible match, else of the first match."""
     disabled: bool = False
     covered_by: str | None = None
     without_text: str = ""
-    """Nothing matches; without its `:has-text(...)` and the like the selector would: what it is then."""
+    """The match that the selector would have without its `:has-text(...)` and the like, if it has none with them."""
     in_frame: str = ""
-    """Nothing matches, and something would in this frame, which the step does not name."""
+    """The frame in which the selector would match, if the step names no frame and the page has no match."""
     missing_frame: str | None = None
-    """Which of the step's frames matches nothing."""
+    """The step's frame selector that matches nothing."""
     ambiguous_frame: str | None = None
-    """Which of them matches several; `count` and `matches` are its."""
+    """The step's frame selector that matches several frames; `count` and `matches` are about it."""
 
     @property
     def frame_missing(self) -> bool:
@@ -188,7 +188,7 @@ class Facts:
 
 
 async def ask(page: Page, selector: str, frame: str | None, within: float = 0.0) -> Facts:
-    """Facts of a selector, now. Never waits for it; the caller bounds the time, and says how much of it there is."""
+    """Ask the page for facts about a selector, without waiting for it. The caller limits the time to `within`."""
     scope: Page | FrameLocator = page
     for part in frames_of(frame):
         count = await scope.locator(part).count()
@@ -209,26 +209,26 @@ async def ask(page: Page, selector: str, frame: str | None, within: float = 0.0)
 
 
 def without_text(selector: str) -> str:
-    """The selector without its conditions on text; empty when it has none, or nothing else that could match. Pure."""
+    """The selector without its conditions on text; empty if it has none, or nothing else that could match. Pure."""
     bare = _TEXT_CONDITION.sub("", selector)
     parts = bare.split() if bare != selector else []
     return bare if parts and parts[0] not in _COMBINATORS and parts[-1] not in _COMBINATORS else ""
 
 
-def elsewhere(facts: Facts) -> str:
-    """In which frame the element is, as a part of a sentence; empty when it is in none."""
+def frame_hint(facts: Facts) -> str:
+    """The frame that has the element, as a part of a sentence; empty if none has."""
     return f"the frame {facts.in_frame} has it" if facts.in_frame else ""
 
 
 def textless(facts: Facts) -> str:
-    """What a selector would match but for the text it asks for, as a part of a sentence; empty when it would not."""
+    """What a selector would match without the text that it requires, as a part of a sentence; empty if nothing."""
     if not facts.without_text:
         return ""
     return f"{facts.without_text} matches, with the text {facts.text[:TEXT_SHOWN]!r}"
 
 
 def facts_of(answer: dict[str, Any], selector: str) -> Facts:
-    """The page's answer as Facts. Pure."""
+    """Read the page's answer. Pure."""
     return Facts(
         count=answer["count"],
         matches=tuple(answer["matches"]),
@@ -242,13 +242,13 @@ def facts_of(answer: dict[str, Any], selector: str) -> Facts:
 
 
 def similar(selector: str, names: list[str]) -> tuple[str, ...]:
-    """Selectors of the page that look like the last simple one of `selector`."""
+    """Selectors on the page that resemble the last simple selector of `selector`."""
     parts = re.findall(r"[#.][\w-]+|\[[\w-]+=[^\]]+\]", selector)
     return tuple(get_close_matches(parts[-1], names, n=3, cutoff=0.6)) if parts else ()
 
 
 def locate(page: Page, selector: str, frame: str | None) -> Locator:
-    """The locator of a selector, in a frame when one is named."""
+    """The locator of a selector, in a frame if one is named."""
     scope: Page | FrameLocator = page
     for part in frames_of(frame):
         scope = scope.frame_locator(part)
@@ -256,12 +256,12 @@ def locate(page: Page, selector: str, frame: str | None) -> Locator:
 
 
 def frames_of(frame: str | None) -> list[str]:
-    """The selectors from the outermost iframe to the one meant; `#outer >>> #inner` is one inside the other."""
+    """The selectors from the outermost iframe inwards; `#outer >>> #inner` is one inside the other."""
     return [] if frame is None else [part.strip() for part in frame.split(INSIDE)]
 
 
 async def describe(locator: Locator, seconds: float) -> dict[str, str]:
-    """Tag, role and accessible name of the first match, roughly; empty when it cannot be had in time."""
+    """Tag, role and accessible name of the first match, approximately; empty if not available in time."""
     try:
         async with asyncio.timeout(seconds):
             found: dict[str, str] = await _DESCRIBE.of_one(locator.first, None, seconds)
@@ -271,44 +271,44 @@ async def describe(locator: Locator, seconds: float) -> dict[str, str]:
 
 
 async def answers(control: CDPSession, seconds: float) -> bool:
-    """Whether the page's own process still answers. Unlike `page.evaluate`, this does not wait for a navigation."""
+    """Return whether the page's own process still answers, without waiting for a navigation (`evaluate` does)."""
     try:
         async with asyncio.timeout(seconds):
             await control.send("Runtime.evaluate", {"expression": "1"})
     except TimeoutError:
         return False
-    except PlaywrightError:  # an answer too: it is gone, and that is told apart elsewhere
+    except PlaywrightError:  # this is an answer too: liveness finds out whether the page is gone
         return True
     return True
 
 
-# In which frame of a page an element is that the page itself does not have: what a step forgot to name.
+# Finds the frame that has an element which the page itself lacks: the step forgot to name it.
 
 SECONDS = 0.3
-"""For all frames together: one that hangs answers nothing, and what is known of the page is told all the same. More
-where there is time: a busy machine needs it.
+"""Seconds for all frames together, so that a hanging frame does not hide the other facts. A busy machine gets more if
+there is time.
 """
 MOST = 10
-"""Frames that are looked into."""
+"""The number of frames that are searched."""
 _NAMES = (("id", "#{}"), ("name", "iframe[name={}]"), ("title", "iframe[title={}]"), ("src", "iframe[src={}]"))
 
 
 async def other_frame(page: Page, selector: str, seconds: float = SECONDS) -> str:
-    """The `frame` with which the selector would match, as a step writes it; empty when there is none, or no time."""
+    """The `frame` in which the selector would match, as a step writes it; empty if there is none, or no time."""
     try:
         async with asyncio.timeout(seconds):
             frames = [*islice((each for each in page.frames if each.parent_frame), MOST)]
             counts = await asyncio.gather(*(each.locator(selector).count() for each in frames), return_exceptions=True)
             for frame, count in zip(frames, counts, strict=True):
                 if isinstance(count, int) and count:
-                    return await _named(frame)
+                    return await _frame_selectors(frame)
     except (TimeoutError, PlaywrightError):
         pass
     return ""
 
 
-async def _named(frame: Frame) -> str:
-    """The selectors of its iframe, from the outermost on."""
+async def _frame_selectors(frame: Frame) -> str:
+    """The selectors of its iframes, from the outermost inwards."""
     path: list[Frame] = []
     inner: Frame | None = frame
     while inner is not None and inner.parent_frame is not None:
@@ -328,57 +328,57 @@ async def _selector(frame: Frame) -> str:
 
 TEXT_LENGTH = 80
 LOOK_SECONDS = 2.0
-"""How long the page may be looked at while the attempt has time left."""
+"""Seconds for examining the page while the attempt has time left."""
 OVERTIME = 0.4
-"""Seconds after the attempt's limit at which the last look ends (docs/design/deadlines.md)."""
+"""Seconds after the attempt's limit at which the last probe ends (docs/design/deadlines.md)."""
 SHORTEST_LOOK = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class FailureContext:
-    """All that may be looked at to name a failure."""
+    """All that may be examined to name a failure."""
 
     page: Page
     watch: PageEvents
     chromium: Chromium
     control: CDPSession
-    """The standing session to the page."""
+    """The control session of the page."""
     driver_alive: Callable[[], bool]
     clock: Clock
     until: Deadline
     """The end of the attempt."""
     domains: Domains = ANYWHERE
-    """Where the task may go."""
+    """The domains that the task may reach."""
     selector: str | None = None
     frame: str | None = None
     acts: bool = False
     """Whether the step may change something."""
     opens: bool = False
-    """Whether the step is a navigation of its own."""
+    """Whether the step is itself a navigation."""
     waits: bool = False
-    """Whether the step only waits: then being late is all that can go wrong."""
+    """Whether the step only waits: then a timeout is all that can go wrong."""
     fills: bool = False
     """Whether the step types into a field."""
     submits: bool = False
-    """Whether the step submits a form: a script may do it, of which no call log tells."""
+    """Whether the step submits a form: a script may do that without a trace in the call log."""
     within: float = 0.0
     what: str = ""
     text: str | None = None
-    """The text that a `wait` wants."""
+    """The text that a `wait` requires."""
     patience: float = 0.0
     world: str = ""
-    """The task's own."""
+    """The world of the task."""
     logins: Collection[str] = ()
     """Where the task has typed a password: hosts, or pages (host and path)."""
 
     @property
     def look(self) -> float:
-        """Seconds that the next look at page or browser may take."""
+        """Seconds for the next probe of page or browser."""
         now = self.clock.now()
         return max(SHORTEST_LOOK, min(LOOK_SECONDS, self.until.at + OVERTIME - now))
 
     def of_step(self, step: Step, patience: float) -> FailureContext:
-        """The same scene, with a step in it."""
+        """The same context for one step."""
         target = step.target
         return replace(
             self,
@@ -390,12 +390,12 @@ class FailureContext:
             fills=isinstance(step, Type),
             submits=isinstance(step, Submit),
             text=wanted_text(step) if isinstance(step, Wait) else None,
-            what=_what(step, target),
+            what=_describe_act(step, target),
             patience=min(patience, self.within),
         )
 
 
-def _what(step: Step, target: str | None) -> str:
+def _describe_act(step: Step, target: str | None) -> str:
     if target is None:
         return step.describe()
     if not isinstance(step, Wait):
@@ -405,7 +405,7 @@ def _what(step: Step, target: str | None) -> str:
 
 
 def wanted_text(step: Wait) -> str | None:
-    """The text that the awaited element is to have; a whole number is written without a point."""
+    """The text that the awaited element must have; a whole number is written without a point."""
     return f"{step.value:g}" if isinstance(step.value, float) else step.value
 
 
@@ -414,5 +414,5 @@ def shortened(text: str) -> str:
 
 
 def seconds(value: float) -> str:
-    """Seconds as people read them: one decimal at most."""
+    """Seconds with one decimal at most."""
     return f"{value:.1f}".removesuffix(".0") + "s"

@@ -1,4 +1,4 @@
-"""Faults done to a task's browser: its pages, its context, its processes (ports.FaultTarget)."""
+"""Injects faults into a task's browser: its pages, its context, its processes (ports.FaultTarget)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from playwright.async_api import Dialog as OpenDialog
 from playwright.async_api import Error as PlaywrightError
 
 from harness.browser.context import BrowserPool, ContextHandle, Tab
-from harness.browser.faults.standing import BrokenRequests, InDocuments, OfflineContext, StandingFault, Told
+from harness.browser.faults.standing import BrokenRequests, EffectReports, InDocuments, OfflineContext, StandingFault
 from harness.browser.process import Chromium
 from harness.model.ports import Injection, Undo
 from harness.recovery.failure import Failed, Failure
@@ -24,45 +24,47 @@ from harness.resilience import Clock, poll_until
 from harness.spec import faults
 from harness.spec.faults import Popup, SessionExpired, UnexpectedDialog
 
-# Chooses who does a fault to the browser.
+# Chooses the object that injects a fault into the browser.
 
 T = TypeVar("T")
 STRIKE_SECONDS = 2.0
-"""How long the browser may take to be struck, or healed; one that is slower, or gone, is left as it is."""
+"""Seconds for injecting or undoing a fault; a browser that is slower, or gone, is left as it is."""
 _SHARED = (
-    "fault browser_kill: the browser at --task-browser-endpoint is shared with others, who would lose theirs; use a "
-    "`playwright run-server --unsafe`, which gives each run its own"
+    "fault browser_kill: other runs share the browser at --task-browser-endpoint and would lose it; "
+    "use a `playwright run-server --unsafe`, which gives each run a browser of its own"
 )
 
 
 class Sabotage:
-    """Faults of one session's browser (ports.FaultTarget). May be called while an act is under way.
+    """Injects faults into one session's browser (ports.FaultTarget). It may be called while an act is under way.
 
-    A page or browser that is gone, or does not answer, is not struck, and `Strike.met` not called: the step finds out.
-    What lasts is laid on whatever takes its place.
+    If page or browser are gone or do not answer, nothing is injected and `Injection.met` is not called: the step itself
+    finds out. A lasting fault is injected again into whatever replaces the page or context.
     """
 
     def __init__(self, handle: ContextHandle, pool: BrowserPool, clock: Clock) -> None:
         self._handle = handle
         self._pool = pool
         self._clock = clock
-        self._told = Told()
+        self._told = EffectReports()
         self._numbers = count(1)
         self._standing: list[StandingFault] = []
         handle.on_move = self._move
 
     async def strike(self, strike: Injection) -> Undo | None:
-        """Do it. Raises Failed when it cannot be done at all."""
+        """Inject the fault. Raises Failed if that is impossible."""
         tab, chromium = self._handle.tab, self._handle.chromium
         match strike.fault:
             case faults.ElementFault() | faults.AlertOnLoad() | faults.ClockMoved() as fault:
-                return await self._stand(InDocuments(strike, f"{fault.kind}-{next(self._numbers)}", self._told))
+                return await self._install_standing(
+                    InDocuments(strike, f"{fault.kind}-{next(self._numbers)}", self._told)
+                )
             case faults.Offline():
-                return await self._stand(OfflineContext(strike))
+                return await self._install_standing(OfflineContext(strike))
             case faults.Dns() | faults.Abort():
-                return await self._stand(BrokenRequests(strike))
+                return await self._install_standing(BrokenRequests(strike))
             case faults.UnexpectedDialog():
-                return await _bounded(dialog(tab, strike))
+                return await _run_bounded(dialog(tab, strike))
             case faults.BrowserStop():
                 return stop(chromium, strike, self._handle.world)
             case faults.BrowserKill():
@@ -70,11 +72,11 @@ class Sabotage:
             case faults.DriverKill():
                 self._kill_driver(strike)
             case _:
-                await _bounded(self._at_once(tab, strike))
+                await _run_bounded(self._at_once(tab, strike))
         return None
 
     async def _at_once(self, tab: Tab, strike: Injection) -> None:
-        """What nothing can heal."""
+        """Inject a fault that nothing can undo."""
         match strike.fault:
             case faults.PageCrash():
                 await crash(tab, strike, self._clock)
@@ -87,28 +89,28 @@ class Sabotage:
             case faults.StorageCleared():
                 await clear_storage(tab.context, strike)
             case fault:
-                raise Failed(Failure("INTERNAL_ERROR", f"fault {fault.kind} is none of the browser"))
+                raise Failed(Failure("INTERNAL_ERROR", f"fault {fault.kind} is not a fault of the browser"))
 
-    async def _stand(self, standing: StandingFault) -> Undo:
+    async def _install_standing(self, standing: StandingFault) -> Undo:
         self._standing.append(standing)
         try:
-            await _bounded(standing.lay(self._handle.tab.context))
+            await _run_bounded(standing.install(self._handle.tab.context))
         except Failed:
             self._standing.remove(standing)
             raise
 
         async def heal() -> None:
-            if standing in self._standing:  # healed already, in a healing that was broken off
+            if standing in self._standing:  # an interrupted healing healed it already
                 self._standing.remove(standing)
-            await _bounded(standing.lift(self._handle.tab.context))
+            await _run_bounded(standing.remove(self._handle.tab.context))
 
         return heal
 
     async def _move(self, tab: Tab) -> None:
-        """The session goes on in another context."""
+        """Inject the lasting faults into the new context of the session."""
         for standing in self._standing:
-            with contextlib.suppress(Failed):  # a page that hung could not tell that the selector is none
-                await _bounded(standing.lay(tab.context))
+            with contextlib.suppress(Failed):  # a page that hangs could not check the selector
+                await _run_bounded(standing.install(tab.context))
 
     async def _kill(self, strike: Injection) -> None:
         chromium = self._handle.chromium
@@ -125,7 +127,7 @@ class Sabotage:
             strike.met()
 
 
-async def _bounded(work: Awaitable[T]) -> T | None:
+async def _run_bounded(work: Awaitable[T]) -> T | None:
     try:
         async with asyncio.timeout(STRIKE_SECONDS):
             return await work
@@ -133,7 +135,7 @@ async def _bounded(work: Awaitable[T]) -> T | None:
         return None
 
 
-# Faults done to what a browser keeps: cookies, localStorage, sessionStorage, IndexedDB.
+# Faults of the browser's storage: cookies, localStorage, sessionStorage, IndexedDB.
 
 _CLEAR = """
 async () => {
@@ -147,7 +149,7 @@ async () => {
 
 
 async def expire_session(context: BrowserContext, strike: Injection) -> None:
-    """Take away the cookies that a host is sent, or all."""
+    """Delete the cookies that a host receives, or all."""
     fault = strike.fault
     assert isinstance(fault, SessionExpired)
     cookies = [each for each in await context.cookies() if sent_to(each.get("domain", ""), fault.host)]
@@ -158,7 +160,7 @@ async def expire_session(context: BrowserContext, strike: Injection) -> None:
 
 
 def sent_to(domain: str, host: str | None) -> bool:
-    """Whether a cookie of this domain is sent to the host; one of `.domain` is to those below it, too. Pure."""
+    """Return whether a cookie of this domain is sent to the host; `.domain` includes its subdomains. Pure."""
     if host is None:
         return True
     bare, host = domain.lower().removeprefix("."), host.lower()
@@ -166,14 +168,14 @@ def sent_to(domain: str, host: str | None) -> bool:
 
 
 async def clear_storage(context: BrowserContext, strike: Injection) -> None:
-    """Empty the storages of every origin that a page, or a frame in it, is open at."""
+    """Empty the storage of every origin of an open page or frame."""
     found = await asyncio.gather(*(_clear_page(page) for page in context.pages))
     if any(found):
         strike.met()
 
 
 async def _clear_page(page: Page) -> bool:
-    """Whether there was anything."""
+    """Empty the storage of a page; return whether there was anything."""
     had = await asyncio.gather(*(_clear_frame(frame) for frame in page.frames))
     control = await page.context.new_cdp_session(page)
     for origin in {_origin(frame.url) for frame in page.frames if frame.url.startswith("http")}:
@@ -183,7 +185,7 @@ async def _clear_page(page: Page) -> bool:
 
 
 async def _clear_frame(frame: Frame) -> int:
-    """How much there was; a document without an origin of its own has nothing."""
+    """Empty the storage of a frame; return the number of entries. A document without an origin has none."""
     try:
         had: int = await frame.evaluate(_CLEAR)
     except PlaywrightError:
@@ -196,12 +198,12 @@ def _origin(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc}"
 
 
-# Faults of a moment, done to the page that is acted on. One that no longer answers is spared: it has its fault.
+# Faults of a moment, in the current page. A page that no longer answers is left alone: it has its fault.
 
 CRASH_SECONDS = 2.0
-"""How long a page may take to crash."""
+"""Seconds that a page may take to crash."""
 _DIALOG_MS = 30
-"""So long after the strike a dialog comes up: the step has begun by then."""
+"""Milliseconds after the strike at which a dialog opens: the step has begun by then."""
 _LOOP = "setTimeout(() => { for (;;) {} })"
 _LEAVING = "addEventListener('beforeunload', e => e.preventDefault())"
 
@@ -219,13 +221,13 @@ async def crash(tab: Tab, strike: Injection, clock: Clock) -> None:
 
 
 async def loop(tab: Tab, strike: Injection) -> None:
-    """Let a script of the page run for ever."""
+    """Run an endless script in the page."""
     await _run(tab, _LOOP)
     strike.met()
 
 
 async def popup(tab: Tab, strike: Injection) -> None:
-    """Let the page open another one."""
+    """Make the page open another one."""
     assert isinstance(strike.fault, Popup)
     answer = await _run(tab, f"!!window.open({json.dumps(strike.fault.url)})")
     if answer["result"].get("value"):
@@ -233,7 +235,7 @@ async def popup(tab: Tab, strike: Injection) -> None:
 
 
 async def dialog(tab: Tab, strike: Injection) -> Undo:
-    """Let a dialog come up; a `beforeunload` does when the page is left."""
+    """Make the page open a dialog; a `beforeunload` dialog opens when the page is left."""
     fault = strike.fault
     assert isinstance(fault, UnexpectedDialog)
     context, waiting = tab.context, True
@@ -259,25 +261,26 @@ async def dialog(tab: Tab, strike: Injection) -> Undo:
 
 
 async def _run(tab: Tab, script: str) -> Mapping[str, Any]:
-    """As if a person had just touched the page: browsers ask for that before popups and questions on leaving."""
+    """Run a script as if a person had just touched the page: popups and questions on leaving require that."""
     answer = await tab.control.send("Runtime.evaluate", {"expression": script, "userGesture": True})
     if "exceptionDetails" in answer:
         raise PlaywrightError(str(answer["exceptionDetails"].get("text")))
     return answer
 
 
-# Faults done to processes: a browser that is stopped.
+# Faults of processes: a browser that is stopped.
 
 REFUSED = (
-    "fault browser_stop: the browser is at --task-browser-endpoint, and a process elsewhere cannot be stopped from "
-    "here; run the task with a browser of this machine, or use `page_crash` or `browser_kill`"
+    "fault browser_stop: the browser runs at --task-browser-endpoint, and its process cannot be "
+    "stopped from here; run the task with a browser on this machine, or use `page_crash` or "
+    "`browser_kill`"
 )
 
 
 def stop(chromium: Chromium, strike: Injection, world: str) -> Undo | None:
-    """Stop the whole tree, which may go on later. What becomes of it until then is this task's doing.
+    """Stop the whole process tree; it may be resumed later. Everything until then counts as this task's doing.
 
-    Raises Failed for a browser elsewhere.
+    Raises Failed for a browser on another machine.
     """
     if chromium.pid is None:
         raise Failed(Failure("BROWSER_ENDPOINT_UNFIT", REFUSED))
@@ -299,7 +302,7 @@ def stop(chromium: Chromium, strike: Injection, world: str) -> Undo | None:
 
 
 def _suspend(pid: int) -> list[psutil.Process]:
-    """The stopped processes. The outermost comes first: it starts no others then."""
+    """Stop all processes and return them. The outermost is first, since it then starts no others."""
     stopped: list[psutil.Process] = []
     with contextlib.suppress(psutil.NoSuchProcess):
         root = psutil.Process(pid)

@@ -1,7 +1,7 @@
-"""Faults that last: on the pages that are open, on all that come after, and in a context that takes the place of this.
+"""Faults that last: on open pages, on later pages, and in a context that replaces this one.
 
-Each is laid on a context and lifted again; both may find a browser that does not answer, and raise what Playwright
-raises. The caller bounds them.
+Each is injected into a context and undone again; both may meet a browser that does not answer, and raise Playwright's
+errors. The caller limits the time.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from harness.model.ports import Injection
 from harness.recovery.failure import Failed, Failure
 from harness.spec.faults import Abort, AlertOnLoad, Dns, Late
 
-# The scripts that faults put into pages: texts of the files in `scripts/`, made ready for one fault.
+# The scripts that faults put into pages: texts of the files in `scripts/`, filled in for one fault.
 
 TOLD_BY = "__harness_met"
-"""The function by which a script says that it has had an effect; it exists only where a fault was laid."""
+"""The function by which a script reports an effect; it exists only where a fault was injected."""
 _SAME = {"late": "missing"}
 _FOLDER = Path(__file__).parent / "scripts"
 
@@ -34,15 +34,15 @@ def _source(name: str) -> str:
     return (_FOLDER / f"{name}.js").read_text("utf-8")
 
 
-def laying(kind: str, number: str, settings: Mapping[str, Any]) -> str:
-    """What lays a fault of this kind on a document, once; `number` tells it from the others of its task."""
+def injection_script(kind: str, number: str, settings: Mapping[str, Any]) -> str:
+    """The script that injects a fault of this kind into a document, once; `number` identifies it in the task."""
     watch, lay, make = (_source(name) for name in ("watch", "lay", _SAME.get(kind, kind)))
     given = f"{json.dumps(number)}, {json.dumps(settings)}"
     return f"(() => {{\nconst watch = ({watch});\n({lay})(({make}), {given});\n}})()"
 
 
-def lifting(number: str) -> str:
-    """What undoes that on a document."""
+def removal_script(number: str) -> str:
+    """The script that undoes it in a document."""
     return f"({_source('lift')})({json.dumps(number)})"
 
 
@@ -52,20 +52,20 @@ Met = Callable[[], None]
 class StandingFault(Protocol):
     """One lasting fault."""
 
-    async def lay(self, context: BrowserContext) -> None: ...
+    async def install(self, context: BrowserContext) -> None: ...
 
-    async def lift(self, context: BrowserContext) -> None: ...
+    async def remove(self, context: BrowserContext) -> None: ...
 
 
-class Told:
-    """Hears what the scripts of faults say of their effects. One for each session."""
+class EffectReports:
+    """Receives the reports of the faults' scripts. There is one for each session."""
 
     def __init__(self) -> None:
         self._mets: dict[str, Met] = {}
         self._hearing: BrowserContext | None = None
 
-    async def hear(self, context: BrowserContext, number: str, met: Met) -> None:
-        """From now on call `met` for each document in which this fault has an effect."""
+    async def subscribe(self, context: BrowserContext, number: str, met: Met) -> None:
+        """Call `met` from now on for each document in which this fault has an effect."""
         self._mets[number] = met
         if self._hearing is not context:
             await context.expose_binding(TOLD_BY, self._tell)
@@ -80,41 +80,41 @@ class Told:
 
 
 class InDocuments:
-    """A script in every document of the context."""
+    """A fault that is a script in every document of the context."""
 
-    def __init__(self, strike: Injection, number: str, told: Told) -> None:
+    def __init__(self, strike: Injection, number: str, told: EffectReports) -> None:
         self._strike, self._number, self._told = strike, number, told
-        self._script = laying(strike.fault.kind, number, _settings(strike, number))
+        self._script = injection_script(strike.fault.kind, number, _settings(strike, number))
         self._installed = AsyncExitStack()
 
-    async def lay(self, context: BrowserContext) -> None:
-        """Raises Failed for a selector that is none."""
-        await self._told.hear(context, self._number, self._strike.met)
-        self._installed = AsyncExitStack()  # what was put into another context went with it
+    async def install(self, context: BrowserContext) -> None:
+        """Raises Failed for an invalid selector."""
+        await self._told.subscribe(context, self._number, self._strike.met)
+        self._installed = AsyncExitStack()  # the scripts in the other context ended with it
         await self._installed.enter_async_context(await context.add_init_script(self._script))
         if isinstance(self._strike.fault, AlertOnLoad):
-            return  # the pages that are there have loaded
+            return  # the pages that exist have loaded
         problems = await _in_frames(context, self._script)
         if any("is not a valid selector" in problem for problem in problems):
-            await self.lift(context)
+            await self.remove(context)
             fault = self._strike.fault
-            message = f"fault {fault.kind}: `selector` is {fault.target!r}, which is no CSS selector"
+            message = f"fault {fault.kind}: `selector` is {fault.target!r}, which is not a CSS selector"
             raise Failed(Failure("INVALID_INPUT", message))
 
-    async def lift(self, context: BrowserContext) -> None:
+    async def remove(self, context: BrowserContext) -> None:
         self._told.forget(self._number)
         await self._installed.aclose()
-        await _in_frames(context, lifting(self._number))
+        await _in_frames(context, removal_script(self._number))
 
 
 def _settings(strike: Injection, number: str) -> dict[str, Any]:
-    """What the fault's script reads. Only `late` ends by itself: the others are lifted from here."""
+    """The settings that the fault's script reads. Only `late` ends by itself: the others are undone from here."""
     keys = {"selector", "message", "by"} | ({"seconds"} if isinstance(strike.fault, Late) else set())
     return strike.fault.model_dump(include=keys) | {"id": number, "seed": str(strike.random.random())}
 
 
 async def _in_frames(context: BrowserContext, script: str) -> list[str]:
-    """Run a script in every frame there is; what went wrong. A frame that is just being replaced is left to others."""
+    """Run a script in every frame; returns the errors. A frame that is just being replaced is skipped."""
     frames = [frame for page in context.pages for frame in page.frames]
     found = await asyncio.gather(*(_problem(frame, script) for frame in frames))
     return [problem for problem in found if problem]
@@ -129,25 +129,25 @@ async def _problem(frame: Frame, script: str) -> str:
 
 
 class OfflineContext:
-    """No network."""
+    """A context without a network."""
 
     def __init__(self, strike: Injection) -> None:
         self._met: Met | None = strike.met
 
-    async def lay(self, context: BrowserContext) -> None:
+    async def install(self, context: BrowserContext) -> None:
         await context.set_offline(True)
         if self._met:
             self._met()
-        self._met = None  # it goes on in the next context
+        self._met = None  # it continues in the next context
 
-    async def lift(self, context: BrowserContext) -> None:
+    async def remove(self, context: BrowserContext) -> None:
         await context.set_offline(False)
 
 
 class BrokenRequests:
-    """Requests that end with a network error in the browser. The fault's own pattern decides (`Strike.takes`).
+    """Requests that end with a network error in the browser. The fault's own pattern decides (`Injection.takes`).
 
-    Not seen here: what a redirect leads to, WebSockets, and requests that are no page's (`api`).
+    It does not see targets of redirects, WebSockets, and requests that no page sends (`api`).
     """
 
     def __init__(self, strike: Injection) -> None:
@@ -156,10 +156,10 @@ class BrokenRequests:
         self._takes = strike.takes
         self._error = "namenotresolved" if isinstance(fault, Dns) else fault.error.replace("_", "")
 
-    async def lay(self, context: BrowserContext) -> None:
+    async def install(self, context: BrowserContext) -> None:
         await context.route("**/*", self._judge)
 
-    async def lift(self, context: BrowserContext) -> None:
+    async def remove(self, context: BrowserContext) -> None:
         await context.unroute("**/*", self._judge)
 
     async def _judge(self, route: Route) -> None:
@@ -169,4 +169,4 @@ class BrokenRequests:
             else:
                 await route.fallback()
         except PlaywrightError:
-            return  # the page has gone away with its request
+            return  # the page closed while its request was handled

@@ -1,4 +1,4 @@
-"""bank.local: accounts, cards, what to do when one is lost, and the merchants that charge them."""
+"""bank.local: accounts, cards, lost cards, and the merchants that charge them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may enter the bank."""
+"""The login of the bank."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ DONE = {
 
 @LOGIN.required
 async def listing(request: Request, document: Document, user: str) -> Response:
-    """All cards with their status."""
+    """The list of all cards with their status."""
     bank = document["bank"]
     replaced = {entry["card"]: key for key, entry in bank.get("replacements", {}).items()}
     taken_over = {card["replaces"] for card in bank["cards"].values() if "replaces" in card}
@@ -35,7 +35,7 @@ async def listing(request: Request, document: Document, user: str) -> Response:
 
 @LOGIN.required
 async def replacing(request: Request, document: Document, user: str) -> Response:
-    """The form that activates the card that replaces this one."""
+    """The form for activating the replacement of a card."""
     return _replace_form(request, document, user, "")
 
 
@@ -57,13 +57,13 @@ async def replace(request: Request, document: Document, user: str) -> Response:
 
 @LOGIN.required
 async def deactivating(request: Request, document: Document, user: str) -> Response:
-    """The form that deactivates a card."""
+    """The form for deactivating a card."""
     return _deactivate_form(request, document, user, "")
 
 
 @LOGIN.required
 async def deactivate(request: Request, document: Document, user: str) -> Response:
-    """POST: the card pays no more."""
+    """POST: deactivate the card."""
     reason = field(await request.form(), "reason")
     if reason not in REASONS:
         return _deactivate_form(request, document, user, "Please choose a reason.")

@@ -21,7 +21,7 @@ VIRTUAL_YEARS = 3
 
 @LOGIN.required
 async def reporting(request: Request, document: Document, user: str) -> Response:
-    """The form that reports an active card as lost."""
+    """The form for reporting an active card as lost."""
     return _form(request, document, user, "lost", "")
 
 
@@ -60,7 +60,7 @@ async def issue(request: Request, document: Document, user: str) -> Response:
 
 @LOGIN.required
 async def ordering(request: Request, document: Document, user: str) -> Response:
-    """The form that orders the replacement."""
+    """The form for ordering the replacement."""
     return _form(request, document, user, "order_replacement", "")
 
 
@@ -77,7 +77,7 @@ async def order(request: Request, document: Document, user: str) -> Response:
 
 @LOGIN.required
 async def replacement(request: Request, document: Document, user: str) -> Response:
-    """One ordered replacement."""
+    """The page of one ordered replacement."""
     bank = document["bank"]
     entry = bank["replacements"].get(request.path_params["number"])
     if entry is None:

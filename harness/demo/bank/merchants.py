@@ -1,4 +1,4 @@
-"""Merchants: which card each of them charges."""
+"""Merchants, and the card that each of them charges."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from harness.demo.visit import field, page, see_other, world_id, worlds
 
 @LOGIN.required
 async def listing(request: Request, document: Document, user: str) -> Response:
-    """The table of bindings."""
+    """The table of merchants and cards."""
     return _table(request, document, user, "")
 
 

@@ -1,4 +1,4 @@
-"""The bank vouches for its customers: "log in with your bank" at a merchant, by a code that is good once."""
+"""The bank vouches for its customers: "log in with your bank" at a merchant, by a one-time code."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ RETURN = "/login/bank/return"
 
 
 def vouch_url(request: Request, site: str, following: str) -> str:
-    """Return where a merchant sends its visitor to be vouched for; ``following`` is where he goes in the end."""
+    """Return the URL where a merchant sends its visitor for the login; ``following`` is where the visitor goes then."""
     return f"{site_url(request, 'bank')}/vouch/{site}?next={quote(following)}"
 
 
 def redeem(bank: Document, site: str, code: str) -> str:
-    """Take back a code and return whom it vouches for; empty when it is unknown, used, or meant for another site."""
+    """Use up a code and return its user; empty if the code is unknown, used, or meant for another site."""
     found = bank["codes"].pop(_digest(code), {})
     return str(found["user"]) if found.get("site") == site else ""
 
 
 @LOGIN.required
 async def vouch(request: Request, document: Document, user: str) -> Response:
-    """GET: who is logged in here goes back to the merchant with a code."""
+    """GET: send a logged-in user back to the merchant with a code."""
     site = request.path_params["site"]
     if "offers" not in document.get(site, {}):
         raise HTTPException(404)

@@ -1,4 +1,4 @@
-"""Who may enter the public office, and what is theirs."""
+"""The login of the public office, and the entries of its users."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which days and times can be booked."""
+"""The days and times that can be booked."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ SATURDAY = 5
 
 
 def days(year: int, month: int, today: str) -> list[dict[str, Any]]:
-    """Return the days of a month with whether they can be booked: working days after ``today`` (ISO)."""
+    """Return the days of a month and whether each can be booked: working days after ``today`` (ISO)."""
     last = calendar.monthrange(year, month)[1]
     dates = [date(year, month, day) for day in range(1, last + 1)]
     return [{"date": day.isoformat(), "open": is_open(day, today)} for day in dates]
 
 
 def is_open(day: date, today: str) -> bool:
-    """Tell whether the office takes appointments on a day."""
+    """Return whether the office takes appointments on a day."""
     return day.weekday() < SATURDAY and day.isoformat() > today
 
 
 def free_times(gov: Document, day: str, today: str) -> list[str]:
-    """Return the times of a day that nobody has booked; none for a closed day or for what is no day."""
+    """Return the free times of a day; none for a closed day or an invalid date."""
     try:
         wanted = date.fromisoformat(day)
     except ValueError:

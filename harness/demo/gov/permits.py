@@ -20,22 +20,22 @@ async def root(_request: Request) -> Response:
 
 @LOGIN.required
 async def dashboard(request: Request, document: Document, user: str) -> Response:
-    """What needs attention, and the appointments."""
+    """The page with permits that need attention, and the appointments."""
     gov = document["gov"]
-    context = {"permits": _mine(gov["permits"], user), "appointments": _mine(gov["appointments"], user)}
+    context = {"permits": _entries_of(gov["permits"], user), "appointments": _entries_of(gov["appointments"], user)}
     return page(request, "gov/dashboard.html", context | {"user": gov["users"][user]})
 
 
 @LOGIN.required
 async def listing(request: Request, document: Document, user: str) -> Response:
-    """All permits of the citizen."""
+    """The page with all permits of the citizen."""
     gov = document["gov"]
-    return page(request, "gov/permits.html", {"permits": _mine(gov["permits"], user), "user": gov["users"][user]})
+    return page(request, "gov/permits.html", {"permits": _entries_of(gov["permits"], user), "user": gov["users"][user]})
 
 
 @LOGIN.required
 async def detail(request: Request, document: Document, user: str) -> Response:
-    """One permit and the button that starts its renewal."""
+    """The page of one permit, with the button that starts its renewal."""
     gov = document["gov"]
     permit = owned(gov["permits"], request.path_params["permit"], user)
     return page(request, "gov/permit.html", {"permit": permit, "user": gov["users"][user]})
@@ -43,7 +43,7 @@ async def detail(request: Request, document: Document, user: str) -> Response:
 
 @LOGIN.required
 async def renew(request: Request, _document: Document, user: str) -> Response:
-    """POST: start the renewal, or go on with the one that is open."""
+    """POST: start the renewal, or continue an open one."""
     with worlds(request).change(world_id(request)) as world:
         permit = owned(world["gov"]["permits"], request.path_params["permit"], user)
         application = _open_application(world["gov"], permit["id"]) or _start(world, permit)
@@ -70,7 +70,7 @@ def _start(world: Document, permit: dict[str, Any]) -> str:
     return number
 
 
-def _mine(collection: Document, citizen: str) -> list[dict[str, Any]]:
+def _entries_of(collection: Document, citizen: str) -> list[dict[str, Any]]:
     return [entry for _, entry in sorted(collection.items()) if entry.get("holder") == citizen]
 
 

@@ -19,13 +19,13 @@ LARGEST_BYTES = 5_000_000
 
 @LOGIN.required
 async def details(request: Request, document: Document, user: str) -> Response:
-    """The personal data check."""
+    """The page for checking the personal data."""
     return _page(request, document, user, "details", "")
 
 
 @LOGIN.required
 async def confirm_details(request: Request, document: Document, user: str) -> Response:
-    """POST: the citizen's phone and e-mail as they are now."""
+    """POST: store the citizen's present phone and e-mail."""
     form = await request.form()
     phone, email = field(form, "phone"), field(form, "email")
     if not phone or "@" not in email:
@@ -39,7 +39,7 @@ async def confirm_details(request: Request, document: Document, user: str) -> Re
 
 @LOGIN.required
 async def documents(request: Request, document: Document, user: str) -> Response:
-    """The three uploads."""
+    """The page for the three uploads."""
     return _page(request, document, user, "documents", "")
 
 
@@ -62,13 +62,13 @@ async def take_documents(request: Request, document: Document, user: str) -> Res
 
 @LOGIN.required
 async def review(request: Request, document: Document, user: str) -> Response:
-    """Everything at a glance, and the declaration."""
+    """The page with an overview of everything, and the declaration."""
     return _page(request, document, user, "review", "")
 
 
 @LOGIN.required
 async def declare(request: Request, document: Document, user: str) -> Response:
-    """POST: the declaration; every document must be there."""
+    """POST: accept the declaration; every document must be uploaded."""
     form = await request.form()
     if len(uploaded(document["gov"], request.path_params["application"])) < len(DOCUMENTS):
         return _page(request, document, user, "review", "Some documents are missing.")

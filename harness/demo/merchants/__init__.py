@@ -1,3 +1,3 @@
-"""The merchants: sites with an account and a card on file, which each lets its customer change in its own way."""
+"""The merchants: sites with an account and a stored card, each with its own way to change it."""
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ FOOD = Merchant(site="food", overview="/menu", card_page="/account", prefix="FD"
 
 @FOOD.login.required
 async def change(request: Request, document: Document, user: str) -> Response:
-    """POST: the card that is checked."""
+    """POST: store the checked card."""
     error = FOOD.keep_from_wallet(request, field(await request.form(), "card"))
     return FOOD.page(request, document, user, "card", error) if error else see_other("/account?updated=1")
 

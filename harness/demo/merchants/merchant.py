@@ -1,4 +1,4 @@
-"""What the merchants share: login, overview, buying with the card on file, and putting another card on file."""
+"""The shared parts of the merchants: login, overview, buying with the stored card, and storing another card."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from harness.demo.visit import document, next_number, page, see_other, world_id,
 
 @dataclass(frozen=True, slots=True)
 class Merchant:
-    """One merchant in its words: paths of the overview and of the card's page, and how its receipts are numbered."""
+    """One merchant: the paths of the overview and of the card's page, and the prefix of its receipt numbers."""
 
     site: str
     overview: str
@@ -34,32 +34,32 @@ class Merchant:
         return Login(site=self.site, secrets=secrets, home=self.overview, template="merchant_login.html")
 
     def routes(self) -> list[Route]:
-        """Return what every merchant has: start page, login, overview, buying, and the page that shows the card."""
+        """Return the routes of every merchant: start page, login, overview, buying, and the page with the card."""
         login = self.login
         return [
             Route("/", self._root),
             *login.routes(),
             Route("/login/bank", self._ask_bank),
-            Route(RETURN, self._vouched),
+            Route(RETURN, self._return_from_bank),
             Route(self.overview, login.required(self._show_overview)),
             Route(self.card_page, login.required(self.show_card), methods=["GET"]),
             Route("/purchases/{offer}", login.required(self._buy), methods=["POST"]),
         ]
 
     async def show_card(self, request: Request, document: Document, user: str) -> HTMLResponse:
-        """The page with the card on file."""
+        """The page with the stored card."""
         return self.page(request, document, user, "card")
 
     def page(
         self, request: Request, document: Document, user: str, template: str, error: str = "", **context: Any
     ) -> HTMLResponse:
-        """Render one of the site's pages; a refused form says why."""
+        """Render one of the site's pages, with the reason if a form was refused."""
         account = document[self.site]
         shared = {"account": account, "user": account["users"][user], "wallet": wallet(document), "error": error}
         return page(request, f"{self.site}/{template}.html", {**shared, **context})
 
     def keep(self, request: Request, last4: str, expiry: str) -> str:
-        """Put a card on file; return why not when its bank declines it."""
+        """Store a card; return the reason if its bank declines it, else an empty text."""
         with worlds(request).change(world_id(request)) as world:
             known = world["bank"]["cards"].get(last4, {})
             if known.get("status", "active") != "active":
@@ -69,7 +69,7 @@ class Merchant:
         return ""
 
     def keep_from_wallet(self, request: Request, last4: str) -> str:
-        """Put one of the wallet's cards on file; return why not."""
+        """Store one of the wallet's cards; return the reason if that is refused."""
         card = wallet(document(request)).get(last4)
         return self.keep(request, last4, card["expiry"]) if card else "Please choose one of your cards."
 
@@ -80,8 +80,8 @@ class Merchant:
         following = local_path(request.query_params.get("next", ""), self.overview)
         return see_other(vouch_url(request, self.site, following))
 
-    async def _vouched(self, request: Request) -> Response:
-        """The way back from the bank: a code that is good opens a session, any other leads to the login."""
+    async def _return_from_bank(self, request: Request) -> Response:
+        """Handle the return from the bank: a valid code opens a session, any other leads to the login."""
         with worlds(request).change(world_id(request)) as world:
             user = redeem(world["bank"], self.site, request.query_params.get("code", ""))
             if user not in world[self.site]["users"]:
@@ -106,7 +106,7 @@ class Merchant:
         return see_other(f"{self.overview}?bought={number}")
 
     def _sell(self, world: Document, offer: str) -> str:
-        """Charge the card on file and keep the receipt; return its number, nothing when the bank declines."""
+        """Charge the stored card and keep the receipt; return its number, or "" if the bank declines."""
         account = world[self.site]
         price, last4 = account["offers"][offer]["price"], account["payment"]["last4"]
         if not payment.charge(world, last4, price, f"{self.site}.local"):
@@ -118,5 +118,5 @@ class Merchant:
 
 
 def wallet(document: Document) -> dict[str, Any]:
-    """Return the cards that can be picked instead of typed: the active ones that the customer's bank shares."""
+    """Return the cards that can be selected: the active ones that the customer's bank shares."""
     return {last4: card for last4, card in document["bank"]["cards"].items() if card.get("status") == "active"}

@@ -17,13 +17,13 @@ WIDGET = "/account/payment/widget"
 
 @STREAM.login.required
 async def widget(request: Request, document: Document, user: str) -> Response:
-    """The inside of the iframe."""
+    """The content of the iframe."""
     return STREAM.page(request, document, user, "widget")
 
 
 @STREAM.login.required
 async def change(request: Request, document: Document, user: str) -> Response:
-    """POST: the widget's form; the answer stays inside the iframe, which tells the page around it."""
+    """POST: the widget's form; the answer stays inside the iframe, which notifies the page around it."""
     last4, expiry, error = typed(await request.form(), document["world"]["now"])
     error = error or STREAM.keep(request, last4, expiry)
     return STREAM.page(request, document, user, "widget", error) if error else see_other(f"{WIDGET}?saved=1")

@@ -15,7 +15,7 @@ TRANSPORT = Merchant(site="transport", overview="/account", card_page="/settings
 
 @TRANSPORT.login.required
 async def change(request: Request, document: Document, user: str) -> Response:
-    """POST: card and threshold together."""
+    """POST: store card and threshold together."""
     form = await request.form()
     threshold = field(form, "threshold")
     known = threshold in map(str, document["transport"]["topup"]["thresholds"])

@@ -1,4 +1,4 @@
-"""travel.local: trips, and the card of the profile, changed in two steps: type it, then confirm it."""
+"""travel.local: trips, and the card of the profile, changed in two steps: enter it, then confirm it."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ SECOND = "/profile/card/confirm"
 
 @TRAVEL.login.required
 async def enter(request: Request, document: Document, user: str) -> Response:
-    """The first step: the new card's data."""
+    """The first step: a form for the new card."""
     return TRAVEL.page(request, document, user, "enter")
 
 
 @TRAVEL.login.required
 async def entered(request: Request, document: Document, user: str) -> Response:
-    """POST: keep what was typed for the second step; the card on file is still the old one."""
+    """POST: keep the input for the second step; the stored card is still the old one."""
     last4, expiry, error = typed(await request.form(), document["world"]["now"])
     if error:
         return TRAVEL.page(request, document, user, "enter", error)
@@ -35,13 +35,13 @@ async def entered(request: Request, document: Document, user: str) -> Response:
 
 @TRAVEL.login.required
 async def review(request: Request, document: Document, user: str) -> Response:
-    """The second step: old and new card side by side; without a first step it goes back there."""
+    """The second step: old and new card side by side; without a first step it redirects there."""
     return TRAVEL.page(request, document, user, "confirm") if document["travel"].get("draft") else see_other(FIRST)
 
 
 @TRAVEL.login.required
 async def confirm(request: Request, document: Document, user: str) -> Response:
-    """POST: the new card is on file."""
+    """POST: store the new card."""
     draft = document["travel"].get("draft")
     if not draft:
         return see_other(FIRST)

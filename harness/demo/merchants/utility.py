@@ -16,7 +16,7 @@ UTILITY = Merchant(site="util", overview="/bills", card_page="/autopay", prefix=
 
 @UTILITY.login.required
 async def change(request: Request, document: Document, user: str) -> Response:
-    """POST: the dialog's form."""
+    """POST: store the card from the dialog's form."""
     last4, expiry, error = typed(await request.form(), document["world"]["now"])
     error = error or UTILITY.keep(request, last4, expiry)
     return UTILITY.page(request, document, user, "card", error) if error else see_other("/autopay?updated=1")

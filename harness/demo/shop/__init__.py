@@ -1,4 +1,4 @@
-"""shop.local: search, cart, orders, returns, payment methods; a login where the world demands one."""
+"""shop.local: search, cart, orders, returns, payment methods; a login if the world requires one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The shop's login, which a world may demand: ``shop.settings.login`` is ``optional`` or ``required``."""
+"""The shop's login, which a world may require: ``shop.settings.login`` is ``optional`` or ``required``."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 def members_only(routes: Sequence[Route]) -> list[Route]:
-    """Return the same routes; in a world whose shop demands a login they need a session."""
-    return [Route(route.path, _guarded(route.endpoint), methods=list(route.methods or ())) for route in routes]
+    """Return the same routes; in a world whose shop requires a login they need a session."""
+    return [Route(route.path, _require_login(route.endpoint), methods=list(route.methods or ())) for route in routes]
 
 
-def _guarded(endpoint: Endpoint) -> Endpoint:
+def _require_login(endpoint: Endpoint) -> Endpoint:
     async def guarded(request: Request) -> Response:
         shop = document(request)["shop"]
         demanded = shop["settings"].get("login") == "required"

@@ -1,4 +1,4 @@
-"""Payment methods: which card the shop charges."""
+"""Payment methods: the cards that the shop charges."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ LISTING = "/account/payment-methods"
 
 
 async def methods(request: Request) -> HTMLResponse:
-    """The bound cards."""
+    """The page with the stored cards."""
     shop = document(request)["shop"]
     context = {"bindings": shop["bindings"], "updated": request.query_params.get("updated"), "cart": shop["cart"]}
     return page(request, "shop/payment_methods.html", context)
 
 
 async def show(request: Request) -> HTMLResponse:
-    """The form that replaces a card."""
+    """The form for replacing a card."""
     return _form(request, "", "", "")
 
 
 async def submit(request: Request) -> Response:
-    """POST: the binding now charges another card."""
+    """POST: store another card."""
     form = await request.form()
     method = request.path_params["method"]
     with worlds(request).change(world_id(request)) as world:

@@ -1,4 +1,4 @@
-"""How the checkout breaks down on purpose: before or after it has placed the order, as the world's settings say."""
+"""Intended breakdowns of the checkout: before or after it has placed the order, by the world's settings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ANSWERS: Final = {"reset": ConnectionReset, "hang": Silence}
 
 
 def strike(shop: Document, moment: Moment) -> Response | None:
-    """Return the answer that is none, when the checkout breaks down now; a ``..._once`` is used up by it."""
+    """Return the broken answer if the checkout breaks down now, else None; a ``..._once`` setting is used up by it."""
     settings = shop["settings"].get("checkout", {})
     breakdown = settings.get(moment, NONE)
     if breakdown == NONE:

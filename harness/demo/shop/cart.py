@@ -1,4 +1,4 @@
-"""The cart: what is in it and what it costs."""
+"""The cart: its items and their price."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOST_PER_ITEM = 10
 
 
 def lines(shop: Document) -> list[dict[str, Any]]:
-    """Return the cart as order items; what is no longer sold is left out."""
+    """Return the cart as order items, without products that are no longer sold."""
     return [
         {"sku": sku, "name": product["name"], "qty": entry["qty"], "price": product["price"]}
         for sku, entry in sorted(shop["cart"].items())
@@ -37,7 +37,7 @@ async def show(request: Request) -> HTMLResponse:
 
 
 async def add(request: Request) -> Response:
-    """POST /cart/items: more of a product."""
+    """POST /cart/items: add a product."""
     form = await request.form()
     sku, wanted = field(form, "sku"), _quantity(field(form, "qty"))
     with worlds(request).change(world_id(request)) as world:
@@ -50,7 +50,7 @@ async def add(request: Request) -> Response:
 
 
 async def change(request: Request) -> Response:
-    """POST /cart/items/{sku}: another quantity; 0 removes the item."""
+    """POST /cart/items/{sku}: change the quantity; 0 removes the item."""
     form = await request.form()
     sku, wanted = request.path_params["sku"], _quantity(field(form, "qty"))
     with worlds(request).change(world_id(request)) as world:

@@ -16,21 +16,21 @@ FEATURED = 4
 
 
 async def home(request: Request) -> HTMLResponse:
-    """The search box and a few products."""
+    """The page with the search box and a few products."""
     shop = document(request)["shop"]
     featured = search(shop["products"], "", "", None)[:FEATURED]
     return page(request, "shop/home.html", {"featured": featured, "cart": shop["cart"]})
 
 
 async def results(request: Request) -> HTMLResponse:
-    """The frame of the results: the products themselves are fetched by the page."""
+    """The page of results: its script fetches the products."""
     shop = document(request)["shop"]
     categories = sorted({product["category"] for product in shop["products"].values()})
     return page(request, "shop/search.html", {"categories": categories, "cart": shop["cart"]})
 
 
 async def found(request: Request) -> JSONResponse:
-    """GET /api/search: the products that match, the cheapest first."""
+    """GET /api/search: the matching products, the cheapest first."""
     query = request.query_params
     try:
         limit = float(query["max_price"]) if query.get("max_price") else None
@@ -42,7 +42,7 @@ async def found(request: Request) -> JSONResponse:
 
 
 async def product(request: Request) -> HTMLResponse:
-    """One product and its "add to cart" form."""
+    """The page of one product, with its "add to cart" form."""
     shop = document(request)["shop"]
     sku = request.path_params["sku"]
     if sku not in shop["products"]:
@@ -51,7 +51,7 @@ async def product(request: Request) -> HTMLResponse:
 
 
 def search(products: Document, words: str, category: str, limit: float | None) -> list[dict[str, Any]]:
-    """Return the products that have every word, the category and at most the price; empty means any."""
+    """Return the products with every word, the category and at most the price; empty means any."""
     wanted = words.lower().split()
     matching = [
         {"sku": sku, **product}

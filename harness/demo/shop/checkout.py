@@ -1,4 +1,4 @@
-"""Checkout: address, shipping and card become an order."""
+"""Checkout: makes an order out of address, shipping and card."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ ADDRESS_FIELDS = ("name", "address", "city", "postcode")
 
 
 class RefusedError(Exception):
-    """The order cannot be placed; the text is what the customer reads."""
+    """The order cannot be placed; the customer sees the text."""
 
 
 async def show(request: Request) -> Response:
-    """The checkout form; an empty cart goes back to the cart page."""
+    """The checkout form; an empty cart redirects to the cart page."""
     shop = document(request)["shop"]
     if not lines(shop):
         return see_other("/cart")
@@ -39,14 +39,14 @@ async def submit(request: Request) -> Response:
         return broken
     try:
         with worlds(request).change(world_id(request)) as world:
-            return _placed(world, form)
+            return _place_order(world, form)
     except RefusedError as refusal:
         sent = {name: field(form, name) for name in ADDRESS_FIELDS}
         return _form(request, document(request)["shop"], sent, str(refusal))
 
 
-def _placed(world: Document, form: FormData) -> Response:
-    """Place the order; a breakdown right after it leaves the cart full, so that the form sent again orders again."""
+def _place_order(world: Document, form: FormData) -> Response:
+    """Place the order; a breakdown right after it leaves the cart full: sending the form again orders again."""
     number = place(world, form)
     broken = strike(world["shop"], "after_commit")
     if broken is not None:
@@ -56,7 +56,7 @@ def _placed(world: Document, form: FormData) -> Response:
 
 
 def place(world: Document, form: FormData) -> str:
-    """Turn what is in the cart into a paid order and return its number; raise ``RefusedError``."""
+    """Make a paid order out of the cart and return its number; raise ``RefusedError``."""
     shop = world["shop"]
     items, speed = lines(shop), field(form, "shipping_speed")
     card = shop["bindings"].get(field(form, "card"))

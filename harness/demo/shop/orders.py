@@ -28,14 +28,14 @@ async def confirmation(request: Request) -> HTMLResponse:
 
 
 async def listing(request: Request) -> HTMLResponse:
-    """All orders and returns, the newest first."""
+    """The page with all orders and returns, the newest first."""
     shop = document(request)["shop"]
     orders = sorted(shop["orders"].values(), key=lambda order: str(order.get("placed", "")), reverse=True)
     return page(request, "shop/orders.html", {"orders": orders, "returns": shop["returns"], "cart": shop["cart"]})
 
 
 async def detail(request: Request) -> HTMLResponse:
-    """One order with its items and their returns."""
+    """The page of one order with its items and their returns."""
     shop = document(request)["shop"]
     order = find(shop, request)
     returned = {entry.get("sku"): key for key, entry in shop["returns"].items() if entry.get("order") == order["id"]}

@@ -25,14 +25,14 @@ async def show(request: Request) -> HTMLResponse:
 
 
 async def submit(request: Request) -> Response:
-    """POST: ask for the return; an item is returned once."""
+    """POST: request the return; an item is returned once."""
     form = await request.form()
     photo = await upload(form, "photo")
     if field(form, "reason") not in REASONS:
         return _form(request, "Please choose a reason.")
     with worlds(request).change(world_id(request)) as world:
         order, item = _item(world["shop"], request)
-        number = None if _returned(world["shop"], order, item) else request_return(world, order, item, form, photo)
+        number = None if _is_returned(world["shop"], order, item) else request_return(world, order, item, form, photo)
     if number is None:
         return _form(request, "This item has already been returned.")
     return see_other(f"/returns/{number}/requested")
@@ -41,7 +41,7 @@ async def submit(request: Request) -> Response:
 def request_return(
     world: Document, order: dict[str, Any], item: dict[str, Any], form: FormData, photo: dict[str, Any] | None
 ) -> str:
-    """Store the return and, when it is approved at once, the refund; return its number."""
+    """Store the return and, if it is approved at once, the refund; return its number."""
     shop = world["shop"]
     number = f"R-{next_number(shop['numbers'], 'return'):05d}"
     reason = field(form, "reason")
@@ -66,13 +66,13 @@ def request_return(
 
 
 async def requested(request: Request) -> HTMLResponse:
-    """The page right after the request: the number, not yet the state."""
+    """The page right after the request: it shows the number, but not yet the state."""
     shop = document(request)["shop"]
     return page(request, "shop/return_requested.html", {"entry": _return(shop, request), "cart": shop["cart"]})
 
 
 async def state(request: Request) -> HTMLResponse:
-    """The return with its state."""
+    """The page of a return with its state."""
     shop = document(request)["shop"]
     return page(request, "shop/return.html", {"entry": _return(shop, request), "cart": shop["cart"]})
 
@@ -85,7 +85,7 @@ async def label(request: Request) -> Response:
 
 
 async def polled(request: Request) -> JSONResponse:
-    """GET /api/returns/{id}: what the page polls."""
+    """GET /api/returns/{id}: the state for the page's polling."""
     entry = _return(document(request)["shop"], request)
     return JSONResponse({"id": entry["id"], "state": entry.get("state"), "refund": entry.get("refund")})
 
@@ -93,7 +93,7 @@ async def polled(request: Request) -> JSONResponse:
 def _form(request: Request, error: str) -> HTMLResponse:
     shop = document(request)["shop"]
     order, item = _item(shop, request)
-    if not error and _returned(shop, order, item):
+    if not error and _is_returned(shop, order, item):
         error = "This item has already been returned."
     context = {"order": order, "item": item, "reasons": REASONS, "error": error, "cart": shop["cart"]}
     return page(request, "shop/return_form.html", context)
@@ -107,7 +107,7 @@ def _item(shop: Document, request: Request) -> tuple[dict[str, Any], dict[str, A
     raise HTTPException(404)
 
 
-def _returned(shop: Document, order: dict[str, Any], item: dict[str, Any]) -> bool:
+def _is_returned(shop: Document, order: dict[str, Any], item: dict[str, Any]) -> bool:
     wanted = (order["id"], item["sku"])
     return any((entry.get("order"), entry.get("sku")) == wanted for entry in shop["returns"].values())
 

@@ -1,1 +1,1 @@
-"""Allure: what each test's result says, and the report that is built of the results."""
+"""Allure: the content of each test's result, and the report that is built from the results."""

@@ -44,7 +44,7 @@ Major = Literal[2, 3]
 _BINARY = "allure.cmd" if os.name == "nt" else "allure"
 _BIN = Path("node_modules", ".bin", _BINARY)
 _BIN_2 = Path("node_modules", "allure-commandline", "dist", "bin", "allure.bat" if os.name == "nt" else "allure")
-"""The program that needs Java alone; the one in `.bin` is for Node."""
+"""The program that needs only Java; the one in `.bin` is for Node."""
 _ADVICE = f"install Node.js, then run `npm install allure@{VERSION}` here; or install Java and Allure 2"
 
 
@@ -65,14 +65,14 @@ class Allure:
 
 
 def find_allure(project: Path, say: Callable[[str], None] = print, major: Major | None = None) -> Allure:
-    """Allure 3: the project's own, the cached one, one on PATH, else installed now; where that cannot be, Allure 2.
+    """Find Allure 3: the project's own, the cached one, one on PATH, else install it; if that is impossible, Allure 2.
 
-    `major` asks for one of them. ReportError when there is none.
+    `major` requires one of the two. Raises ReportError if there is none.
     """
     if major == 2:
         return _allure_2(project, say)
     try:
-        return _there(project, 3) or install(3, say)
+        return _find_program(project, 3) or install(3, say)
     except ReportError as error:
         if major == 3 or not shutil.which("java"):
             raise
@@ -83,8 +83,8 @@ def find_allure(project: Path, say: Callable[[str], None] = print, major: Major 
 
 def _allure_2(project: Path, say: Callable[[str], None]) -> Allure:
     if not shutil.which("java"):
-        raise ReportError("Allure 2 needs Java, and there is none")
-    return _there(project, 2) or install(2, say)
+        raise ReportError("Allure 2 needs Java, which is not installed")
+    return _find_program(project, 2) or install(2, say)
 
 
 def cache_folder(major: Major = 3) -> Path:
@@ -93,7 +93,7 @@ def cache_folder(major: Major = 3) -> Path:
 
 
 def install(major: Major, say: Callable[[str], None] = print) -> Allure:
-    """Install the pinned version. ReportError without npm, or when npm fails."""
+    """Install the pinned version. Raises ReportError without npm, or if npm fails."""
     package = f"allure@{VERSION}" if major == 3 else f"allure-commandline@{VERSION_2}"
     npm, folder = shutil.which("npm"), cache_folder(major)
     if npm is None:
@@ -128,10 +128,10 @@ def _run_npm(command: list[str], folder: Path) -> None:
 
 
 def _publish(building: Path, folder: Path, program: Path) -> None:
-    """By rename; one that another process put there meanwhile is as good."""
+    """Publish the installation by a rename; one that another process published meanwhile is as good."""
     if not (building / program).is_file():
         raise ReportError(f"npm has installed no {program.name}: {_ADVICE}")
-    (building / program).chmod(0o755)  # Allure 2's package does so in a script, and scripts are not run
+    (building / program).chmod(0o755)  # the npm package does this in a script, and scripts are not run here
     shutil.rmtree(folder, ignore_errors=True)
     try:
         building.rename(folder)
@@ -140,8 +140,8 @@ def _publish(building: Path, folder: Path, program: Path) -> None:
             raise
 
 
-def _there(project: Path, major: Major) -> Allure | None:
-    """The first one of this kind: Allure 2 and 3 bear the same name and take different options."""
+def _find_program(project: Path, major: Major) -> Allure | None:
+    """The first program with this major version: Allure 2 and 3 have the same name and different options."""
     for candidate in _candidates(project, major):
         if candidate.is_file() and (version := _version(candidate)).startswith(f"{major}."):
             return Allure(candidate, version)
@@ -176,12 +176,12 @@ BUILD_LIMIT = 600
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """How a report is to be."""
+    """The options of a report."""
 
     single_file: bool = False
     all_runs: bool = False
     major: Major | None = None
-    """The version of Allure; None: 3 where it can be had."""
+    """The major version of Allure; None: 3 if available."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,11 +191,11 @@ class Report:
     index: Path
     results: int
     left_out: tuple[str, ...]
-    """What did not go into it, and why: a line each."""
+    """The files that were left out, and why: a line each."""
     allure: str
     """The version that built it."""
     notes: tuple[str, ...] = ()
-    """What else is to be known of what went into it: a line each."""
+    """Notes on the content: a line each."""
 
 
 def build_report(
@@ -206,7 +206,7 @@ def build_report(
     project: Path = Path(),
     say: Callable[[str], None] = print,
 ) -> Report:
-    """ReportError when there are no results, or Allure is missing or fails. `project`: where `.harness` is."""
+    """Build a report. Raises ReportError without results, or if Allure fails. `project`: the folder with `.harness`."""
     found = read_results(results, all_runs=wanted.all_runs)
     if not found.tests:
         broken = "".join(f"\n  {line}" for line in found.left_out[:5])
@@ -221,23 +221,23 @@ def build_report(
         build = _build_3 if allure.major == 3 else _build_2
         lost = build(_Build(allure, found, staged, made, project, wanted))
         finish_report(made, viewer=add_viewer(made, results, traces))
-    notes = (*found.notes, *_unreported(found, project))
+    notes = (*found.notes, *_unreported_lines(found, project))
     return Report(output / "index.html", len(found.tests), (*found.left_out, *lost), allure.version, notes)
 
 
-def _unreported(results: Results, project: Path) -> Iterator[str]:
-    """Whether the project's last run is none of these."""
+def _unreported_lines(results: Results, project: Path) -> Iterator[str]:
+    """Yield a line if the results do not include the project's last run."""
     try:
         last = load_last_run(project / LAST_RUN)
     except (OSError, ValueError):
         return
     if last is not None and results.run and last.run > results.run:
-        yield f"the last run of the project, {last.run}, wrote no results here: these are of {results.run}"
+        yield f"the last run of the project, {last.run}, wrote no results here; these are from {results.run}"
 
 
 @dataclass(frozen=True, slots=True)
 class _Build:
-    """One run of Allure: the staged results, and where the report goes."""
+    """One run of Allure: the staged results, and the place of the report."""
 
     allure: Allure
     results: Results
@@ -248,7 +248,10 @@ class _Build:
 
 
 def _build_3(job: _Build) -> list[str]:
-    """What of the history could not be read. A project's own allurerc.mjs is used, and then keeps its own history."""
+    """Build with Allure 3; returns the history files that could not be read.
+
+    A project's own allurerc.mjs is used, and then keeps its own history.
+    """
     own, rc = job.project.absolute() / RC, job.staged.parent / RC
     lent, kept = job.staged.parent / "history.jsonl", job.project / HISTORY_3
     points, left_out = earlier_points(kept, starts_of(job.results))
@@ -272,7 +275,7 @@ def _build_2(job: _Build) -> list[str]:
 
 
 def _generate(job: _Build, options: list[str]) -> None:
-    """Allure writes into a folder that is not there: into an old report it writes only half of a new one."""
+    """Run Allure into a folder that does not exist: into an old report it would write only a part of a new one."""
     environment = {**os.environ, "ALLURE_NO_ANALYTICS": "true", "NO_COLOR": "1"}
     command = [str(job.allure.program), "generate", str(job.staged), *options]
     try:
@@ -286,36 +289,36 @@ def _generate(job: _Build, options: list[str]) -> None:
         raise ReportError(f"Allure wrote no report: {' '.join((done.stderr or done.stdout).split())[:300]}")
 
 
-# The folder that a report goes to: only one that a report was in is replaced, and only when the new one is whole.
+# The folder of a report: it is replaced only if it held a report, and only by a complete one.
 
 MARK = ".taskspec-report"
-"""A folder that has it was made here, and may be made anew."""
+"""A folder with this file was made here, and may be replaced."""
 _SAID = "Written by `harness report`: it replaces this folder.\n"
 _OF_ALLURE = re.compile(
     r"app(-\w+)?\.js(\.LICENSE\.txt)?|styles?(-\w+)?\.css|favicon\.ico|index\.html|(summary|test-results)\.json|"
     r"assets|data|export|history|plugins?|widgets|traces|trace-viewer"
 )
-"""What Allure 2 and 3 write, and what stood beside it before there was the mark."""
+"""The files that Allure 2 and 3 write, and those of reports from before the mark existed."""
 _SURE = ({"index.html", "data", "widgets"}, {"index.html", "summary.json", "test-results.json"})
-"""What is in each of its reports; the latter is one of a single file."""
+"""The files that each kind of report contains; the second kind is a single file."""
 
 
 def check_output(results: Path, output: Path, project: Path) -> None:
-    """ReportError for a folder whose content is anybody else's, or that work is done in."""
+    """Raise ReportError for a folder that contains foreign files, or that is used for work."""
     place = output.resolve()
     if results.resolve().is_relative_to(place):
-        raise ReportError(f"{output} holds the results themselves: choose another output folder")
+        raise ReportError(f"{output} contains the results themselves: choose another output folder")
     for each, name in ((project, "the project"), (Path.cwd(), "the current folder")):
         if each.resolve().is_relative_to(place):
-            raise ReportError(f"{output} is {name}, or holds it, and would be deleted: choose another output folder")
+            raise ReportError(f"{output} is or contains {name} and would be deleted: choose another output folder")
     if place.exists() and not place.is_dir():
         raise ReportError(f"{output} is a file: --output names a folder")
     if place.is_dir() and any(place.iterdir()) and not _is_report(place):
-        raise ReportError(f"{output} is not empty and holds no report: choose another output folder")
+        raise ReportError(f"{output} is not empty and contains no report: choose another output folder")
 
 
 def _is_report(folder: Path) -> bool:
-    """Made here, or by a version that left no mark: then nothing but Allure's own files may be in it."""
+    """Return whether a report was made here, or by a version without the mark: then it has only Allure's files."""
     if (folder / MARK).is_file():
         return True
     names = {path.name for path in folder.iterdir()}
@@ -324,9 +327,9 @@ def _is_report(folder: Path) -> bool:
 
 @contextmanager
 def replaced(output: Path) -> Iterator[Path]:
-    """A folder beside it to build in, which takes its place at the end; what was there stays until then.
+    """Yield a folder next to the output, which replaces the output at the end; the old content stays until then.
 
-    Raises ReportError for a disk that does not take it.
+    Raises ReportError if the disk does not allow it.
     """
     place = output.resolve()
     made = place.with_name(f".{place.name}.{os.getpid()}")
@@ -334,19 +337,19 @@ def replaced(output: Path) -> Iterator[Path]:
         yield made
         _take_over(made, place)
     finally:
-        shutil.rmtree(made, ignore_errors=True)  # of a report that was given up
+        shutil.rmtree(made, ignore_errors=True)  # remains of a report whose build failed
 
 
 def _take_over(made: Path, place: Path) -> None:
     try:
         (made / MARK).write_text(_SAID, "utf-8")
-        _put(made, place)
+        _put_report(made, place)
     except OSError as error:
         raise ReportError(f"{place} cannot be written: {error}") from error
 
 
-def _put(made: Path, place: Path) -> None:
-    """By renaming; a folder that cannot be renamed, for a disk begins there, is emptied and filled."""
+def _put_report(made: Path, place: Path) -> None:
+    """Replace a folder by renaming; one that cannot be renamed (a mount point) is emptied and filled."""
     old = made.with_name(f"{made.name}.old")
     try:
         if place.exists():
@@ -371,14 +374,14 @@ def _fill(made: Path, place: Path) -> None:
         shutil.move(path, place / path.name)
 
 
-# What is done to a report after Allure built it: no calls to elsewhere, no script but its own, traces open offline.
+# Changes to a report after Allure built it: no requests to other hosts, only its own scripts, traces open offline.
 
 POLICY = (
     "default-src 'none'; script-src 'nonce-{nonce}' 'strict-dynamic'; style-src 'self' 'unsafe-inline' data:; "
     "img-src 'self' data: blob:; font-src 'self' data:; media-src 'self' data: blob:; connect-src 'self' data: blob:; "
     "frame-src 'self' data: blob:; worker-src 'self' blob:; base-uri 'self'; form-action 'none'"
 )
-"""An attachment that Allure shows inside of the report is under the report's policy too: it does not know the nonce."""
+"""The policy also applies to attachments that Allure shows inside the report, and these do not know the nonce."""
 
 _ANALYTICS = re.compile(
     r"<script[^>]*googletagmanager[^>]*>\s*</script>|<script>(?:(?!</script>).)*?gtag\('config'(?:(?!</script>).)*</script>",
@@ -393,23 +396,23 @@ _TRACE_SITE = (
     (re.compile(rf"=([\"'`]){re.escape(_SITE)}\1"), "=location.origin"),
 )
 _OPTIONAL = {"metrics.json": '{"current":[],"history":[]}'}
-"""Files that Allure 3 asks for and does not write: each would be an error in the browser's console."""
+"""Files that Allure 3 requests and does not write: each would be an error in the browser's console."""
 
 
 def finish_report(report: Path, *, viewer: bool) -> None:
-    """Rewrite what was built. `viewer`: Playwright's stands beside it, and is to be used in the place of its site."""
+    """Rewrite the files of the report. `viewer`: Playwright's viewer is next to it and replaces its web site."""
     index = report / "index.html"
     page = _ANALYTICS.sub("", index.read_text("utf-8"))
     if viewer:
         page = page.replace("<head>", f"<head>\n{HERE_SCRIPT}", 1)
         _use_viewer(report)
-    index.write_text(guarded(page), "utf-8")
+    index.write_text(with_policy(page), "utf-8")
     for name, text in _OPTIONAL.items():
         if (report / "widgets" / "nav.json").is_file() and not (report / "widgets" / name).exists():
             (report / "widgets" / name).write_text(text, "utf-8")
 
 
-def guarded(page: str) -> str:
+def with_policy(page: str) -> str:
     """The page with a policy that lets only its own scripts run, and loads nothing from elsewhere."""
     nonce = secrets.token_urlsafe(18)
     page = _SCRIPT.sub(rf'<script nonce="{nonce}"\1', page)
@@ -418,7 +421,7 @@ def guarded(page: str) -> str:
 
 
 def _use_viewer(report: Path) -> None:
-    """Allure's own button for traces opens a site on the internet; here it opens the viewer beside the report."""
+    """Make Allure's button for traces open the viewer next to the report in place of a web site."""
     for script in (*report.glob("*.js"), *report.glob("assets/*.js")):
         text = script.read_text("utf-8")
         if _SITE in text:

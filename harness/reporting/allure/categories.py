@@ -8,11 +8,11 @@ from urllib.parse import quote
 
 from harness.recovery.catalog import CATALOG, FAMILIES, Category, ErrorType, Family, Group, Row
 
-# Where a task's file can be read on the web: only a CI system knows the repository and the commit.
+# The address of a task's file on the web: only a CI system knows the repository and the commit.
 
 
 def source_url(file: Path, environ: Mapping[str, str]) -> str | None:
-    """The address of the file in the commit that is tested; None outside of CI, or for a file that is not in it."""
+    """The address of the file in the tested commit; None outside of CI, or for a file that is not in the repository."""
     for pattern, root in _places(environ):
         try:
             path = file.resolve().relative_to(Path(root).resolve())
@@ -23,7 +23,7 @@ def source_url(file: Path, environ: Mapping[str, str]) -> str | None:
 
 
 def _places(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """(what stands before the path of a file, the folder of the repository) of the CI system this runs on."""
+    """(prefix of a file's address, folder of the repository) for the CI system that this runs on."""
     if all(environ.get(name) for name in ("GITHUB_SERVER_URL", "GITHUB_REPOSITORY", "GITHUB_SHA", "GITHUB_WORKSPACE")):
         base = f"{environ['GITHUB_SERVER_URL']}/{environ['GITHUB_REPOSITORY']}"
         yield f"{base}/blob/{environ['GITHUB_SHA']}", environ["GITHUB_WORKSPACE"]
@@ -38,7 +38,7 @@ _BY_PREFIX = {"BROWSER": Group.BROWSER, "SERVICE": Group.NETWORK, "INCOMPLETE": 
 
 
 def group(row: Row) -> Group:
-    """The one group a code belongs to."""
+    """The one group that a code belongs to."""
     prefix = row.code.partition("_")[0]
     if row.family is not Family.NONE:
         return FAMILIES[row.family].report_group

@@ -1,4 +1,4 @@
-"""What Allure wants beside the results: environment, executor, categories, `allurerc.mjs`; written once."""
+"""The files that Allure expects next to the results: environment, executor, categories, `allurerc.mjs`."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ OURS = "// Written by pytest-taskspec."
 AFTER_FAULT = "after_fault"
 """The label of a failure that follows an injected fault."""
 NOISE = ["host", "thread", "framework", "language", "package", "parentSuite", "suite", RUN_LABEL]
-"""Labels that say nothing of a task."""
+"""Labels that say nothing about a task."""
 INJECTED = "Injected faults"
-"""The group of those failures: first of all, for they are no defects."""
+"""The group of failures that follow an injected fault; it comes first, since they are no defects."""
 
 
 def write_allure_files(results: Path, environment: Mapping[str, str], environ: Mapping[str, str]) -> None:
-    """`environment` is shown in the report; `environ` is the process's, in which a CI system says who it is."""
+    """Write the files. `environment` is shown in the report; a CI system identifies itself in `environ`."""
     write_text(results / "environment.properties", environment_properties(environment))
     write_categories(results)
     write_text(results / RC, allurerc())
@@ -35,11 +35,13 @@ def write_categories(results: Path) -> None:
 
 
 def environment_properties(environment: Mapping[str, str]) -> str:
-    """Java properties: one `key=value` a line, in ASCII."""
-    return "".join(f"{_escaped(key, ' =:#!')}={_escaped(value, '')}\n" for key, value in environment.items())
+    """The text of Java properties: one `key=value` a line, in ASCII."""
+    return "".join(
+        f"{_escape_property(key, ' =:#!')}={_escape_property(value, '')}\n" for key, value in environment.items()
+    )
 
 
-def _escaped(text: str, special: str) -> str:
+def _escape_property(text: str, special: str) -> str:
     escaped = text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "")
     escaped = "".join("\\" + letter if letter in special else letter for letter in escaped)
     return "".join(letter if ord(letter) < 128 else _unicode(letter) for letter in escaped)
@@ -51,7 +53,7 @@ def _unicode(letter: str) -> str:
 
 
 def categories() -> list[dict[str, object]]:
-    """Allure 2: the first line of a failure's message has its code after a colon (console.headline), or first."""
+    """Allure 2: the first line of a failure's message has its code after a colon (console.headline) or first."""
     groups = {name: _first_line_has(codes) for name, codes in grouped_codes().items()}
     return [
         {"name": name, "matchedStatuses": ["failed", "broken"], "messageRegex": pattern}
@@ -60,7 +62,7 @@ def categories() -> list[dict[str, object]]:
 
 
 def _first_line_has(codes: Sequence[str]) -> str:
-    """The other lines may name the codes of earlier failures."""
+    """A pattern for the first line only, since the other lines may name the codes of earlier failures."""
     return rf"(?s)(?:[^\n]*: )?(?:{'|'.join(codes)})(?![\w-]).*"
 
 
@@ -86,7 +88,7 @@ def allurerc(*, single_file: bool = False, history: Path | None = None) -> str:
 
 
 def executor_of(environ: Mapping[str, str]) -> dict[str, object]:
-    """executor.json of the CI system this runs on; empty on a developer's machine."""
+    """The executor.json of the CI system that this runs on; empty on a developer's machine."""
     if "GITHUB_ACTIONS" in environ:
         base = f"{environ.get('GITHUB_SERVER_URL', '')}/{environ.get('GITHUB_REPOSITORY', '')}"
         url = f"{base}/actions/runs/{environ.get('GITHUB_RUN_ID', '')}"

@@ -1,4 +1,4 @@
-"""What Allure knows of a task before it runs: labels and title, as pytest marks."""
+"""What Allure is told about a task before it runs: labels and title, as pytest marks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SEVERITIES = {1: "blocker", 2: "critical", 3: "normal", 4: "minor", 5: "trivial"
 def label_pairs(spec: TaskSpec) -> Iterator[tuple[str, str]]:
     """(label, value): severity by priority, epic by site, feature by family, story by episode or task, and the owner.
 
-    Allure takes tags from plain marks.
+    Tags are missing here, because Allure takes them from plain marks.
     """
     yield "severity", SEVERITIES[spec.priority]
     if site := site_of(spec.steps):
@@ -36,7 +36,7 @@ def label_pairs(spec: TaskSpec) -> Iterator[tuple[str, str]]:
 
 
 def site_of(steps: Iterable[Step], base_url: str | None = None) -> str | None:
-    """The host of the first page that is opened; None when it is not known yet, or there is none."""
+    """The host of the first page that is opened; None if it is not known yet, or there is none."""
     url = next((str(getattr(step, "url", "")) for step in steps if step.act == "open"), None)
     if url is None or "${" in url:
         return None
@@ -47,12 +47,12 @@ def site_of(steps: Iterable[Step], base_url: str | None = None) -> str | None:
 
 
 def tags(spec: TaskSpec) -> list[str]:
-    """The plain marks of its item, which allure-pytest makes tags."""
+    """The plain marks of the item, which allure-pytest turns into tags."""
     return ["taskspec", *([f"family_{spec.family}"] if spec.family else []), *spec.tags]
 
 
 def labels(spec: TaskSpec) -> list[Any]:
-    """Pytest marks for the item; empty when the allure plugin is not there."""
+    """Pytest marks for the item; empty if the allure plugin is not installed."""
     label: Callable[..., Any] = allure.label
     found = (label(name, value) for name, value in label_pairs(spec))
     return [mark for mark in found if hasattr(mark, "mark")]
@@ -64,17 +64,17 @@ def plain_title(spec: TaskSpec) -> str:
 
 
 def title(spec: TaskSpec) -> str:
-    """Braces are doubled, since Allure formats titles."""
+    """The title with doubled braces, since Allure formats titles."""
     return plain_title(spec).replace("{", "{{").replace("}", "}}")
 
 
 def entitle(function: Callable[..., Any], spec: TaskSpec) -> None:
-    """Give the item's function its Allure title; to be done before the item is made."""
+    """Give the item's function its Allure title; call it before the item is made."""
     decorate: Callable[..., Any] = allure.title
     decorate(title(spec))(function)
 
 
-# Says in each Allure result which run wrote it: a folder of results gathers those of several.
+# Labels each Allure result with its run: a folder of results may contain those of several runs.
 
 RUN_LABEL = "run"
 
@@ -82,14 +82,14 @@ _first: Any = allure_commons.hookimpl(tryfirst=True)
 
 
 class RunLabel:
-    """A plugin of Allure's, in each process of a run."""
+    """A plugin of Allure, in each process of a run, that labels results with the run."""
 
     def __init__(self, run: str) -> None:
         self._run = run
 
     @_first  # type: ignore[untyped-decorator]
     def report_result(self, result: TestResult) -> None:
-        """Before Allure writes it."""
+        """Add the label before Allure writes the result."""
         result.labels.append(Label(RUN_LABEL, self._run))
 
     def register(self) -> None:
@@ -97,7 +97,7 @@ class RunLabel:
         manager.register(self)
 
     def unregister(self) -> None:
-        """Also when it never was registered."""
+        """Unregister it; it need not have been registered."""
         manager: Any = allure_commons.plugin_manager
         if manager.is_registered(self):
             manager.unregister(self)
@@ -114,7 +114,7 @@ def without_run(test: Json) -> Json:
 
 
 def began_of(run: str) -> datetime | None:
-    """When a run began, by its id; None for what is no id of a run."""
+    """The start of a run, from its id; None for a text that is no id of a run."""
     try:
         return datetime.strptime(run.partition("-")[0], "%Y%m%dT%H%M%S").replace(tzinfo=UTC)
     except ValueError:

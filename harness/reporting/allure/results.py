@@ -1,4 +1,4 @@
-"""Allure's results before the report is built: those of the last run, checked, linked, with earlier runs' trends."""
+"""Prepares Allure's results for the report: those of the last run, checked, linked, with the trends of earlier runs."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from harness.reporting.files import IN_FULL, TRACE_MIME, read_json, read_regular
 
 ENVIRONMENT = "environment.properties"
 MERGED = "-merged-"
-"""In the id of a run that was put together of others: their results are all of that one run."""
+"""A part of the id of a merged run: all results belong to that one run."""
 
 _RUN = re.compile(r"^Run=(\d{8}T\d{6}-[\w-]+)\s*$", re.MULTILINE)
-"""In Allure's environment table; the id of a run begins with the time at which it began (UTC)."""
+"""The line in Allure's environment table; the id of a run begins with its start time (UTC)."""
 
 Tests = dict[str, Json]
 """Name of the file -> its document."""
@@ -34,19 +34,19 @@ Tests = dict[str, Json]
 
 @dataclass(frozen=True, slots=True)
 class ChosenResults:
-    """What of a folder goes into the report."""
+    """The results of a folder that go into the report."""
 
     tests: Tests
     left_out: tuple[str, ...] = ()
-    """What does not: a line."""
+    """A line about the results that are left out."""
     notes: tuple[str, ...] = ()
-    """What else is to be known: a line."""
+    """A line of further notes."""
     run: str = ""
-    """The id of the last run; empty when it cannot be told."""
+    """The id of the last run; empty if it is unknown."""
 
 
 def written_run(folder: Path) -> str:
-    """The run that the environment table names: one that was killed before its first test ended is there alone."""
+    """The run in the environment table: it is the only trace of a run that was killed before its first test ended."""
     try:
         found = _RUN.search(read_regular(folder / ENVIRONMENT).decode("utf-8"))
     except (OSError, ValueError):
@@ -55,7 +55,7 @@ def written_run(folder: Path) -> str:
 
 
 def choose(tests: Tests, written: str, *, all_runs: bool) -> ChosenResults:
-    """Those of the last run; `written` is the run that the environment table names."""
+    """Choose the results of the last run; `written` is the run in the environment table."""
     if MERGED in written:
         return ChosenResults({name: without_run(test) for name, test in tests.items()})
     last = max(written, *map(run_of, tests.values()), "")
@@ -63,9 +63,9 @@ def choose(tests: Tests, written: str, *, all_runs: bool) -> ChosenResults:
 
 
 def _of_last_run(tests: Tests, last: str) -> ChosenResults:
-    """Nothing of earlier runs, when the last run did one of their tests again.
+    """Leave out the results of earlier runs if the last run repeated one of their tests.
 
-    Folders of shards that were put together hold different tests, and are all kept; of a test the latest run of it.
+    Folders of merged shards contain different tests, and all are kept; of a test its latest run.
     """
     runs = {name: _run_of(test, last) for name, test in tests.items()}
     latest = _latest(tests, runs)
@@ -73,13 +73,13 @@ def _of_last_run(tests: Tests, last: str) -> ChosenResults:
     wanted = dict.fromkeys(latest, last) if again else latest
     kept = {name: test for name, test in tests.items() if runs[name] == wanted[_key(test, name)]}
     gone = len(tests) - len(kept)
-    line = f"{gone} of {len(tests)} results: of earlier runs (--all-runs keeps them)"
+    line = f"{gone} of {len(tests)} results, which are from earlier runs (--all-runs keeps them)"
     own = sum(run == last for run in runs.values())
     return ChosenResults(kept, (line,) if gone else (), _notes(last, own, len(kept)), last)
 
 
 def _latest(tests: Tests, runs: dict[str, str]) -> dict[str, str]:
-    """Test -> the id of the last run that did it."""
+    """Test -> the id of its last run."""
     found: dict[str, str] = {}
     for name, test in tests.items():
         key = _key(test, name)
@@ -93,14 +93,14 @@ def _key(test: Json, name: str) -> str:
 
 def _notes(last: str, own: int, kept: int) -> tuple[str, ...]:
     if not own:
-        return (f"the last run, {last}, left no results of tests here: these are of earlier runs",)
+        return (f"the last run, {last}, left no results of tests here; these are from earlier runs",)
     if own == kept:
         return ()
-    return (f"{kept - own} of {kept} results are of other runs than the last, {last}, which did other tests",)
+    return (f"{kept - own} of {kept} results are from other runs than the last one, {last}, which ran other tests",)
 
 
 def _run_of(test: Json, last: str) -> str:
-    """A result without a run's id is of the last run when it began in its time."""
+    """The run of a result; one without a label belongs to the last run if it began during that run."""
     began = began_of(last)
     return run_of(test) or (last if began is not None and _start(test) >= began else "")
 
@@ -112,17 +112,17 @@ def _start(test: Json) -> datetime:
         return datetime.min.replace(tzinfo=UTC)
 
 
-# The Allure results in a folder, looked through before Allure sees them; what is broken or foreign is named.
+# The Allure results in a folder, checked before Allure reads them; broken or foreign files are named.
 
 BESIDE = (ENVIRONMENT, "executor.json", "categories.json")
-"""What a run writes once, beside its results."""
+"""Files that a run writes once, next to its results."""
 
 _BELOW = ("steps", "befores", "afters")
 _ATTACHMENT = re.compile(r"[\w.-]+-attachment(?:\.[\w.-]+)?")
 
 
 class ResultLink(BaseModel):
-    """A reference of a result."""
+    """A link in a result."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -154,7 +154,7 @@ class ResultStep(BaseModel):
 
 
 class Label(BaseModel):
-    """What a result is found by."""
+    """A label of a result."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -163,7 +163,7 @@ class Label(BaseModel):
 
 
 class ResultFile(ResultStep):
-    """What Allure must be able to read in `<uuid>-result.json`."""
+    """The fields of `<uuid>-result.json` that Allure must be able to read."""
 
     uuid: str
     name: str
@@ -174,7 +174,7 @@ class ResultFile(ResultStep):
 
 
 class ContainerFile(ResultStep):
-    """What Allure must be able to read in `<uuid>-container.json`: fixtures of some results."""
+    """The fields of `<uuid>-container.json` that Allure must be able to read: fixtures of some results."""
 
     children: list[str] | None = None
     befores: list[ResultStep] | None = None
@@ -190,31 +190,33 @@ _MODELS: dict[str, type[ResultStep]] = {
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """What of a folder goes into the report."""
+    """The files of a folder that go into the report."""
 
     folder: Path
     tests: dict[str, Json]
     """Name of the file -> its document."""
     fixtures: dict[str, Json]
-    """Name of a container, or of what belongs to the whole run -> its document."""
+    """Name of a container, or of a file about the whole run -> its document."""
     files: tuple[str, ...] = ()
-    """Attachments, and what stands beside the results."""
+    """Attachments, and the files next to the results."""
     left_out: tuple[str, ...] = ()
-    """What does not, and why: a line each."""
+    """The files that are left out, and why: a line each."""
     notes: tuple[str, ...] = ()
-    """What else is to be known of the choice: a line each."""
+    """Notes on the choice: a line each."""
     run: str = ""
-    """The id of the last run; empty when it cannot be told."""
+    """The id of the last run; empty if it is unknown."""
 
 
 def read_results(folder: Path, *, all_runs: bool = False) -> Results:
-    """Those of the last run; `all_runs`: whatever has gathered in the folder."""
+    """Read the results of the last run; `all_runs`: all results in the folder."""
     paths = sorted(folder.iterdir()) if folder.is_dir() else []
     wrong = {path.name: why for path in paths if (why := _problem(path))}
     names = [path.name for path in paths if path.name not in wrong and path.name != RC]
     attached = frozenset(name for name in names if _ATTACHMENT.fullmatch(name))
     strays: list[str] = []
-    documents = {name: _cleaned(read_json(folder / name), name, attached, strays) for name in names if _model(name)}
+    documents = {
+        name: _clean_document(read_json(folder / name), name, attached, strays) for name in names if _model(name)
+    }
     found = Results(
         folder,
         tests={name: document for name, document in documents.items() if name.endswith("-result.json")},
@@ -233,11 +235,15 @@ def _model(name: str) -> type[ResultStep] | None:
 
 
 def _problem(path: Path) -> str:
-    """Why a file does not go into the report; empty for one that does."""
+    """The reason why a file is left out; empty for one that goes into the report."""
     if path.is_symlink() or not path.is_file():
         return "a link to somewhere else" if path.is_symlink() else "not a file"
     if path.name == RC:
-        return "" if _is_ours(path) else "a program, which is not run; a project's own stands in its folder"
+        return (
+            ""
+            if _is_ours(path)
+            else "a program, which is not run; the project's own configuration belongs into its folder"
+        )
     if model := _model(path.name):
         return _unreadable(path, model)
     if path.name in ("executor.json", "categories.json"):
@@ -265,13 +271,13 @@ def _is_ours(path: Path) -> bool:
         return False
 
 
-def _cleaned(document: Json, file: str, attached: frozenset[str], strays: list[str]) -> Json:
-    """The document without attachments that are not there, and without links that are no web addresses."""
+def _clean_document(document: Json, file: str, attached: frozenset[str], strays: list[str]) -> Json:
+    """The document without missing attachments, and without links that are no web addresses."""
 
     def kept(part: Json) -> Json:
         own = part.get("attachments") or ()
         gone = [each for each in own if each["source"] not in attached]
-        strays.extend(f"{file}: attachment {each.get('name')!r}, {each['source']!r}, is not there" for each in gone)
+        strays.extend(f"{file}: attachment {each.get('name')!r}, {each['source']!r}, was not found" for each in gone)
         parts = {key: [kept(each) for each in part.get(key) or ()] for key in _BELOW if part.get(key)}
         return {**part, **parts, "attachments": [each for each in own if each["source"] in attached]}
 
@@ -294,19 +300,19 @@ def used_files(results: Results) -> Iterator[str]:
     yield from (name for name in results.files if name in used or name in BESIDE)
 
 
-# The results as Allure is given them: flaky tests marked, traces linked, expected and actual beside the failure.
+# The results as Allure gets them: flaky tests marked, traces linked, expected and actual next to the failure.
 
 _BAD = ("failed", "broken")
 _LONGEST = 100_000
-"""Bytes of an expected or actual value that goes into the failure itself."""
+"""The largest expected or actual value, in bytes, that is copied into the failure itself."""
 
 
 def stage(results: Results, folder: Path, traces: Iterable[TraceFile]) -> None:
-    """Write them into an empty folder; the originals stay as they are."""
+    """Write the results into an empty folder; the originals are not changed."""
     links = {trace.file: trace.link for trace in traces}
     flaky = flaky_tests(results)
     for name, test in results.tests.items():
-        document = _compared(_opened(without_run(test), links), results.folder)
+        document = _add_comparison(_link_traces(without_run(test), links), results.folder)
         if name in flaky:
             document = {**document, "statusDetails": {**(document.get("statusDetails") or {}), "flaky": True}}
         (folder / name).write_text(json.dumps(document), "utf-8")
@@ -317,7 +323,7 @@ def stage(results: Results, folder: Path, traces: Iterable[TraceFile]) -> None:
 
 
 def flaky_tests(results: Results) -> set[str]:
-    """Files of the tests that passed only when they were run again in the same run."""
+    """The files of tests that passed only in a rerun within the same run."""
     runs: dict[tuple[str, str], list[str]] = defaultdict(list)
     for name, test in sorted(results.tests.items(), key=lambda pair: int(pair[1]["start"])):
         if test.get("historyId"):
@@ -344,7 +350,7 @@ def _traces(test: Json) -> dict[str, str]:
     return {str(each["source"]): str(each.get("name")) for each in found}
 
 
-def _opened(test: Json, links: dict[str, str]) -> Json:
+def _link_traces(test: Json, links: dict[str, str]) -> Json:
     """The result with links that open its traces."""
     more = [
         {"type": "link", "name": "Open full trace" if name == IN_FULL else "Open trace", "url": HERE + links[source]}
@@ -354,8 +360,8 @@ def _opened(test: Json, links: dict[str, str]) -> Json:
     return {**test, "links": [*more, *test.get("links", ())]}
 
 
-def _compared(test: Json, folder: Path) -> Json:
-    """With what was expected and what was found, where Allure 3 looks for them: it shows the difference."""
+def _add_comparison(test: Json, folder: Path) -> Json:
+    """Add expected and actual value where Allure 3 looks for them, so that it shows the difference."""
     if test.get("status") not in _BAD:
         return test
     sources = {each.get("name"): each["source"] for each in attachments_of(test)}
@@ -368,15 +374,15 @@ def _compared(test: Json, folder: Path) -> Json:
     return {**test, "statusDetails": {**(test.get("statusDetails") or {}), **texts}}
 
 
-# What Allure knows of earlier runs, kept in `.harness/`: trends go on when the folder of results is emptied.
+# Allure's knowledge of earlier runs, kept in `.harness/`: trends continue when the folder of results is emptied.
 
 HISTORY_3 = Path(".harness/allure-history.jsonl")
 HISTORY_2 = Path(".harness/allure-history-2")
 KEPT = 50
-"""Runs in Allure 3's history; Allure 2 keeps 20 of itself."""
+"""The number of runs in Allure 3's history; Allure 2 keeps 20 by itself."""
 
 Starts = frozenset[tuple[str, int]]
-"""Full name of a test, and when it began, in milliseconds since 1970: Allure 3 makes history ids of its own."""
+"""(full name of a test, start in milliseconds since 1970), since Allure 3 makes history ids of its own."""
 
 
 def starts_of(results: Results) -> Starts:
@@ -384,7 +390,7 @@ def starts_of(results: Results) -> Starts:
 
 
 def earlier_points(history: Path, starts: Starts) -> tuple[list[str], list[str]]:
-    """The lines of Allure 3's history that are of other runs; and what was left out of it, a line each."""
+    """The lines of Allure 3's history about other runs; and notes on what was left out, a line each."""
     lines = history.read_text("utf-8", "replace").splitlines() if history.is_file() else []
     kept, left_out = [], []
     for number, line in enumerate(lines, 1):
@@ -397,7 +403,7 @@ def earlier_points(history: Path, starts: Starts) -> tuple[list[str], list[str]]
 
 
 def keep_points(built: Path, history: Path) -> None:
-    """After a report: what Allure wrote is kept. Nothing when it wrote none."""
+    """Keep the history that Allure wrote with a report, if it wrote one."""
     if built.is_file():
         write_text(history, built.read_text("utf-8", "replace"))
 
@@ -411,7 +417,7 @@ def _point(line: str) -> Json | None:
 
 
 def _is_part(point: Json, starts: Starts) -> bool:
-    """Whether it is of this run: of the results of one test Allure keeps the last, so that it may have fewer."""
+    """Return whether the line is about this run. Allure keeps the last result of a test, so it may have fewer."""
     found = {(item.get("fullName"), item.get("start")) for item in _items(point)}
     return bool(found) and found <= starts
 
@@ -421,17 +427,17 @@ def _items(point: Json) -> Iterator[Json]:
 
 
 def lend_history(kept: Path, staged: Path, run: str) -> None:
-    """Before an Allure 2 report: its history up to the run before this one goes beside the results."""
-    before = kept / "before" if _last(kept) == run else kept / "last"
+    """Copy the history up to the run before this one next to the results, for an Allure 2 report."""
+    before = kept / "before" if _last_run_id(kept) == run else kept / "last"
     if before.is_dir():
         shutil.copytree(before, staged / "history")
 
 
 def keep_history(report: Path, kept: Path, run: str) -> None:
-    """After an Allure 2 report: its history is the last, and the one that was lent is what was before."""
+    """Keep the history of an Allure 2 report as the last one, and the copied one as the one before."""
     if not (report / "history").is_dir():
         return
-    if _last(kept) != run and (kept / "last").is_dir():
+    if _last_run_id(kept) != run and (kept / "last").is_dir():
         shutil.rmtree(kept / "before", ignore_errors=True)
         (kept / "last").rename(kept / "before")
     shutil.rmtree(kept / "last", ignore_errors=True)
@@ -440,12 +446,12 @@ def keep_history(report: Path, kept: Path, run: str) -> None:
 
 
 def run_of_starts(starts: Starts) -> str:
-    """Names the run that some results are of."""
+    """A name for the run that these results belong to."""
     times = [start for _, start in starts]
     return f"{min(times, default=0)}-{max(times, default=0)}-{len(times)}"
 
 
-def _last(kept: Path) -> str:
+def _last_run_id(kept: Path) -> str:
     try:
         return (kept / "run").read_text("utf-8")
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Serves a built report, or one trace, with Playwright's own trace viewer, on this machine alone."""
+"""Serves a built report, or one trace, with Playwright's own trace viewer, only on this machine."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ VIEWER = "trace-viewer"
 TRACES = "traces"
 
 HERE = "http://report.invalid/"
-"""Stands for the report's own address in its links: Allure shows none that is relative."""
+"""A placeholder for the report's own address in its links, since Allure shows no relative links."""
 
 HERE_SCRIPT = f"""<script>
 document.addEventListener("click", (event) => {{
@@ -30,12 +30,12 @@ document.addEventListener("click", (event) => {{
 }}, true);
 </script>
 """
-"""Puts the real address in, when such a link is clicked."""
+"""Replaces the placeholder by the real address when such a link is clicked."""
 
 
 @dataclass(frozen=True, slots=True)
 class TraceFile:
-    """A trace.zip among the Allure results, and the test it belongs to."""
+    """A trace.zip among the Allure results, and its test."""
 
     test: str
     status: str
@@ -43,12 +43,12 @@ class TraceFile:
 
     @property
     def link(self) -> str:
-        """Relative to the report's folder; the viewer resolves `trace` against its own."""
+        """The link relative to the report's folder; the viewer resolves `trace` against its own."""
         return f"{VIEWER}/index.html?trace=../{TRACES}/{self.file}"
 
 
 def add_viewer(report: Path, results: Path, traces: Iterable[TraceFile]) -> bool:
-    """Whether a viewer was added: not without traces, nor when the Playwright package has none."""
+    """Add the viewer; returns False without traces, or if the Playwright package has no viewer."""
     found, source = list(traces), viewer_folder()
     if not found or source is None:
         return False
@@ -61,7 +61,7 @@ def add_viewer(report: Path, results: Path, traces: Iterable[TraceFile]) -> bool
 
 
 def viewer_folder() -> Path | None:
-    """Where the installed Playwright keeps its trace viewer (static files)."""
+    """The folder of the trace viewer in the installed Playwright (static files)."""
     spec = importlib.util.find_spec("playwright")
     for place in (spec and spec.submodule_search_locations) or ():
         folder = Path(place, "driver", "package", "lib", "vite", "traceViewer")
@@ -71,7 +71,7 @@ def viewer_folder() -> Path | None:
 
 
 def link_or_copy(source: Path, target: Path) -> None:
-    """A hard link where the disk allows it: traces are large."""
+    """Make a hard link if the disk allows it, since traces are large."""
     try:
         os.link(source.resolve(), target)
     except OSError:
@@ -95,26 +95,26 @@ def _page(traces: list[TraceFile]) -> str:
 
 NAMES = ("127.0.0.1", "localhost")
 UNTRUSTED = ("data", "attachments", TRACES)
-"""Folders whose files pages and tests have filled."""
+"""Folders with files from pages and tests."""
 SANDBOX = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-"""For each of them when it is opened on its own: it runs nothing, loads nothing, and is no part of this site."""
+"""The policy for each of those files when opened alone: it runs and loads nothing, and has its own origin."""
 
 
 class _Files(SimpleHTTPRequestHandler):
     """Static files, never cached, nothing listed, nothing logged."""
 
     def send_head(self) -> Any:
-        """Only for this machine under its own names, so that no web site can read the report by a name it owns."""
+        """Answer only requests from this machine under its own names, so that no web site can read the report."""
         if self.headers.get("Host", NAMES[0]).rsplit(":", 1)[0] not in NAMES:
             self.send_error(HTTPStatus.FORBIDDEN)
             return None
-        if not self._inside():
+        if not self._is_inside():
             self.send_error(HTTPStatus.NOT_FOUND)
             return None
         return super().send_head()
 
-    def _inside(self) -> bool:
-        """A link must not lead out of the report."""
+    def _is_inside(self) -> bool:
+        """Return whether the file lies in the report: a link must not lead out of it."""
         path = Path(self.translate_path(self.path)).resolve()
         return path.is_relative_to(Path(self.directory).resolve())
 
@@ -130,17 +130,17 @@ class _Files(SimpleHTTPRequestHandler):
         super().end_headers()
 
     def log_message(self, *arguments: object) -> None:
-        """A report makes hundreds of requests; none is worth a line."""
+        """Log nothing: a report makes hundreds of requests."""
 
 
 def is_untrusted(path: str) -> bool:
-    """Whether a file of the report was made by a page or a test; the list of traces is our own page."""
+    """Return whether a file of the report was made by a page or a test; the list of traces is our own page."""
     parts = [part for part in unquote(urlsplit(path).path).split("/") if part not in ("", ".")]
     return any(part in UNTRUSTED for part in parts) and parts != [TRACES, "index.html"]
 
 
 class _Server(ThreadingHTTPServer):
-    """A browser that goes elsewhere breaks off what it was loading: that is no error."""
+    """A server that ignores aborted connections: a browser that navigates away is no error."""
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         if not isinstance(sys.exception(), BrokenPipeError | ConnectionResetError):
@@ -148,7 +148,7 @@ class _Server(ThreadingHTTPServer):
 
 
 def report_server(folder: Path, port: int = 0) -> ThreadingHTTPServer:
-    """A server on 127.0.0.1, not yet serving; port 0 takes a free one (`server_port`). OSError when it is taken."""
+    """A server on 127.0.0.1, not yet serving; port 0 chooses one (`server_port`). Raises OSError if it is taken."""
     return _Server(("127.0.0.1", port), partial(_Files, directory=str(folder)))
 
 
@@ -158,7 +158,7 @@ def serve_folder(
     announce: Callable[[str], None] = print,
     opened: Callable[[str], object] = lambda _address: None,
 ) -> None:
-    """Serve until Ctrl-C; `opened` is given the address once it answers."""
+    """Serve until Ctrl-C; `opened` is called with the address once it answers."""
     with report_server(folder, port) as server, contextlib.suppress(KeyboardInterrupt):
         address = f"http://127.0.0.1:{server.server_port}/"
         announce(f"report at {address} (Ctrl-C ends)")
@@ -170,18 +170,18 @@ def serve_folder(
 
 TRACE = "/traces/trace.zip"
 ADDRESS = f"/{VIEWER}/index.html?trace=..{TRACE}"
-"""Of the viewer, with the trace in it; it resolves `trace` against its own place."""
+"""The address of the viewer with the trace in it; it resolves `trace` against its own place."""
 
 
 class _Viewer(SimpleHTTPRequestHandler):
-    """The viewer's files and the trace, and nothing else of the machine; never cached, nothing listed or logged."""
+    """Serves the viewer's files and the trace, and no other file; never cached, nothing listed or logged."""
 
     def __init__(self, *arguments: Any, trace: Path, viewer: Path) -> None:
         self._trace = trace
         super().__init__(*arguments, directory=str(viewer))
 
     def send_head(self) -> Any:
-        """Only for this machine under its own names, so that no web site can read the trace by a name it owns."""
+        """Answer only requests from this machine under its own names, so that no web site can read the trace."""
         if self.headers.get("Host", NAMES[0]).rsplit(":", 1)[0] not in NAMES:
             self.send_error(HTTPStatus.FORBIDDEN)
             return None
@@ -203,11 +203,11 @@ class _Viewer(SimpleHTTPRequestHandler):
         super().end_headers()
 
     def log_message(self, *arguments: object) -> None:
-        """The viewer asks for dozens of files."""
+        """Log nothing: the viewer requests dozens of files."""
 
 
 class _TraceServer(ThreadingHTTPServer):
-    """A window that is closed while it loads is no error."""
+    """A server that ignores aborted connections: a window that is closed while it loads is no error."""
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         if not isinstance(sys.exception(), BrokenPipeError | ConnectionResetError):
@@ -215,5 +215,5 @@ class _TraceServer(ThreadingHTTPServer):
 
 
 def trace_server(trace: Path, viewer: Path, port: int = 0) -> ThreadingHTTPServer:
-    """A server on 127.0.0.1, not yet serving; port 0 takes a free one. OSError when it is taken."""
+    """A server on 127.0.0.1, not yet serving; port 0 chooses a free one. Raises OSError if it is taken."""
     return _TraceServer(("127.0.0.1", port), partial(_Viewer, trace=trace.resolve(), viewer=viewer))

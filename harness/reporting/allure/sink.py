@@ -1,4 +1,4 @@
-"""Puts a finished task into the running Allure test: steps, attachments, labels."""
+"""Writes a finished task into the running Allure test: steps, attachments, labels."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from harness.reporting.allure.categories import source_url
 from harness.reporting.allure.files import AFTER_FAULT
 from harness.reporting.allure.labels import label_pairs, plain_title, site_of, tags
 from harness.reporting.attachments import Content, on_failing_step, on_test
-from harness.reporting.console import brief, done, failure_text, place, shortened, worked_on
+from harness.reporting.console import brief, failure_text, filled_step, place, shortened, worked_on
 from harness.reporting.redaction import Redactor
 from harness.spec.steps import Step
 from harness.spec.task import TaskSpec
 
 
 def name_test(test: TestResult, node_id: str, spec: TaskSpec) -> None:
-    """What allure-pytest says when the item is set up: the test of a node id keeps its name in every run."""
+    """Set the names that allure-pytest sets up with an item: a test with its node id keeps its name in every run."""
     file, _, function = node_id.partition("::")
     test.name = plain_title(spec)
     test.description = spec.goal
@@ -42,7 +42,7 @@ def name_test(test: TestResult, node_id: str, spec: TaskSpec) -> None:
 
 
 def finish_identity(test: TestResult, spec: TaskSpec) -> None:
-    """What allure-pytest says when the item is torn down: its history, labels, suites."""
+    """Set what allure-pytest sets when it tears an item down: history, labels, suites."""
     test.historyId = test.testCaseId
     test.labels += [Label(name, value) for name, value in label_pairs(spec)]
     test.labels += [Label("tag", name) for name in tags(spec)]
@@ -56,15 +56,15 @@ def _module(path: list[str]) -> str:
 
 
 def _md5(text: str) -> str:
-    """Not for secrecy: allure-pytest names tests so."""
+    """The hash by which allure-pytest names tests; it is not for secrecy."""
     return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
 
 
-# Puts a finished task into the running Allure test: steps, attachments, labels. Without --alluredir it does nothing.
+# Adds a finished task to the running Allure test: steps, attachments, labels. Without --alluredir it does nothing.
 
 
 class AllureSink:
-    """Knows where the running Allure test is, and writes into it."""
+    """Writes into the running Allure test."""
 
     def __init__(
         self,
@@ -72,13 +72,13 @@ class AllureSink:
         kept: Callable[[Plan], Iterable[Path]] = lambda _plan: (),
         environ: Mapping[str, str] = os.environ,
     ) -> None:
-        """`kept` gives the files a passing task's steps kept (DirectoryArchive.kept)."""
+        """`kept` returns the files that a passing task's steps kept (DirectoryArchive.kept)."""
         self._redactor = redactor or Redactor()
         self._kept = kept
         self._environ = environ
 
     def finish(self, plan: Plan, result: TaskResult, browser: str = "") -> None:
-        """Everything about one finished task."""
+        """Write all about one finished task."""
         test = running_test()
         if test is not None:
             self._fill(test, plan, result, browser)
@@ -86,8 +86,8 @@ class AllureSink:
             self._fail(test, plan, result)
             finish_identity(test, plan.spec)
 
-    def lost(self, node_id: str, plan: Plan, result: TaskResult) -> None:
-        """The result of a task whose process died with its Allure test; to be called by the one that outlived it."""
+    def write_lost(self, node_id: str, plan: Plan, result: TaskResult) -> None:
+        """Write the result of a task whose process died with its Allure test; called by the surviving process."""
         test = TestResult(uuid=_uuid(), name=plan.task_id, start=milliseconds(result.started))
         test.stop = milliseconds(result.started + timedelta(seconds=result.elapsed))
         name_test(test, node_id, plan.spec)
@@ -98,7 +98,7 @@ class AllureSink:
         hook.report_result(result=test)
 
     def _fail(self, test: TestResult, plan: Plan, result: TaskResult) -> None:
-        """pytest makes no report of such an item; one that Ctrl-C ends would keep the status of its setup, `passed`."""
+        """Set the status. pytest makes no report of an item that Ctrl-C ends: it would keep its setup's `passed`."""
         test.status = str(Status.BROKEN)
         test.statusDetails = StatusDetails(
             message=brief(plan, result, self._redactor), trace=failure_text(plan, result, redactor=self._redactor)
@@ -107,7 +107,7 @@ class AllureSink:
     def _fill(self, test: TestResult, plan: Plan, result: TaskResult, browser: str) -> None:
         redactor = self._redactor.plus(plan.secrets)
         steps = step_results(result, redactor)
-        test.steps.extend(sorted((*fault_steps(result, redactor), *(step for _, step in steps)), key=_began))
+        test.steps.extend(sorted((*fault_steps(result, redactor), *(step for _, step in steps)), key=_start_of))
         if result.alternative is not None:
             test.steps.append(inner_task(result.alternative, redactor))
         failing = next(
@@ -124,7 +124,7 @@ class AllureSink:
             test.links.append(Link(type="link", url=url, name=Path(plan.source).name))
 
 
-def _began(step: TestStepResult) -> int:
+def _start_of(step: TestStepResult) -> int:
     began: int = step.start
     return began
 
@@ -134,7 +134,7 @@ _uuid: Callable[[], Any] = uuid4
 
 
 def running_test() -> TestResult | None:
-    """The Allure result of the item that runs now; None without --alluredir."""
+    """The Allure result of the running item; None without --alluredir."""
     for _, plugin in allure_commons.plugin_manager.list_name_plugin():
         reporter = getattr(plugin, "allure_logger", None)
         if isinstance(reporter, AllureReporter):
@@ -144,12 +144,12 @@ def running_test() -> TestResult | None:
 
 
 def _describe(test: TestResult, plan: Plan, result: TaskResult, browser: str) -> None:
-    """Labels for the categories; parameters are excluded, so that the test keeps its history."""
+    """Add labels for the categories; parameters are excluded, so that the test keeps its history."""
     if result.failure is not None:
         test.labels.append(Label("error_type", str(result.failure.type)))
         test.labels.append(Label("code", result.failure.code))
     if (site := site_of(plan.steps, plan.base_url)) and not site_of(plan.spec.steps):
-        test.labels.append(Label("epic", site))  # it was not known when the marks were made
+        test.labels.append(Label("epic", site))  # the site was unknown when the marks were made
     faults = fault_reports(result)
     test.labels += [Label("fault", name) for name in dict.fromkeys(each.id for each in faults if each.struck)]
     if any(each.behind for each in faults):
@@ -169,7 +169,7 @@ def _describe(test: TestResult, plan: Plan, result: TaskResult, browser: str) ->
 
 
 def _attach(parent: TestResult | TestStepResult, content: Content) -> None:
-    """A file of its own for each place: Allure 3 calls one that is referred to twice missing."""
+    """Attach a copy of the file at each place: Allure 3 calls a file missing that is referenced twice."""
     source = f"{_uuid()}-attachment.{content.extension}"
     hook: Any = allure_commons.plugin_manager.hook
     if content.path is not None:
@@ -185,7 +185,7 @@ _TITLE = 160
 
 
 def step_results(result: TaskResult, redactor: Redactor) -> list[tuple[StepRecord, TestStepResult]]:
-    """A step for each record, preconditions and criteria among them; its attempts below it when there are several."""
+    """A step for each record, preconditions and criteria included; its attempts are below it if there are several."""
     steps: list[tuple[StepRecord, TestStepResult]] = []
     moment = milliseconds(result.started)
     for record in result.history:
@@ -205,17 +205,17 @@ def fault_steps(result: TaskResult, redactor: Redactor) -> Iterator[TestStepResu
 
 
 def inner_task(result: TaskResult, redactor: Redactor) -> TestStepResult:
-    """A task that ran inside of another one, as one step with its own below it."""
+    """A task that ran inside another one, as one step with its own steps below it."""
     step = TestStepResult(name=redactor.text(f"alternative task {result.task_id}: {result.final_state}"))
     step.start = milliseconds(result.started)
     step.stop = milliseconds(result.started + timedelta(seconds=result.elapsed))
-    step.status = Status.PASSED if result.ok else _failed(result.failure)
+    step.status = Status.PASSED if result.ok else _failure_status(result.failure)
     step.steps = [inner for _, inner in step_results(result, redactor)]
     return step
 
 
 def milliseconds(moment: datetime) -> int:
-    """Since 1970, as Allure counts."""
+    """Milliseconds since 1970, as Allure counts."""
     return round(moment.timestamp() * 1000)
 
 
@@ -224,7 +224,7 @@ def end(attempt: Attempt) -> datetime:
 
 
 def _step(record: StepRecord, total: int, redactor: Redactor, moment: int) -> TestStepResult:
-    """`moment` stands for the time of a record without attempts: a write that was found to be done already."""
+    """The step of a record. `moment` is the time of a record without attempts: a write that had been done already."""
     step = TestStepResult(name=redactor.text(_name(record, total)))
     step.start = milliseconds(record.attempts[0].started) if record.attempts else moment
     step.stop = milliseconds(end(record.attempts[-1])) if record.attempts else moment
@@ -238,7 +238,7 @@ def _step(record: StepRecord, total: int, redactor: Redactor, moment: int) -> Te
 
 
 def _name(record: StepRecord, total: int) -> str:
-    step, where = done(record), place(record.index, total)
+    step, where = filled_step(record), place(record.index, total)
     looks = where in ("pre", "end") and step.act == "assert"
     kind = {"pre": "precondition:" if looks else "repair:", "end": "success criterion:"}.get(where, f"{record.index}.")
     title = shortened(f"{kind} {'' if looks else f'{step.act} '}{worked_on(record)}", _TITLE)
@@ -257,11 +257,11 @@ def _afterwards(record: StepRecord) -> Iterator[str]:
 def _status(record: StepRecord) -> str:
     if record.skipped:
         return str(Status.SKIPPED)
-    return str(Status.PASSED) if record.passed else _failed(record.failure)
+    return str(Status.PASSED) if record.passed else _failure_status(record.failure)
 
 
-def _failed(failure: Failure | None) -> str:
-    """`failed` is the product's fault, `broken` anything else (docs/design/failures.md)."""
+def _failure_status(failure: Failure | None) -> str:
+    """The status of a failure: `failed` if it is the product's fault, else `broken` (docs/design/failures.md)."""
     return str(Status.FAILED if failure is not None and failure.family is Family.ASSERTION else Status.BROKEN)
 
 
@@ -269,7 +269,7 @@ def _attempt(attempt: Attempt, declared: Step, redactor: Redactor) -> TestStepRe
     failure = attempt.outcome if isinstance(attempt.outcome, Failure) else None
     step = TestStepResult(name=redactor.text(shortened(note(attempt, declared), _TITLE)))
     step.start, step.stop = milliseconds(attempt.started), milliseconds(end(attempt))
-    step.status = _failed(failure) if failure else Status.PASSED
+    step.status = _failure_status(failure) if failure else Status.PASSED
     if failure is not None:
         step.statusDetails = StatusDetails(message=redactor.text(failure.message))
     return step

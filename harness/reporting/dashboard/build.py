@@ -1,4 +1,4 @@
-"""Makes the view of a run: errors, recoveries, thresholds, timeline. Pure, but for `look`."""
+"""Makes the view of a run: errors, recoveries, thresholds, timeline. It is pure, except for `look`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 
 from harness.model.figures import success_rates
 from harness.reporting.console import place, shortened
-from harness.reporting.dashboard.causes import NO_RECORD, Look, causes, flaky, grouped, healed, message
-from harness.reporting.dashboard.timeline import amount, begun, seconds_of, status, timeline
+from harness.reporting.dashboard.causes import NO_RECORD, Look, causes, flaky, grouped, healed_selectors, message
+from harness.reporting.dashboard.timeline import amount, seconds_of, start_offset, status, timeline
 from harness.reporting.dashboard.view import (
     CauseView,
     Counts,
@@ -34,7 +34,7 @@ _WORDS = {
     "fallbacksUsed": "fallbacks used",
     "avgRecoveryTime": "average recovery",
 }
-"""Figures of metrics.json, for people."""
+"""Figures of metrics.json, in words for people."""
 
 
 def records(run: RunRecord) -> list[TaskRecord]:
@@ -43,21 +43,21 @@ def records(run: RunRecord) -> list[TaskRecord]:
 
 
 def breakdown(run: RunRecord) -> dict[str, int]:
-    """error_type -> tasks, the most frequent first. What a task declares, and what is not judged, is not counted."""
+    """error_type -> number of tasks, the most frequent first. Declared and unjudged failures are not counted."""
     counted = (each.record for each in run.last if each.judged)
     found = error_metrics([each for each in counted if each is not None])["error_breakdown"]
     return dict(sorted(found.items(), key=lambda pair: (-pair[1], pair[0])))
 
 
 def recoveries(run: RunRecord) -> Iterator[RecoveryRate]:
-    """How often each kind of recovery was tried and worked, the least successful first."""
+    """The use and success of each kind of recovery, the least successful first."""
     found = success_rates(pair for each in run.executions if each.record for pair in each.record.recoveries)
     for family, tried, worked in sorted(found, key=lambda each: (each[2] / each[1], each[0])):
         yield RecoveryRate(name=rule_name(family), tried=tried, worked=worked, rate=round(worked / tried, 4))
 
 
 def resilience(run: RunRecord) -> dict[str, str]:
-    """Those figures in words; nothing for a run that wrote no figures."""
+    """The resilience figures in words; empty for a run that wrote none."""
     found = run.metrics.get("resilience")
     found = found if isinstance(found, Mapping) else {}
     return {words: _figure(key, found[key]) for key, words in _WORDS.items() if found.get(key) is not None}
@@ -68,7 +68,7 @@ def _figure(key: str, value: Any) -> str:
 
 
 def thresholds(run: RunRecord) -> Iterator[ThresholdState]:
-    """The error rate, and each other metric that was not 0 all the time."""
+    """The error rate, and each other metric that was above 0 at some time."""
     found = run.metrics.get("thresholds")
     for row in THRESHOLDS if isinstance(found, Mapping) else ():
         worst = _value(found.get(row.metric)) if isinstance(found, Mapping) else None
@@ -95,7 +95,7 @@ def _amount(value: float, unit: Unit) -> str:
 
 
 def slow_steps(found: Sequence[TaskRecord]) -> list[SlowStep]:
-    """Of all tasks, the longest first."""
+    """The slowest steps of all tasks, the longest first."""
     every = (
         SlowStep(
             task_id=record.task_id,
@@ -110,7 +110,7 @@ def slow_steps(found: Sequence[TaskRecord]) -> list[SlowStep]:
     return sorted(every, key=lambda each: (-each.seconds, each.task_id, each.step))[:SLOWEST]
 
 
-# Makes the view of a run: pure, but for `look`, which reads what failed tasks left.
+# Makes the view of a run; pure except for `look`, which reads the files of failed tasks.
 
 _NOTE = 200
 PARTIAL = "partial success"
@@ -122,7 +122,7 @@ def dashboard(
     points: Mapping[str, Sequence[TaskPoint]],
     look: Look,
 ) -> Dashboard:
-    """`summaries`: the newest first, as `recent_runs` gives them; `points`: as `task_points` does."""
+    """Make the dashboard. `summaries`: the newest first, as from `recent_runs`; `points`: as from `task_points`."""
     groups = grouped(run)
     found = tuple(causes(run, groups, points, look))
     membership = {each.nodeid: number for number, group in enumerate(groups) for each in group.executions}
@@ -149,7 +149,7 @@ def dashboard(
         timeline=line,
         slow_steps=tuple(slow_steps(records(run))),
         slow_tasks=tuple(sorted(rows, key=lambda row: -row.seconds)[:SLOWEST]),
-        healed=tuple(healed(records(run))),
+        healed=tuple(healed_selectors(records(run))),
         flaky=tuple(unsteady),
         trend=tuple(reversed([each for each in summaries if each.started <= run.started])),
         tasks=rows,
@@ -157,7 +157,7 @@ def dashboard(
 
 
 def _row(execution: Execution, run: RunRecord, cause: int | None, found: Sequence[CauseView]) -> TaskRow:
-    record, start = execution.record, begun(execution, run)
+    record, start = execution.record, start_offset(execution, run)
     links: tuple[PageLink, ...] = ()
     if cause is not None:
         links = next((o.evidence.links for o in found[cause].occurrences if o.task_id == execution.task_id), ())
@@ -205,7 +205,7 @@ def _counts(run: RunRecord, rows: Sequence[TaskRow], unsteady: Sequence[FlakyVie
 
 
 def _verdict(run: RunRecord, counts: Counts, causes_found: int) -> str:
-    """The one line to read when there is time for one."""
+    """The verdict on the run in one line."""
     if not counts.total:
         return "No task was run"
     so_far = "" if run.ending == "finished" else " so far"
@@ -223,16 +223,16 @@ def _verdict(run: RunRecord, counts: Counts, causes_found: int) -> str:
 def _notices(run: RunRecord, found: Sequence[CauseView]) -> list[str]:
     notices = []
     if run.ending == "interrupted":
-        notices.append("The run was interrupted: tasks that it did not come to are not here.")
+        notices.append("The run was interrupted. Tasks that it did not reach are missing here.")
     if run.running:
-        notices.append(f"The run is {still_running(len(run.last))}: this is what it has written.")
+        notices.append(f"The run is {still_running(len(run.last))}. The page shows what it has written so far.")
     elif run.ending == "unfinished":
-        why = run.note or "its process died, or it still goes on; this is what it had written"
+        why = run.note or "its process died, or it is still running; the page shows what it had written"
         notices.append(f"The run has no end: {why}.")
     elif run.note:
         notices.append(f"{run.note[:1].upper()}{run.note[1:]}.")
     if run.merged_from:
-        notices.append(f"Put together from {len(run.merged_from)} runs: {', '.join(run.merged_from)}.")
+        notices.append(f"This run was merged from {len(run.merged_from)} runs: {', '.join(run.merged_from)}.")
     gone = sum(bool(each.evidence.problem) for cause in found for each in cause.occurrences)
     if gone:
         notices.append(f"Of {amount(gone, 'failed task')} not all artifacts are here; each says why.")
@@ -247,7 +247,7 @@ def _facts(run: RunRecord) -> dict[str, str]:
 
 
 def _links(run: RunRecord) -> list[PageLink]:
-    """Pages of the CI system; no other scheme than http(s)."""
+    """Links to pages of the CI system; only http(s)."""
     url = str(run.ci.get("buildUrl") or "")
     try:
         fine = urlsplit(url).scheme in ("http", "https")

@@ -1,4 +1,4 @@
-"""Failures grouped by what looks like one cause: the most frequent first, and what failed first is marked."""
+"""Failures grouped by their probable cause: the most frequent first, with a mark on the first failure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import yaml
 
 from harness.model.report import ErrorReport
 from harness.recovery.catalog import CATALOG, FAMILIES
-from harness.reporting.console import folded, numbered, place, relation, repeats, shortened, shown_value
+from harness.reporting.console import fold_lines, place, relation, repeats, shortened, shown_value, step_label
 from harness.reporting.dashboard.evidence import FoundEvidence
 from harness.reporting.dashboard.timeline import seconds_of
 from harness.reporting.dashboard.view import CauseView, ComparedValues, FlakyView, Healed, Occurrence
@@ -25,18 +25,18 @@ from harness.reporting.task_record import AttemptLine, StepLine, TaskRecord
 from harness.reporting.triage import causes as behind
 from harness.reporting.triage import troubles
 
-# Selectors that were stood in for, and tasks that do not always end the same way: each with a proposed change.
+# Replaced selectors, and tasks whose results vary: each with a proposed change.
 
 
-def healed(records: Sequence[TaskRecord]) -> list[Healed]:
-    """One for each pair of selectors: those to be changed first, of them the one with most places."""
+def healed_selectors(records: Sequence[TaskRecord]) -> list[Healed]:
+    """One entry for each pair of selectors: first those to be changed, and of them those with most places."""
     found: dict[tuple[str, str, str], list[Healing]] = {}
     for each in (healing for record in records for healing in healings(record)):
         found.setdefault((each.original, each.used, each.settled), []).append(each)
-    return sorted(map(_healed, found.values()), key=lambda one: (bool(one.settled), -len(one.places)))
+    return sorted(map(_healed_entry, found.values()), key=lambda one: (bool(one.settled), -len(one.places)))
 
 
-def _healed(those: Sequence[Healing]) -> Healed:
+def _healed_entry(those: Sequence[Healing]) -> Healed:
     first = those[0]
     acts = (line.act for line in first.record.steps if line.index == first.warning.get("step_index"))
     role, name = first.warning.get("role"), first.warning.get("name")
@@ -57,16 +57,16 @@ def _place(each: Healing) -> str:
 
 def _selector_change(act: str, original: str, used: str) -> str:
     act = f"act: {act}\n  " if act else ""
-    return f"- {act}selector: {_quoted(used)}   # was {_quoted(original)}"
+    return f"- {act}selector: {_quote_yaml(used)}   # was {_quote_yaml(original)}"
 
 
-def _quoted(text: str) -> str:
-    """As YAML takes it, on one line."""
+def _quote_yaml(text: str) -> str:
+    """The text quoted for YAML, on one line."""
     return yaml.safe_dump(text, default_style='"', allow_unicode=True, width=float("inf")).strip()
 
 
 def flaky(run: RunRecord, points: Mapping[str, Sequence[TaskPoint]]) -> list[FlakyView]:
-    """The tasks of this run that the history calls flaky (`flaky_tasks`), as of this run; the worst first."""
+    """The tasks of this run that the history calls flaky (`flaky_tasks`), the worst first."""
     executions: dict[str, list[Execution]] = {}
     for execution in run.executions:
         executions.setdefault(execution.nodeid, []).append(execution)
@@ -75,7 +75,7 @@ def flaky(run: RunRecord, points: Mapping[str, Sequence[TaskPoint]]) -> list[Fla
 
 
 def earlier(run: RunRecord, points: Sequence[TaskPoint]) -> list[TaskPoint]:
-    """Those of runs before this one in which the task passed or failed, oldest first."""
+    """The points of runs before this one in which the task passed or failed, oldest first."""
     before = (each for each in points if each.run != run.run and each.started < run.started)
     return [each for each in before if each.judged and each.outcome in ("passed", "failed")]
 
@@ -112,8 +112,8 @@ def _flaky(found: FlakyTask, executions: Sequence[Execution], points: Sequence[T
 
 
 def _flaky_change(record: TaskRecord | None, codes: Counter[str]) -> str:
-    """For the most frequent code that waiting or going back can outlast."""
-    proposed = (FAMILIES[CATALOG[code].family].proposed_rule for code, _ in _ranked(codes))
+    """A proposed change for the most frequent code that waiting or going back can overcome."""
+    proposed = (FAMILIES[CATALOG[code].family].proposed_rule for code, _ in _rank_codes(codes))
     rule, *more = next(filter(None, proposed), ("",))
     if not rule:
         return ""
@@ -122,24 +122,24 @@ def _flaky_change(record: TaskRecord | None, codes: Counter[str]) -> str:
     return "\n".join([*head, "error_recovery:", f"  {rule}", *more])
 
 
-def _ranked(codes: Counter[str]) -> Iterator[tuple[str, int]]:
+def _rank_codes(codes: Counter[str]) -> Iterator[tuple[str, int]]:
     return ((code, count) for code, count in codes.most_common() if code in CATALOG)
 
 
-# One failed task, told as far as its record and its artifacts know it.
+# One failed task, described by its record and its artifacts.
 
 BEFORE, CONSOLE = 8, 3
-"""How many steps before the failing one, and lines of the browser's console, are shown."""
+"""The number of steps before the failing one, and of console lines, that are shown."""
 _VALUE, _DIFF = 300, 1500
-"""Characters of a compared value and of a diff."""
+"""The number of characters of a compared value and of a diff."""
 _AS_ABOVE = "FAILED - as above"
-NO_RECORD = "It failed, and left no record of why: see pytest's own output."
-UNEXPECTED = "It did not show the outcome that its `expect` declares."
-NO_FAILURE = "It ended well, though its `expect` declares a failure."
+NO_RECORD = "It failed without a record of the reason: see pytest's own output."
+UNEXPECTED = "It did not end as its `expect` declares."
+NO_FAILURE = "It passed, although its `expect` declares a failure."
 
 
 def occurrence(execution: Execution, found: FoundEvidence, since: str) -> Occurrence:
-    """`since`: how long it has been failing, in words."""
+    """One failure of a cause. `since`: how long the task has been failing, in words."""
     record = execution.record
     if record is None:
         text = execution.reason or NO_RECORD
@@ -149,8 +149,8 @@ def occurrence(execution: Execution, found: FoundEvidence, since: str) -> Occurr
     return Occurrence(
         task_id=record.task_id,
         source=record.source,
-        step=where(record, failing),
-        message=_told(record, _comparison(found.report)),
+        step=failure_place(record, failing),
+        message=_message_of(record, _comparison(found.report)),
         seconds=record.seconds,
         worker=execution.worker,
         since=since,
@@ -158,7 +158,7 @@ def occurrence(execution: Execution, found: FoundEvidence, since: str) -> Occurr
         before=tuple(_step(each, record) for each in earlier),
         comparison=_comparison(found.report),
         url=(context.url or "") if context else "",
-        console=folded(context.browser_console_logs)[-CONSOLE:] if context else (),
+        console=fold_lines(context.browser_console_logs)[-CONSOLE:] if context else (),
         evidence=found.evidence,
     )
 
@@ -168,14 +168,14 @@ def message(record: TaskRecord) -> str:
     return told or (NO_FAILURE if record.unexpected else f"It ended as {record.final_state}.")
 
 
-def _told(record: TaskRecord, comparison: ComparedValues | None) -> str:
-    """The message, less what the comparison below it says; first, that another outcome was declared."""
+def _message_of(record: TaskRecord, comparison: ComparedValues | None) -> str:
+    """The message without what the comparison below it shows; first comes a note that another outcome was declared."""
     told = record.reason if comparison is not None and record.reason is not None else message(record)
     return f"{UNEXPECTED} {told}".rstrip() if record.unexpected and not record.ok else told
 
 
-def where(record: TaskRecord, failing: StepLine | None) -> str:
-    """`step 4 (of 0-22): click #pay`."""
+def failure_place(record: TaskRecord, failing: StepLine | None) -> str:
+    """The place of the failure: `step 4 (of 0-22): click #pay`."""
     if record.step_index is None:
         return ""
     if record.code == "WORKER_CRASHED":
@@ -183,7 +183,7 @@ def where(record: TaskRecord, failing: StepLine | None) -> str:
     words = {"pre": "before the first step", "end": "at the success criteria"}
     known = place(record.step_index, record.steps_total)
     only = f"step {known}, the only one"
-    text = words.get(known) or (only if record.steps_total == 1 else numbered(record.step_index, record.steps_total))
+    text = words.get(known) or (only if record.steps_total == 1 else step_label(record.step_index, record.steps_total))
     done = f"{failing.act} {failing.target}".strip() if failing else ""
     return f"{text}: {done}" if done else text
 
@@ -193,8 +193,8 @@ def failing_step(record: TaskRecord) -> StepLine | None:
     return next((each for each in reversed(record.steps) if each.index == record.step_index and not each.passed), None)
 
 
-def since(run: RunRecord, points: Sequence[TaskPoint]) -> str:
-    """`new: passed in the 5 runs before`, `failed in the 2 runs before, too`, `flaky: ...`; empty without such runs."""
+def history_text(run: RunRecord, points: Sequence[TaskPoint]) -> str:
+    """`new: passed in the 5 runs before`, `failed in the 2 runs before, too`, `flaky: ...`; else empty."""
     before = earlier(run, points)
     if not before:
         return ""
@@ -203,7 +203,7 @@ def since(run: RunRecord, points: Sequence[TaskPoint]) -> str:
     if turns + (before[-1].outcome == "passed") >= FLIPS:
         return f"flaky: failed in {failed} of the {_runs(len(before))} before"
     lately = len(list(takewhile(lambda each: each.outcome == before[-1].outcome, reversed(before))))
-    how = "new: passed in the {} before" if before[-1].outcome == "passed" else "failed in the {} before, too"
+    how = "new: passed in the {} before" if before[-1].outcome == "passed" else "also failed in the {} before"
     return how.format(_runs(lately))
 
 
@@ -218,13 +218,13 @@ def _steps(record: TaskRecord) -> tuple[StepLine | None, Sequence[StepLine]]:
 
 
 def _attempts(failing: StepLine, record: TaskRecord) -> Iterator[str]:
-    """Nothing for a single one of which the message says all."""
+    """The attempts as lines; none for a single attempt that the message describes completely."""
     told = [_attempt(each, record) for each in failing.attempts]
     return iter(told if len(told) > 1 or not "".join(told).endswith(_AS_ABOVE) else ())
 
 
 def _attempt(attempt: AttemptLine, record: TaskRecord) -> str:
-    """What the message says already is not said again."""
+    """One attempt as a line, without what the message says already."""
     outcome = attempt.note or ("SUCCESS" if attempt.passed else f"FAILED - {attempt.code}")
     if record.message:
         outcome = outcome.replace(f"FAILED - {record.message}", _AS_ABOVE)
@@ -246,33 +246,33 @@ def _comparison(report: ErrorReport | None) -> ComparedValues | None:
         criterion=shortened(found.expression, _VALUE),
         expected=f"{relation(found.expression)}{expected}",
         actual=actual,
-        diff="" if repeats(found.expected, found.actual, found.diff) else _cut(found.diff, _DIFF),
+        diff="" if repeats(found.expected, found.actual, found.diff) else _truncate(found.diff, _DIFF),
     )
 
 
-def _cut(text: str, limit: int) -> str:
+def _truncate(text: str, limit: int) -> str:
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
 _TELLING = frozenset({"service-status", "circuit-state-change", "invariant-violated", "escalated"})
 _BEFORE, _AFTER = timedelta(seconds=15), timedelta(seconds=1)
 _LONGEST = timedelta(seconds=60)
-"""What was told so long before a failure is not its cause, in a task that takes long."""
+"""An event that came so long before a failure is not its cause, even in a long task."""
 _NEEDS = re.compile(r"depends on (.+), which ")
-"""As pytest is told why a task is skipped."""
+"""Matches the reason that pytest gets for a skipped task."""
 _AROUND, _TITLE = 3, 180
 
 Look = Callable[[TaskRecord], FoundEvidence]
 
 
-def failed(run: RunRecord) -> list[Execution]:
-    """What a person must look at; a failure that its task declares is none."""
+def failed_executions(run: RunRecord) -> list[Execution]:
+    """The failures that a person must look at; a declared failure is none."""
     return [each for each in run.last if each.counted_as in ("failed", "not judged")]
 
 
 @dataclass(frozen=True, slots=True)
 class CauseGroup:
-    """Failures of one cause."""
+    """Failures with one cause."""
 
     title: str
     executions: tuple[Execution, ...]
@@ -281,8 +281,8 @@ class CauseGroup:
 
 
 def grouped(run: RunRecord) -> list[CauseGroup]:
-    """As `harness triage` groups them: there is one answer to what is behind a failure."""
-    found = {each.nodeid: each for each in failed(run)}
+    """Group the failures as `harness triage` does, so that both give the same answer."""
+    found = {each.nodeid: each for each in failed_executions(run)}
     made = [
         CauseGroup(cause.title, tuple(found[task.nodeid] for task in cause.tasks), cause.judged)
         for cause in behind(troubles(run))
@@ -293,22 +293,24 @@ def grouped(run: RunRecord) -> list[CauseGroup]:
 def causes(
     run: RunRecord, groups: Sequence[CauseGroup], points: Mapping[str, Sequence[TaskPoint]], look: Look
 ) -> Iterator[CauseView]:
-    """In the order of `groups`. `look` reads what a failed task left."""
+    """The causes in the order of `groups`. `look` reads the artifacts of a failed task."""
     earliest = min((_moment(group, run) for group in groups if group.judged), default=None)
     for group in groups:
-        ordered = sorted(group.executions, key=lambda each: _started(each, run))
+        ordered = sorted(group.executions, key=lambda each: _start_time(each, run))
         first = ordered[0]
         yield CauseView(
             title=shortened(group.title, _TITLE),
             codes=dict(Counter(map(_code, ordered)).most_common()),
             hint=first.record.hint if first.record else "",
             first=len(groups) > 1 and group.judged and _moment(group, run) == earliest,
-            faulted=_faulted(first.record),
-            around=tuple(_around(first.record, run.happenings)),
+            faulted=_has_fault(first.record),
+            around=tuple(_events_around(first.record, run.happenings)),
             skipped=tuple(_skipped({each.task_id for each in ordered}, run)),
             occurrences=tuple(
                 occurrence(
-                    each, look(each.record) if each.record else FoundEvidence(), since(run, points.get(each.nodeid, ()))
+                    each,
+                    look(each.record) if each.record else FoundEvidence(),
+                    history_text(run, points.get(each.nodeid, ())),
                 )
                 for each in ordered
             ),
@@ -316,7 +318,7 @@ def causes(
 
 
 def _skipped(failed_ids: set[str], run: RunRecord) -> Iterator[str]:
-    """In the order of the run, in which a task comes after what it depends on; those that these hold up, too."""
+    """The tasks that were skipped because of these, directly or not, in the run's order (dependencies first)."""
     stopped = set(failed_ids)
     for each in run.last:
         needed = _NEEDS.search(each.reason) if each.outcome == "skipped" else None
@@ -325,7 +327,7 @@ def _skipped(failed_ids: set[str], run: RunRecord) -> Iterator[str]:
             yield each.task_id
 
 
-def _faulted(record: TaskRecord | None) -> bool:
+def _has_fault(record: TaskRecord | None) -> bool:
     return record is not None and "struck" in record.faults.values()
 
 
@@ -336,34 +338,34 @@ def _code(execution: Execution) -> str:
     return record.code or ("expect" if record.unexpected else "unknown")
 
 
-def _started(execution: Execution, run: RunRecord) -> datetime:
-    """A task that never began comes last."""
+def _start_time(execution: Execution, run: RunRecord) -> datetime:
+    """The start of a task; one that never began comes last."""
     return execution.began or run.started + timedelta(days=365)
 
 
 def _moment(group: CauseGroup, run: RunRecord) -> datetime:
-    return min(_ended(each, run) for each in group.executions)
+    return min(_failure_time(each, run) for each in group.executions)
 
 
-def _ended(execution: Execution, run: RunRecord) -> datetime:
-    """When the failure was there: a long task that began early is not what failed first."""
-    return _started(execution, run) + timedelta(seconds=seconds_of(execution))
+def _failure_time(execution: Execution, run: RunRecord) -> datetime:
+    """The time of the failure: a long task that began early need not be the one that failed first."""
+    return _start_time(execution, run) + timedelta(seconds=seconds_of(execution))
 
 
-def _around(record: TaskRecord | None, happenings: Sequence[Happening]) -> Iterator[str]:
-    """What services and circuits said, the latest of it; what all is well with, says nothing of a cause."""
+def _events_around(record: TaskRecord | None, happenings: Sequence[Happening]) -> Iterator[str]:
+    """The last events of services and circuits around the failure; events that report no trouble are left out."""
     if record is None or record.started is None:
         return
     end = record.started + timedelta(seconds=record.seconds)
     since = max(record.started - _BEFORE, end - _LONGEST)
-    told = [each for each in happenings if since <= each.at <= end + _AFTER and _concerns(each, record)]
+    told = [each for each in happenings if since <= each.at <= end + _AFTER and _may_concern(each, record)]
     for each in told[-_AROUND:]:
         apart = (end - each.at).total_seconds()
         yield f"{abs(apart):.1f} s {'before' if apart >= 0 else 'after'} the failure: {shortened(each.text, _TITLE)}"
 
 
-def _concerns(each: Happening, record: TaskRecord) -> bool:
-    """A circuit concerns the tasks that asked for its site; a service may concern any."""
+def _may_concern(each: Happening, record: TaskRecord) -> bool:
+    """Return whether an event may concern the task: a circuit concerns the tasks of its site, a service any task."""
     if each.type not in _TELLING or each.level in ("INFO", "DEBUG"):
         return False
     if each.type != "circuit-state-change":

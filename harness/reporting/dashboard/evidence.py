@@ -1,4 +1,4 @@
-"""What failed tasks left on disk: found, checked, and linked from the page's folder. Nothing here is trusted."""
+"""The artifacts of failed tasks: found, checked, and linked from the page's folder. Their content is not trusted."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from pydantic import ValidationError
 
 from harness.model.report import ErrorReport
 from harness.reporting.dashboard.view import CauseView, Dashboard, EvidenceLinks, PageLink
-from harness.reporting.files import MANIFEST, NAMES, inside, read_json, read_regular, safe_name
+from harness.reporting.files import MANIFEST, NAMES, is_inside, read_json, read_regular, safe_name
 from harness.reporting.redact_files import is_inert
 from harness.reporting.task_record import TaskRecord
 
-# The screenshot of the first failure of each cause, in the page itself: it is seen without another click.
+# The screenshot of the first failure of each cause, in the page itself: it is visible without another click.
 
 PICTURE = "screenshot.png"
 EACH, ALL = 250_000, 900_000
-"""Bytes that one may have, and all together: the page is to open at once, also from a CI artifact on a phone."""
+"""The largest size of one picture and of all together, in bytes: the page must open at once, also on a phone."""
 _PNG = b"\x89PNG\r\n\x1a\n"
 
 
 def with_pictures(view: Dashboard, root: Path) -> Dashboard:
-    """As long as there is room for them, in the order of the causes. `root`: what folders of evidence begin at."""
-    return view.model_copy(update={"causes": tuple(_filled(view.causes, root))})
+    """The view with pictures while there is room, in the order of the causes. `root`: the evidence folders' parent."""
+    return view.model_copy(update={"causes": tuple(_fill_pictures(view.causes, root))})
 
 
-def _filled(causes: Sequence[CauseView], root: Path) -> Iterator[CauseView]:
+def _fill_pictures(causes: Sequence[CauseView], root: Path) -> Iterator[CauseView]:
     room = ALL
     for cause in causes:
         first, *rest = cause.occurrences
@@ -45,13 +45,13 @@ def _filled(causes: Sequence[CauseView], root: Path) -> Iterator[CauseView]:
 
 
 def _read(root: Path, evidence: EvidenceLinks, limit: int) -> bytes:
-    """Nothing for what is no PNG, larger, or not in the folder."""
+    """The bytes of a picture; empty if it is no PNG, too large, or not in the folder."""
     if not evidence.folder or PICTURE not in (link.label for link in evidence.links):
         return b""
     folder = root / evidence.folder
     path = folder / PICTURE
     try:
-        if not inside(folder, path) or path.stat().st_size > limit:
+        if not is_inside(folder, path) or path.stat().st_size > limit:
             return b""
         data = path.read_bytes()
     except OSError:
@@ -64,13 +64,12 @@ SNAPSHOT = "dom_snapshot.html"
 _REPORT_LIMIT = 4_000_000
 _OTHERS = 20
 INERT = frozenset({".png", ".jpg", ".json", ".jsonl", ".txt", ".log", ".zip", ".har", ".md", ".csv"})
-"""What else may be linked: opening it runs nothing, whoever has put it there."""
-"""Files of a folder that are linked beside the usual ones."""
+"""File types that may be linked: opening such a file runs nothing, whoever put it there."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoundEvidence:
-    """What there is of one failure."""
+    """The evidence of one failure."""
 
     evidence: EvidenceLinks = field(default_factory=EvidenceLinks)
     report: ErrorReport | None = None
@@ -78,7 +77,7 @@ class FoundEvidence:
 
 @dataclass(frozen=True, slots=True)
 class Shelf:
-    """Where the artifacts of a run are, and where the page will be."""
+    """The places of a run's artifacts and of the page."""
 
     root: Path
     """The project's folder."""
@@ -86,10 +85,10 @@ class Shelf:
     page: Path
     """The folder of the page."""
     runs: Set[str]
-    """The run, and those it was merged from: folders of other runs are not its own."""
+    """The run, and those it was merged from: folders of other runs do not belong to it."""
 
     def find(self, record: TaskRecord) -> FoundEvidence:
-        """Never raises for what is missing, foreign or broken: it says so."""
+        """Find the evidence of a task. It never raises: missing, foreign or broken files are reported in the result."""
         if record.artifacts is None:
             return FoundEvidence(EvidenceLinks(problem="No artifacts of it are kept."))
         problems: list[str] = []
@@ -100,12 +99,14 @@ class Shelf:
             report, broken = _report(folder)
             links = tuple(self._links(folder))
             problem = broken or _alive(folder)
-            return FoundEvidence(EvidenceLinks(folder=self._shown(folder), links=links, problem=problem), report)
-        gone = f"{self._named(record.artifacts)} is gone: removed, or not brought along with the history."
+            return FoundEvidence(
+                EvidenceLinks(folder=self._relative_path(folder), links=links, problem=problem), report
+            )
+        gone = f"{self._shown_name(record.artifacts)} is gone: it was removed, or not copied with the history."
         return FoundEvidence(EvidenceLinks(problem=problems[0] if problems else gone))
 
     def _candidates(self, record: TaskRecord) -> Iterator[Path]:
-        """Where it was written, and where a later run has moved it."""
+        """The folders where it was written, and where a later run has moved it."""
         yield from (path for path in dict.fromkeys(self._places(record)) if _is_folder(path))
 
     def _places(self, record: TaskRecord) -> Iterator[Path]:
@@ -118,20 +119,20 @@ class Shelf:
         yield from (self.artifacts / ".previous" / run / key for run in sorted(self.runs) if _is_name(run))
 
     def _foreign(self, folder: Path, record: TaskRecord) -> str:
-        """Why a folder is not that of the record; empty when it is."""
-        if not (inside(self.root, folder) or inside(self.artifacts, folder)):
-            return f"{self._named(record.artifacts)} is outside of the project: left out."
+        """The reason why a folder does not belong to the record; empty if it does."""
+        if not (is_inside(self.root, folder) or is_inside(self.artifacts, folder)):
+            return f"{self._shown_name(record.artifacts)} is outside the project and is left out."
         try:
             manifest = read_json(folder / MANIFEST)
             run, task_id = str(manifest["run"]), str(manifest["task_id"])
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
-            return f"{self._shown(folder)} has no readable {MANIFEST}: left out."
+            return f"{self._relative_path(folder)} has no readable {MANIFEST} and is left out."
         if run not in self.runs or task_id != record.task_id:
-            return f"{self._shown(folder)} is of another run ({run}, {task_id}): left out."
+            return f"{self._relative_path(folder)} belongs to another run ({run}, {task_id}) and is left out."
         return ""
 
     def _links(self, folder: Path) -> Iterator[PageLink]:
-        """Files that are there and not empty, the usual ones first."""
+        """The files that exist and are not empty, the usual ones first."""
         there = {path.name: path for path in folder.iterdir() if _is_file(folder, path)}
         if _alive(folder):
             there.pop(SNAPSHOT, None)
@@ -140,39 +141,39 @@ class Shelf:
         for name in (*usual, *others):
             yield PageLink(label=name, href=quote(Path(relpath(there[name], self.page)).as_posix(), safe="/"))
 
-    def _shown(self, folder: Path) -> str:
-        """From the project's folder on."""
+    def _relative_path(self, folder: Path) -> str:
+        """The path relative to the project's folder."""
         return relpath(folder, self.root)
 
-    def _named(self, artifacts: str | None) -> str:
+    def _shown_name(self, artifacts: str | None) -> str:
         path = Path(str(artifacts))
-        return self._shown(path) if path.is_absolute() else str(path)
+        return self._relative_path(path) if path.is_absolute() else str(path)
 
 
 def _report(folder: Path) -> tuple[ErrorReport | None, str]:
-    """The report, or why there is none."""
+    """The report, or the reason why there is none."""
     path = folder / REPORT
     try:
-        if path.stat().st_size > _REPORT_LIMIT or not inside(folder, path):
-            return None, f"{REPORT} is too large to be one of ours: not read."
+        if path.stat().st_size > _REPORT_LIMIT or not is_inside(folder, path):
+            return None, f"{REPORT} is too large and was not read."
         return ErrorReport.model_validate_json(read_regular(path)), ""
     except (OSError, ValidationError):
-        return None, f"{REPORT} is missing or broken: only what the history knows is shown."
+        return None, f"{REPORT} is missing or broken, so the page shows only what the history has."
 
 
 def _alive(folder: Path) -> str:
-    """Why the snapshot of a page is not linked: whoever put it there, opening it is to run nothing."""
+    """The reason why the snapshot of a page is not linked: opening it must run nothing, whoever put it there."""
     path = folder / SNAPSHOT
     try:
         dead = not _is_file(folder, path) or is_inert(path)
     except OSError:
         dead = False
-    return "" if dead else f"{SNAPSHOT} was not made safe to open: left out."
+    return "" if dead else f"{SNAPSHOT} was not made safe to open and is left out."
 
 
 def _is_file(folder: Path, path: Path) -> bool:
     try:
-        return path.is_file() and path.stat().st_size > 0 and inside(folder, path)
+        return path.is_file() and path.stat().st_size > 0 and is_inside(folder, path)
     except OSError:
         return False
 
@@ -180,7 +181,7 @@ def _is_file(folder: Path, path: Path) -> bool:
 def _is_folder(path: Path) -> bool:
     try:
         return path.is_dir()
-    except (OSError, ValueError):  # a name with a NUL, a name that is too long
+    except (OSError, ValueError):  # the name contains a NUL, or is too long
         return False
 
 

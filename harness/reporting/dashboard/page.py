@@ -1,4 +1,4 @@
-"""The page: one HTML file with all it needs inside, which loads nothing and runs no script but its own."""
+"""The page: one HTML file that contains everything it needs, loads nothing and runs only its own script."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from harness.reporting.dashboard.timeline import amount, duration, shown, visibl
 from harness.reporting.dashboard.view import Dashboard, RecoveryRate
 from harness.reporting.history.record import RunSummary
 
-# Plots as static SVG (pygal): no script, and no colours but those of the page's theme.
+# Plots as static SVG (pygal): no script, and only the colours of the page's theme.
 
 Kind = Literal["StackedBar", "Bar", "HorizontalBar", "Line"]
 WIDTH, HEIGHT, ROW = 400, 180, 26
-"""Units of the drawing, which is as wide as its place: small enough to be read on a phone."""
+"""Units of a drawing, which is as wide as its place: small enough to be readable on a phone."""
 _LABELS, _NAME = 4, 24
-"""Times that are written below a trend, and characters of a name beside a bar."""
+"""The number of times written below a trend, and of characters of a name next to a bar."""
 _DROPPED = frozenset({"defs", "script", "style", "title", "desc"})
 _EMPTY = frozenset({"titles", "plot text-overlay", "plot tooltip-overlay"})
 _DIGITS = re.compile(r"(\d+\.\d)\d+")
@@ -73,13 +73,13 @@ def _trend(kind: Kind, title: str, trend: Sequence[RunSummary], series: Series, 
     if not trend:
         return Markup("")
     labels, options["x_labels_major"] = _times([each.started for each in trend])
-    return _drawn(kind, title, labels, series, show_minor_x_labels=False, margin_right=26, **options)
+    return _draw_plot(kind, title, labels, series, show_minor_x_labels=False, margin_right=26, **options)
 
 
 def _times(began: Sequence[datetime]) -> tuple[list[str], list[str]]:
-    """One for each run, and those of them that are written: every n-th, up to the last, which the page is about.
+    """A label for each run, and the labels that are written: every n-th, up to the last, which the page is about.
 
-    pygal knows them by their text, so one that is not written has seconds: several runs of a minute are no label each.
+    pygal identifies labels by their text, so one that is not written has seconds: runs in the same minute then differ.
     """
     short = "%H:%M" if len({each.date() for each in began}) == 1 else "%m-%d %H:%M"
     every = -(-len(began) // _LABELS)
@@ -89,23 +89,23 @@ def _times(began: Sequence[datetime]) -> tuple[list[str], list[str]]:
 
 
 def _rows(title: str, found: Mapping[str, int] | Mapping[str, float], **options: Any) -> Markup:
-    """One bar below the other, the first on top."""
+    """Horizontal bars, the first on top."""
     if not found:
         return Markup("")
     names, values = [shortened(name, _NAME) for name in found][::-1], list(found.values())[::-1]
     height = 40 + ROW * len(names)
-    return _drawn("HorizontalBar", title, names, {"": values}, height=height, **options)
+    return _draw_plot("HorizontalBar", title, names, {"": values}, height=height, **options)
 
 
 def _library() -> Any:
-    """pygal, without the finder that it leaves among Python's own: one of an old kind, of which failed imports warn."""
+    """pygal, without the import finder that it installs: an old kind, about which failed imports warn."""
     import pygal
 
     sys.meta_path[:] = [finder for finder in sys.meta_path if not type(finder).__module__.startswith("pygal")]
     return pygal
 
 
-def _drawn(kind: Kind, title: str, labels: Sequence[str], series: Series, **options: Any) -> Markup:
+def _draw_plot(kind: Kind, title: str, labels: Sequence[str], series: Series, **options: Any) -> Markup:
     pygal = _library()
     settings = {
         "width": WIDTH,
@@ -131,11 +131,11 @@ def _drawn(kind: Kind, title: str, labels: Sequence[str], series: Series, **opti
 
 
 def _plain(root: Any, title: str) -> Any:
-    """Without script, style and tooltips; a value is told by a title, which browsers show at the pointer."""
+    """The drawing without script, style and tooltips; a value has a title, which browsers show at the pointer."""
     root.attrib.pop("id", None)
     root.attrib.update({"role": "img", "aria-label": title, "class": "plot-svg"})
     for parent in list(root.iter()):
-        if isinstance(parent.tag, str):  # lxml, which pygal takes when it is there, lists comments too
+        if isinstance(parent.tag, str):  # lxml, which pygal uses if it is installed, lists comments too
             _clean(parent)
     return root
 
@@ -152,7 +152,7 @@ def _clean(parent: Any) -> None:
 
 
 IN_FULL, PLACES, UNSTEADY, LANES = 12, 6, 30, 40
-"""How many failures of a cause, places of a healed selector, flaky tasks and lanes are shown; the rest is counted."""
+"""The number of failures of a cause, healed places, flaky tasks and lanes that are shown; others are counted."""
 
 
 def page(view: Dashboard) -> str:
@@ -180,7 +180,7 @@ def page(view: Dashboard) -> str:
 
 
 def _policy(script: str) -> str:
-    """Nothing is loaded, nothing is sent, and no script runs but this one."""
+    """The policy: nothing is loaded, nothing is sent, and only this script runs."""
     digest = b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return (
         f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data:; "

@@ -1,4 +1,4 @@
-"""The run along its time: tasks by worker, circuits, services, and what was told about them."""
+"""The timeline of the run: tasks by worker, circuits, services, and events."""
 
 from __future__ import annotations
 
@@ -12,37 +12,37 @@ from markupsafe import Markup, escape
 from harness.reporting.dashboard.view import Lane, Moment, Status, Timeline, TimelineBar
 from harness.reporting.history.record import Execution, Happening, RunRecord
 
-# Untrusted text on a page: escaping is the template's, this is for what escaping leaves.
+# Untrusted text on a page: the template escapes it, and this removes what escaping leaves.
 
 _INVISIBLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufffe\uffff\ud800-\udfff]"
 )
-"""Control characters, those that turn the direction of what is read, and what no file may hold."""
+"""Control characters, characters that change the direction of writing, and characters that no file may contain."""
 
 
 def visible(text: str) -> str:
-    """Each character that would not be seen, or would mislead, as U+FFFD."""
+    """The text with U+FFFD for each character that is invisible or misleading."""
     return _INVISIBLE.sub("\ufffd", text)
 
 
 def shown(value: Any) -> Any:
-    """Of whatever a template prints: None is nothing, markup is left alone."""
+    """A value as a template prints it: None is empty, markup is unchanged."""
     if value is None:
         return ""
     return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def with_code(text: str) -> Markup:
-    """What stands between backticks, as code; the rest escaped as it is."""
+    """The text with parts between backticks as code; the rest is escaped."""
     parts = visible(text).split("`")
-    if len(parts) % 2 == 0:  # one too many: it is none
+    if len(parts) % 2 == 0:  # an odd number of backticks: nothing is code
         return escape(visible(text))
     marks = [Markup("<code>{}</code>"), Markup("{}")]
     return Markup("").join(marks[place % 2 - 1].format(part) for place, part in enumerate(parts))
 
 
 def duration(seconds: float) -> str:
-    """`0.4 s`, `38 s`, `12 min 5 s`, `1 h 2 min`."""
+    """A duration in words: `0.4 s`, `38 s`, `12 min 5 s`, `1 h 2 min`."""
     if seconds < 10:
         return f"{seconds:.1f} s"
     whole = round(seconds)
@@ -54,12 +54,12 @@ def duration(seconds: float) -> str:
 
 
 def amount(number: int, one: str, several: str = "") -> str:
-    """`1 task`, `12 tasks`."""
+    """A number with its noun: `1 task`, `12 tasks`."""
     return f"{number:,} {one if number == 1 else several or one + 's'}"
 
 
 _WELL = frozenset({"closed", "up", "booting", "stopped"})
-"""States in which there is nothing to show."""
+"""States without trouble, which are not shown."""
 _MOMENTS = 200
 _WORTH = frozenset(
     {"circuit-state-change", "service-status", "threshold", "invariant-violated", "escalated", "degraded"}
@@ -68,7 +68,7 @@ _LABEL = 80
 
 
 def timeline(run: RunRecord) -> Timeline:
-    """All executions, reruns too; times are seconds since the run began."""
+    """The timeline of all executions, reruns included; times are seconds since the run began."""
     workers = list(_workers(run))
     states = [*_states(run, "circuit-state-change", "circuit"), *_states(run, "service-status", "service")]
     ends = [bar.end for lane in (*workers, *states) for bar in lane.bars]
@@ -83,7 +83,7 @@ def timeline(run: RunRecord) -> Timeline:
 
 
 def status(execution: Execution) -> Status:
-    """A rerun was a failure, at the time."""
+    """The status of an execution. One that was rerun was a failure at the time."""
     counted = execution.counted_as
     if counted == "passed" and execution.record and execution.record.expected:
         return "expected"
@@ -94,19 +94,19 @@ def seconds_of(execution: Execution) -> float:
     return execution.record.seconds if execution.record else execution.seconds
 
 
-def begun(execution: Execution, run: RunRecord) -> float | None:
-    """Seconds since the run began; None for a task that never did."""
+def start_offset(execution: Execution, run: RunRecord) -> float | None:
+    """Seconds from the start of the run to that of the task; None for a task that never began."""
     began = execution.began
     return None if began is None else max(0.0, (began - run.started).total_seconds())
 
 
 def _workers(run: RunRecord) -> Iterator[Lane]:
-    """A lane for each worker; a worker that does several tasks at once has several."""
+    """A lane for each worker; a worker with several tasks at once has several."""
     by_worker: dict[str, list[TimelineBar]] = {}
     for execution in run.executions:
         if bar := _bar(execution, run):
             by_worker.setdefault(execution.worker, []).append(bar)
-    for worker in sorted(by_worker, key=_numbered):
+    for worker in sorted(by_worker, key=_worker_key):
         rows = _rows(sorted(by_worker[worker], key=lambda bar: bar.start))
         name = worker or "this process"
         for number, row in enumerate(rows, 1):
@@ -114,7 +114,7 @@ def _workers(run: RunRecord) -> Iterator[Lane]:
 
 
 def _bar(execution: Execution, run: RunRecord) -> TimelineBar | None:
-    start = begun(execution, run)
+    start = start_offset(execution, run)
     if start is None or execution.outcome == "skipped":
         return None
     steps = execution.record.steps if execution.record else ()
@@ -129,7 +129,7 @@ def _bar(execution: Execution, run: RunRecord) -> TimelineBar | None:
 
 
 def _rows(bars: Sequence[TimelineBar]) -> list[list[TimelineBar]]:
-    """Bars that overlap lie in rows of their own."""
+    """The bars in rows without overlap."""
     rows: list[list[TimelineBar]] = []
     for bar in bars:
         free = next((row for row in rows if row[-1].end <= bar.start), None)
@@ -140,14 +140,14 @@ def _rows(bars: Sequence[TimelineBar]) -> list[list[TimelineBar]]:
     return rows
 
 
-def _numbered(worker: str) -> tuple[int, str]:
-    """`gw10` comes after `gw2`."""
+def _worker_key(worker: str) -> tuple[int, str]:
+    """A sort key by which `gw10` comes after `gw2`."""
     digits = "".join(each for each in worker if each in "0123456789")
     return int(digits[:9] or -1), worker
 
 
 def _states(run: RunRecord, kind: str, key: str) -> Iterator[Lane]:
-    """A lane for each circuit or service that was not well at some time."""
+    """A lane for each circuit or service that was in trouble at some time."""
     changes: dict[str, list[Happening]] = {}
     for each in run.happenings:
         if each.type == kind and (name := str(each.details.get(key, ""))):
@@ -158,7 +158,7 @@ def _states(run: RunRecord, kind: str, key: str) -> Iterator[Lane]:
 
 
 def _spans(changes: Sequence[Happening], run: RunRecord) -> Iterator[TimelineBar]:
-    """Each state until the next, the last one until the end of the run."""
+    """Bars from each state to the next, the last one to the end of the run."""
     times = [_offset(each.at, run.started) for each in changes]
     for change, start, end in zip(changes, times, [*times[1:], max(run.seconds, times[-1])], strict=True):
         state = str(change.details.get("after", ""))

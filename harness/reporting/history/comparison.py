@@ -1,4 +1,4 @@
-"""Two runs side by side: what is newly broken, mended, slower or flakier; and where that cannot be said yet."""
+"""Compares two runs: what is newly broken, fixed, slower or flakier, and where that is undecided yet."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from pydantic import BaseModel, ConfigDict, Field
 from harness.model.statistics import wilson
 from harness.reporting.history.record import Execution, RunRecord, TaskPoint
 
-# What is usual for the duration of a task, by the runs before.
+# The usual duration of a task, by earlier runs.
 
 FEWEST = 5
-"""With fewer runs nothing is said."""
+"""The number of runs below which nothing is said."""
 _SPREAD = 3.0
-"""So many standard deviations from the median are still usual."""
+"""The number of standard deviations from the median that are still usual."""
 _TO_DEVIATION = 1.4826
-"""Median absolute deviation -> standard deviation, where values are spread normally."""
+"""The factor from median absolute deviation to standard deviation, for normally distributed values."""
 _SHARE, _LEAST = 0.1, 0.2
 """A tenth of the median, and 0.2 s, are always usual: machines differ by more from day to day."""
 
@@ -35,7 +35,7 @@ class Usual(BaseModel):
 
 
 def usual(seconds: Sequence[float]) -> Usual | None:
-    """Median +- three deviations, by the median absolute deviation, which one odd run does not move.
+    """The usual duration: the median plus or minus three median absolute deviations, which ignore outliers.
 
     None for fewer than five durations.
     """
@@ -52,10 +52,10 @@ def usual(seconds: Sequence[float]) -> Usual | None:
     )
 
 
-# How often the executions of a task fail, and which tasks do now the one and now the other.
+# How often the executions of a task fail, and which tasks alternate between passing and failing.
 
 FLIPS = 3
-"""Passed, failed, passed is a defect that was mended; once more is chance."""
+"""The number of changes that is flaky: passed, failed, passed is a defect that was fixed; one more is chance."""
 
 
 class ExecutionRate(BaseModel):
@@ -86,7 +86,7 @@ class Flaky(BaseModel):
 
 
 def rate_of(points: Sequence[TaskPoint]) -> ExecutionRate | None:
-    """The share of all executions in these runs; None without any. Those skipped or cut off do not count."""
+    """The share of failed executions in these runs; None without any. Skipped and cut-off executions do not count."""
     judged = [point for point in points if point.judged]
     executions = sum(point.executions for point in judged)
     failed = executions - sum(point.outcome == "passed" for point in judged)
@@ -97,13 +97,13 @@ def rate_of(points: Sequence[TaskPoint]) -> ExecutionRate | None:
 
 
 def flaky_tasks(points: Mapping[str, Sequence[TaskPoint]]) -> tuple[Flaky, ...]:
-    """Those that passed after a rerun, or changed at least three times from run to run; the worst first."""
+    """The tasks that passed after a rerun, or changed at least three times from run to run; the worst first."""
     found = filter(None, (_flaky(nodeid, each) for nodeid, each in points.items()))
     return tuple(sorted(found, key=lambda each: (-each.rate.interval[0], -each.flips, each.nodeid)))
 
 
 def passed_last(points: Mapping[str, Sequence[TaskPoint]]) -> frozenset[str]:
-    """Node ids of those that passed when something was said of them last."""
+    """The node ids of tasks whose last judged execution passed."""
     judged = {nodeid: [point for point in found if point.judged] for nodeid, found in points.items()}
     return frozenset(nodeid for nodeid, found in judged.items() if found and found[-1].outcome == "passed")
 
@@ -121,7 +121,7 @@ def _flaky(nodeid: str, points: Sequence[TaskPoint]) -> Flaky | None:
 
 
 Points = Mapping[str, Sequence[TaskPoint]]
-"""Node id -> what became of it in some runs, oldest first."""
+"""Node id -> its results in some runs, oldest first."""
 
 
 class _Of(BaseModel):
@@ -183,16 +183,16 @@ class RunComparison(BaseModel):
 
     @property
     def different(self) -> bool:
-        """What failed then and fails now is no difference."""
+        """Whether there is a difference: a task that failed before and fails now is none."""
         told = self.model_dump(exclude={"old", "new", "why", "still_failing", "not_judged"})
         return any(told.values())
 
 
 def compare(old: RunRecord, new: RunRecord, before: Points, after: Points) -> RunComparison:
-    """`before`: the runs up to the old one, that included. `after`: those since, up to the new one."""
+    """Compare two runs. `before`: the runs up to and including the old one. `after`: those since, up to the new one."""
     then = {each.nodeid: each for each in old.last}
     now = {each.nodeid: each for each in new.last}
-    verdicts = [(_judged(each), _verdict(each, then, before)) for each in now.values()]
+    verdicts = [(_judged_outcome(each), _verdict(each, then, before)) for each in now.values()]
     timings = list(_timings(then, now, before))
     return RunComparison(
         old=old.run,
@@ -200,36 +200,38 @@ def compare(old: RunRecord, new: RunRecord, before: Points, after: Points) -> Ru
         newly_failing=tuple(v for outcome, v in verdicts if outcome == "failed" and v.before == "passed"),
         fixed=tuple(v for outcome, v in verdicts if outcome == "passed" and v.before == "failed"),
         still_failing=tuple(v for outcome, v in verdicts if outcome == "failed" and v.before == "failed"),
-        slower=tuple(sorted((t for t in timings if t.usual and t.after > t.before), key=_more, reverse=True)),
-        faster=tuple(sorted((t for t in timings if t.usual and t.after < t.before), key=_more)),
+        slower=tuple(sorted((t for t in timings if t.usual and t.after > t.before), key=_slowdown, reverse=True)),
+        faster=tuple(sorted((t for t in timings if t.usual and t.after < t.before), key=_slowdown)),
         undecided=tuple(t for t in timings if t.usual is None),
         flakier=tuple(sorted(_flakier(now.values(), before, after), key=lambda each: not each.significant)),
-        new_tasks=tuple(v for outcome, v in verdicts if v.before == "new" and (outcome or _unheard(v, then, before))),
+        new_tasks=tuple(
+            v for outcome, v in verdicts if v.before == "new" and (outcome or _is_new_and_skipped(v, then, before))
+        ),
         not_judged=tuple(v for _, v in verdicts if not now[v.nodeid].judged and v.outcome != "skipped"),
         not_run=tuple(nodeid for nodeid in then if nodeid not in now),
     )
 
 
-def _more(timing: Timing) -> float:
+def _slowdown(timing: Timing) -> float:
     return timing.after - timing.before
 
 
-def _judged(each: Execution | TaskPoint | None) -> str:
-    """A task whose rerun did not come about any more has failed; empty for one that was left out, or cut off."""
+def _judged_outcome(each: Execution | TaskPoint | None) -> str:
+    """The outcome of a judged task; one whose rerun never happened has failed; empty if left out or cut off."""
     if each is None or not each.judged:
         return ""
     return "passed" if each.outcome == "passed" else "failed"
 
 
-def _unheard(each: TaskChange, then: Mapping[str, Execution], before: Points) -> bool:
-    """Whether a task was skipped that no run had before."""
+def _is_new_and_skipped(each: TaskChange, then: Mapping[str, Execution], before: Points) -> bool:
+    """Return whether a task was skipped that no earlier run had."""
     return each.outcome == "skipped" and each.nodeid not in then and each.nodeid not in before
 
 
 def _verdict(each: Execution, then: Mapping[str, Execution], before: Points) -> TaskChange:
-    """How a task ended, and had ended before: if the old run left it out, its last outcome before that one counts."""
-    earlier = (_judged(point) for point in reversed(before.get(each.nodeid, ())))
-    known = _judged(then.get(each.nodeid)) or next(filter(None, earlier), "new")
+    """How a task ended now and before; if the old run left it out, its last outcome before that run counts."""
+    earlier = (_judged_outcome(point) for point in reversed(before.get(each.nodeid, ())))
+    known = _judged_outcome(then.get(each.nodeid)) or next(filter(None, earlier), "new")
     code, message = (each.record.code, each.record.message) if each.record else (None, "")
     return TaskChange(
         nodeid=each.nodeid,
@@ -242,7 +244,7 @@ def _verdict(each: Execution, then: Mapping[str, Execution], before: Points) -> 
 
 
 def _timings(then: Mapping[str, Execution], now: Mapping[str, Execution], before: Points) -> Iterator[Timing]:
-    """Only of tasks that passed in both: a failure takes as long as its patience."""
+    """The changed durations of tasks that passed in both runs: a failure takes as long as its patience."""
     for nodeid, each in now.items():
         old = then.get(nodeid)
         if old is None or not (old.outcome == each.outcome == "passed"):
@@ -253,7 +255,7 @@ def _timings(then: Mapping[str, Execution], now: Mapping[str, Execution], before
 
 
 def _left(before: float, after: float, found: Usual) -> bool:
-    """The old run was as usual on that side, and the new one is not."""
+    """Return whether the old duration was usual on that side, and the new one is not."""
     return after > found.high >= before or after < found.low <= before
 
 

@@ -1,4 +1,4 @@
-"""The file of the history: made, recognized, refused, and put aside when it is certainly broken."""
+"""The file of the history: made, recognized, refused, and put aside if it is certainly broken."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
 from harness.reporting.files import shown_path
 
-# The tables of the history. Columns are what is asked for; `document` has the whole value, so nothing is lost.
+# The tables of the history. Columns are for queries; `document` has the whole value, so that nothing is lost.
 
 SCHEMA: Final = 1
-"""Its number is the file's `user_version`."""
+"""The version of the schema; it is the file's `user_version`."""
 APPLICATION: Final = 0x54534849
-"""`application_id`: "TSHI"."""
+"""The `application_id` of the file: "TSHI" in ASCII."""
 
 TABLES: Final = (
     """CREATE TABLE runs (
@@ -101,7 +101,7 @@ TABLES: Final = (
 )
 
 HISTORY: Final = Path(".harness/history.sqlite3")
-"""Below the project's root."""
+"""The path below the project's root."""
 PATIENCE: Final = 5.0
 """Seconds that a reader, and a run that begins or ends, waits for another process."""
 _BROKEN = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
@@ -109,17 +109,17 @@ _SHUT = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR}
 _NOT_NOW = {
     sqlite3.SQLITE_BUSY: "another process holds the history ({}); try again in a moment",
     sqlite3.SQLITE_LOCKED: "another process holds the history ({}); try again in a moment",
-    sqlite3.SQLITE_FULL: "no room is left for the history ({}); make room on its disk",
+    sqlite3.SQLITE_FULL: "there is no space for the history ({}); free space on the disk",
 }
 _OTHERS = "It is left as it is"
 
 
 class HistoryError(ValueError):
-    """The history, or a run in it, cannot be had; the text names the file, what is wrong, and how to mend it."""
+    """The history, or a run in it, is not available; the text names the file, the problem and the remedy."""
 
 
 class NotNowError(HistoryError):
-    """It cannot be written for now: another process holds it, or the disk is full."""
+    """It cannot be written at the moment: another process holds it, or the disk is full."""
 
 
 class BrokenFileError(HistoryError):
@@ -127,38 +127,38 @@ class BrokenFileError(HistoryError):
 
 
 def place_of(root: Path) -> Path:
-    """The history of a project, or of a folder that a CI system kept of one (`history.sqlite3` at its top)."""
+    """The path of a project's history, or of one in a folder that a CI system kept (`history.sqlite3` at its top)."""
     usual, plain = root / HISTORY, root / HISTORY.name
     return plain if plain.is_file() and not usual.exists() else usual
 
 
 def open_writing(path: Path, patience: float = PATIENCE) -> sqlite3.Connection:
-    """The file, made if it is not there. Raises HistoryError, BrokenFileError for one that is damaged."""
-    with explained(path):
+    """Open the file, or make it. Raises HistoryError; BrokenFileError for a damaged one."""
+    with name_file_in_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        return _opened(f"{path.absolute().as_uri()}?mode=rwc", path, patience, make=True)
+        return _open_database(f"{path.absolute().as_uri()}?mode=rwc", path, patience, make=True)
 
 
 @contextmanager
 def reading(path: Path) -> Iterator[sqlite3.Connection]:
-    """The file for reading, while others may write to it. Raises HistoryError, also for what fails inside."""
+    """Open the file for reading, while others may write to it. Raises HistoryError, also for errors inside."""
     if not path.is_file():
         raise HistoryError(
             f"{shown_path(path)}: no history yet; a run of pytest with tasks begins it "
             "(unless `[tool.harness] history_runs = 0`)"
         )
-    with explained(path), closing(_for_reading(path)) as database:
+    with name_file_in_errors(path), closing(_for_reading(path)) as database:
         yield database
 
 
 def put_aside(root: Path, mark: str) -> str:
-    """A broken file goes out of the way, with what SQLite keeps beside it, and nothing is deleted; a line that says so.
+    """Move a broken file away, with SQLite's files next to it; nothing is deleted. Returns a line about it.
 
-    Raises HistoryError when it cannot be moved.
+    Raises HistoryError if it cannot be moved.
     """
     path = place_of(root)
     away = path.with_name(f"{path.name}.broken-{mark}")
-    with explained(path):
+    with name_file_in_errors(path):
         for suffix in ("", "-wal", "-shm"):
             beside = path.with_name(path.name + suffix)
             if beside.exists():
@@ -167,7 +167,7 @@ def put_aside(root: Path, mark: str) -> str:
 
 
 def is_busy(error: sqlite3.Error) -> bool:
-    """Whether another process is in the way for now."""
+    """Return whether another process holds the lock at the moment."""
     return _code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
@@ -180,17 +180,17 @@ def is_broken(error: sqlite3.Error) -> bool:
 
 
 def _for_reading(path: Path) -> sqlite3.Connection:
-    """In a folder that cannot be written to, SQLite reads a file only when told that nobody else writes."""
+    """Open for reading. In a readonly folder, SQLite opens a file only if it is told that no other process writes."""
     uri = path.absolute().as_uri()
     try:
-        return _opened(f"{uri}?mode=rw", path, PATIENCE)
+        return _open_database(f"{uri}?mode=rw", path, PATIENCE)
     except sqlite3.OperationalError as error:
         if _code(error) not in _SHUT:
             raise
-        return _opened(f"{uri}?mode=ro&immutable=1", path, PATIENCE)
+        return _open_database(f"{uri}?mode=ro&immutable=1", path, PATIENCE)
 
 
-def _opened(uri: str, path: Path, patience: float, *, make: bool = False) -> sqlite3.Connection:
+def _open_database(uri: str, path: Path, patience: float, *, make: bool = False) -> sqlite3.Connection:
     database = sqlite3.connect(uri, timeout=patience, isolation_level=None, check_same_thread=False, uri=True)
     try:
         database.row_factory = sqlite3.Row
@@ -209,17 +209,17 @@ def _opened(uri: str, path: Path, patience: float, *, make: bool = False) -> sql
 
 
 def _looked_at(database: sqlite3.Connection, path: Path) -> bool:
-    """`_known` of one moment: another process that makes the file between two of its questions is seen whole or not."""
+    """`_is_ours` within one transaction: a file that another process is just making is seen complete or not at all."""
     database.execute("BEGIN")
     try:
-        return _known(database, path)
+        return _is_ours(database, path)
     finally:
-        if database.in_transaction:  # a full disk has ended it already
+        if database.in_transaction:  # a full disk has already ended it
             database.execute("ROLLBACK")
 
 
-def _known(database: sqlite3.Connection, path: Path) -> bool:
-    """Whether it is ours; False: there is nothing in it yet. Raises HistoryError for anything else."""
+def _is_ours(database: sqlite3.Connection, path: Path) -> bool:
+    """Return True for a history of ours, False for an empty file. Raises HistoryError for anything else."""
     application, version = _number(database, "application_id"), _number(database, "user_version")
     if application == APPLICATION and version == SCHEMA:
         return True
@@ -237,7 +237,7 @@ def _known(database: sqlite3.Connection, path: Path) -> bool:
 
 
 def _to_wal(database: sqlite3.Connection, patience: float) -> None:
-    """Where the disk can do it. SQLite does not wait for the change of mode as it does for a write: we ask again."""
+    """Switch to write-ahead logging if the disk allows it, trying again: SQLite does not wait for a lock here."""
     again = Retrying(
         stop=stop_after_delay(patience), wait=wait_fixed(0.01), retry=retry_if_exception(_in_the_way), reraise=True
     )
@@ -245,9 +245,9 @@ def _to_wal(database: sqlite3.Connection, patience: float) -> None:
 
 
 def _make(database: sqlite3.Connection, path: Path) -> None:
-    """Several processes may do this at once: the second finds it done."""
+    """Make the tables. Several processes may do this at once: the second finds it done."""
     database.execute("BEGIN IMMEDIATE")
-    if not _known(database, path):
+    if not _is_ours(database, path):
         for table in TABLES:
             database.execute(table)
         database.execute(f"PRAGMA application_id = {APPLICATION}")
@@ -256,8 +256,8 @@ def _make(database: sqlite3.Connection, path: Path) -> None:
 
 
 @contextmanager
-def explained(path: Path) -> Iterator[None]:
-    """What SQLite and the disk say, as an error that names the file."""
+def name_file_in_errors(path: Path) -> Iterator[None]:
+    """Turn errors of SQLite and the disk into errors that name the file."""
     try:
         yield
     except (sqlite3.Error, OSError) as error:
@@ -265,17 +265,19 @@ def explained(path: Path) -> Iterator[None]:
 
 
 def _explanation(path: Path, error: sqlite3.Error | OSError) -> HistoryError:
-    """The same in words for people."""
+    """The same error in words for people."""
     file = shown_path(path)
     if not isinstance(error, sqlite3.Error):
         said = error.strerror or str(error)
-        return HistoryError(f"{file}: the history cannot be kept here: {said}; make room, or its folder writable")
+        return HistoryError(f"{file}: the history cannot be kept here: {said}; free space, or make its folder writable")
     if is_broken(error):
         return BrokenFileError(f"{file}: the history is damaged ({error}); move it away to begin a new one")
     if why := _NOT_NOW.get(_code(error)):
         return NotNowError(f"{file}: {why.format(error)}")
     if _code(error) in _SHUT:
-        return HistoryError(f"{file}: the history cannot be used: {error}; make room, or it and its folder writable")
+        return HistoryError(
+            f"{file}: the history cannot be used: {error}; free space, or make the file and its folder writable"
+        )
     return HistoryError(f"{file}: the history cannot be used: {error}")
 
 

@@ -1,4 +1,4 @@
-"""Reads runs out of the history: one as a value, the newest as a list, tasks over runs."""
+"""Reads the history: one run as a value, the newest runs as a list, tasks over runs."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from harness.reporting.history.comparison import RunComparison, compare
 from harness.reporting.history.file import HistoryError, place_of, reading
 from harness.reporting.history.record import Ending, Execution, Outcome, RunRecord, RunSummary, TaskPoint, counted
 from harness.reporting.history.rows import execution_of, happening_of, is_running, run_of
-from harness.reporting.history.writing import take_in
+from harness.reporting.history.writing import import_pending_runs
 from harness.spec.names import how_many
 from harness.spec.problems import did_you_mean
 
-# Where a task's files are now: they move when it runs again, and a history is read on other machines too.
+# The present place of a task's files: another run moves them, and a history is read on other machines too.
 
 PREVIOUS = ".previous"
 
 
 def kept_place(artifacts: str, root: Path) -> str:
-    """As the history keeps it: relative to the project where it lies inside."""
+    """The path as the history keeps it: relative to the project if it lies inside."""
     place = Path(artifacts)
     return place.relative_to(root).as_posix() if place.is_relative_to(root) else artifacts
 
 
 def found_again(each: Execution, root: Path, runs: tuple[str, ...]) -> Execution:
-    """With `artifacts` as a path below the folder that the history was read from, where they are now.
+    """The execution with `artifacts` as the present path below the folder that the history was read from.
 
-    `runs`: the run, or those it was put together from. None: another run has taken their place and they were
-    dropped, or the path leads out of the folder.
+    `runs`: the run, or those it was merged from. The path is None if another run has replaced and dropped the
+    artifacts, or if the path leads out of the folder.
     """
     record = each.record
     if record is None or record.artifacts is None or Path(record.artifacts).is_absolute():
@@ -51,7 +51,7 @@ def found_again(each: Execution, root: Path, runs: tuple[str, ...]) -> Execution
 
 
 def _places(place: Path, each: Execution, runs: tuple[str, ...]) -> Iterator[Path]:
-    """An execution that was followed by another one of the same run has left its place to it."""
+    """The possible paths; an execution that was repeated in the same run has been moved aside."""
     previous = [place.parent / PREVIOUS / run / place.name for run in runs]
     if each.outcome == "rerun":
         numbered = f"{place.name}-{each.number}" if each.number > 1 else place.name
@@ -62,7 +62,7 @@ def _places(place: Path, each: Execution, runs: tuple[str, ...]) -> Iterator[Pat
 
 
 def _written_by(place: Path) -> str | None:
-    """The run that the directory says it is of; None when it does not."""
+    """The run that the directory's manifest names, or None."""
     try:
         run = read_json(place / MANIFEST)["run"]
     except (OSError, ValueError, KeyError, TypeError):
@@ -70,43 +70,43 @@ def _written_by(place: Path) -> str | None:
     return run if isinstance(run, str) else None
 
 
-# Which earlier run a run is compared with, when nobody says so: one that ran much of the same.
+# The earlier run that a run is compared with by default: one with many of the same tasks.
 
 LEAST = 0.5
-"""This share of the new run's tasks, an older one must have run to say something of it."""
+"""The share of the new run's tasks that an older run must have to be comparable."""
 
 
-def chosen(root: Path, new: str) -> tuple[str, str]:
-    """The name of the older run, and in words why it is not simply the one before; empty when it is.
+def choose_older_run(root: Path, new: str) -> tuple[str, str]:
+    """The name of the older run, and the reason in words if it is not simply the one before, else empty.
 
-    `new`: the id of a run. Raises HistoryError when none came before it.
+    `new`: the id of a run. Raises HistoryError if there is no earlier run.
     """
-    tasks, earlier = overlaps(root, new)
+    tasks, earlier = overlapping_runs(root, new)
     if not earlier:
-        raise HistoryError(f"no run before {new} in the history yet: there is nothing to compare it with")
+        raise HistoryError(f"the history has no run before {new}, so there is nothing to compare it with")
     (before, common), *_ = earlier
     if common >= LEAST * tasks:
         return before, ""
     ran = f"the run before ({before}) ran {common} of the {tasks} tasks"
     found = next(((run, count) for run, count in earlier if count >= LEAST * tasks), None)
     if found is None:
-        return before, f"compared with the run before, though {ran}: no earlier run has half of them"
+        return before, f"compared with the run before, although {ran}, because no earlier run has half of them"
     return found[0], f"{ran}; this is the newest that has at least half of them: {found[1]}"
 
 
-# Two runs of a project, compared by what its history has of them and of the runs around.
+# The comparison of two runs of a project, from its history of them and of the runs around them.
 
 WINDOW = 30
-"""So many runs up to the old one say what is usual."""
+"""The number of runs up to the old one that define what is usual."""
 
 
-def compared(root: Path, old: str | None = None, new: str = "last") -> RunComparison:
-    """Raises HistoryError for a run that there is not.
+def compare_runs(root: Path, old: str | None = None, new: str = "last") -> RunComparison:
+    """Compare two runs. Raises HistoryError for an unknown run.
 
-    `old`: None for the run before the new one, or, when that ran other tasks, the newest that ran half of them.
+    `old`: None for the run before the new one, or if that ran other tasks, the newest that ran half of them.
     """
     two = load_run(root, new)
-    name, why = chosen(root, two.run) if old is None else (old, "")
+    name, why = choose_older_run(root, two.run) if old is None else (old, "")
     one = load_run(root, name)
     before = task_points(root, WINDOW, until=one.run)
     known = {point.run for points in before.values() for point in points}
@@ -126,7 +126,7 @@ _LAST = """SELECT e.*, (SELECT COUNT(*) FROM executions AS f WHERE f.run = e.run
     WHERE e.id IN (SELECT MAX(id) FROM executions WHERE run = ? GROUP BY nodeid) ORDER BY e.id"""
 _WORK = """SELECT COALESCE(SUM(retries), 0) AS retries, COALESCE(SUM(recoveries), 0) AS recoveries,
     COALESCE(SUM(recovered), 0) AS recovered FROM executions WHERE run = ?"""
-"""What was done, of all executions: a task that was run again did its retries all the same."""
+"""The work of all executions: a task that was run again did its retries all the same."""
 _PARTS = "SELECT document FROM executions JOIN documents ON execution = id WHERE run = ? ORDER BY id"
 _AROUND = "SELECT document FROM happenings WHERE run = ? ORDER BY position"
 _OVERLAPS = """SELECT runs.run, COUNT(DISTINCT e.nodeid) AS common
@@ -139,7 +139,7 @@ _BACK = re.compile(r"last(?:-([0-9]{1,6}))?")
 
 
 def load_run(root: Path, name: str = "last") -> RunRecord:
-    """One run of a project. Raises HistoryError when there is no history, or no such run.
+    """Load one run of a project. Raises HistoryError if there is no history, or no such run.
 
     `name`: `last`, `last-1` (the one before), its id, or the beginning of an id that no other run has.
     """
@@ -153,15 +153,15 @@ def load_run(root: Path, name: str = "last") -> RunRecord:
 
 
 def recent_runs(root: Path, limit: int = 30) -> tuple[RunSummary, ...]:
-    """The newest first. Raises HistoryError."""
+    """The newest runs first. Raises HistoryError."""
     with _reading(root) as database:
         return tuple(_summary(database, row) for row in database.execute(_NEWEST, (limit,)).fetchall())
 
 
 def task_points(root: Path, runs: int = 30, until: str | None = None) -> dict[str, tuple[TaskPoint, ...]]:
-    """Node id -> what became of it in the newest runs, oldest first. Raises HistoryError.
+    """Node id -> its results in the newest runs, oldest first. Raises HistoryError.
 
-    `until`: the id of a run; it and those before it, none that began later.
+    `until`: the id of a run; only it and runs that began before it count.
     """
     points: dict[str, list[TaskPoint]] = {}
     with _reading(root) as database:
@@ -172,8 +172,8 @@ def task_points(root: Path, runs: int = 30, until: str | None = None) -> dict[st
     return {nodeid: tuple(found) for nodeid, found in points.items()}
 
 
-def overlaps(root: Path, run: str) -> tuple[int, tuple[tuple[str, int], ...]]:
-    """How many tasks a run (by its id) has, and how many of them each earlier run has, the newest first.
+def overlapping_runs(root: Path, run: str) -> tuple[int, tuple[tuple[str, int], ...]]:
+    """The number of tasks of a run (by its id), and how many of them each earlier run has, the newest first.
 
     Raises HistoryError.
     """
@@ -183,25 +183,25 @@ def overlaps(root: Path, run: str) -> tuple[int, tuple[tuple[str, int], ...]]:
 
 
 def _reading(root: Path) -> AbstractContextManager[sqlite3.Connection]:
-    """With what runs could not write themselves."""
-    take_in(root)
+    """Open the history, after adding the runs that could not be written before."""
+    import_pending_runs(root)
     return reading(place_of(root))
 
 
 def _row(database: sqlite3.Connection, name: str) -> sqlite3.Row:
     if back := _BACK.fullmatch(name):
-        return _back(database, int(back[1] or 0))
+        return _run_before_last(database, int(back[1] or 0))
     known = [str(row["run"]) for row in database.execute("SELECT run FROM runs ORDER BY started DESC, run DESC")]
     meant = [name] if name in known else [run for run in known if name and run.startswith(name)]
     if len(meant) == 1:
-        return _one(database.execute("SELECT * FROM runs WHERE run = ?", (meant[0],)))
+        return _fetch_row(database.execute("SELECT * FROM runs WHERE run = ?", (meant[0],)))
     if meant:
-        raise HistoryError(f"{name!r} is the beginning of {len(meant)} runs ({_some(meant)}); write more of it")
-    hint = did_you_mean(name, known) or (f"there are: {_some(known)}" if known else "the history is empty")
+        raise HistoryError(f"{len(meant)} runs begin with {name!r} ({_list_some(meant)}); write more of the id")
+    hint = did_you_mean(name, known) or (f"there are: {_list_some(known)}" if known else "the history is empty")
     raise HistoryError(f"no run {name!r} in the history; {hint}")
 
 
-def _back(database: sqlite3.Connection, number: int) -> sqlite3.Row:
+def _run_before_last(database: sqlite3.Connection, number: int) -> sqlite3.Row:
     rows = database.execute(_NEWEST, (number + 1,)).fetchall()
     if len(rows) <= number:
         name = f"last-{number}" if number else "last"
@@ -210,14 +210,14 @@ def _back(database: sqlite3.Connection, number: int) -> sqlite3.Row:
     return cast("sqlite3.Row", rows[-1])
 
 
-def _one(found: sqlite3.Cursor) -> sqlite3.Row:
+def _fetch_row(found: sqlite3.Cursor) -> sqlite3.Row:
     row: sqlite3.Row | None = found.fetchone()
     if row is None:
         raise HistoryError("the run was dropped from the history a moment ago")
     return row
 
 
-def _some(names: list[str]) -> str:
+def _list_some(names: list[str]) -> str:
     return ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
 
 
@@ -250,7 +250,7 @@ def _summary(database: sqlite3.Connection, row: sqlite3.Row) -> RunSummary:
 
 
 def _ends(database: sqlite3.Connection, row: sqlite3.Row) -> Iterator[datetime]:
-    """When something of the run was seen last; of a finished one, its end."""
+    """The times at which the run was last active; for a finished one, its end."""
     if row["finished"]:
         yield datetime.fromisoformat(row["finished"])
         return

@@ -1,4 +1,4 @@
-"""One run as a value: its tasks with their attempts, and what happened around them. All reports read this."""
+"""One run as a value: its tasks with their attempts, and the events around them. All reports read this."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from harness.model.figures import UNJUDGED
 from harness.reporting.task_record import TaskRecord
 from harness.spec.names import how_many
 
-# Which commit and branch a project is at: as a CI system says, or as `.git` does; no git is started.
+# The commit and branch of a project: from a CI system's variables or `.git`; git is not started.
 
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _IN_CI = (
@@ -28,48 +28,48 @@ _IN_CI = (
     ("GITLAB_CI", ("CI_COMMIT_SHA",), ("CI_MERGE_REQUEST_SOURCE_BRANCH_NAME", "CI_COMMIT_REF_NAME")),
     ("JENKINS_URL", ("GIT_COMMIT",), ("CHANGE_BRANCH", "BRANCH_NAME", "GIT_BRANCH")),
 )
-"""The variable that names the system, and where it says commit and branch: there a checkout has no branch."""
+"""The variable that identifies the CI system, and those with commit and branch: a checkout there has no branch."""
 _LINKS = 10
-"""So many references may lead to one another."""
+"""The number of references that may lead to one another."""
 
 
 @dataclass(frozen=True, slots=True)
 class Checkout:
-    """Empty where it cannot be told."""
+    """The commit and branch of the project; empty if unknown."""
 
     commit: str = ""
     branch: str = ""
 
 
 def checkout_of(root: Path, environ: Mapping[str, str]) -> Checkout:
-    """Never an error: a history without a commit is better than none."""
-    told, found = _from_ci(environ), _found(root)
+    """Read commit and branch. It never fails: a history without a commit is better than none."""
+    told, found = _from_ci(environ), _find_checkout(root)
     return Checkout(found.commit or told.commit, told.branch or found.branch)
 
 
 def _from_ci(environ: Mapping[str, str]) -> Checkout:
     for system, commits, branches in _IN_CI:
         if system in environ:
-            return Checkout(_first(environ, commits), _first(environ, branches))
+            return Checkout(_first_variable(environ, commits), _first_variable(environ, branches))
     return Checkout()
 
 
-def _first(environ: Mapping[str, str], names: tuple[str, ...]) -> str:
+def _first_variable(environ: Mapping[str, str], names: tuple[str, ...]) -> str:
     return next((environ[name] for name in names if environ.get(name)), "")
 
 
-def _found(root: Path) -> Checkout:
+def _find_checkout(root: Path) -> Checkout:
     try:
         for folder in (root.absolute(), *root.absolute().parents):
             if (place := folder / ".git").exists():
                 return _of(_directory(place))
-    except (OSError, ValueError):  # unreadable, not UTF-8, or not git's
+    except (OSError, ValueError):  # it is unreadable, not UTF-8, or not a file of git
         pass
     return Checkout()
 
 
 def _directory(place: Path) -> Path:
-    """A work tree of `git worktree`, and a submodule, have a file that says where the directory is."""
+    """The git directory; a work tree of `git worktree`, and a submodule, have a file that names it."""
     if place.is_dir():
         return place
     return (place.parent / _text(place).removeprefix("gitdir:").strip()).resolve()
@@ -90,7 +90,7 @@ def _resolved(directory: Path, text: str) -> str:
 
 
 def _values(directory: Path, name: str) -> Iterator[str]:
-    """What a reference says, in a file of its own or among the packed ones; work trees share those of their project."""
+    """The values of a reference, in its own file or among the packed ones; work trees share those of their project."""
     common = directory / "commondir"
     for place in (directory, *([directory / _text(common)] if common.is_file() else [])):
         if (place / name).is_file():
@@ -104,14 +104,14 @@ def _text(file: Path) -> str:
     return file.read_text("utf-8").strip()
 
 
-# Which parts of a divided suite (`--task-shard I/N`) are not among the runs that are put together.
+# The parts of a divided suite (`--task-shard I/N`) that are missing among the merged runs.
 
 _PART = re.compile(r"([0-9]{1,9})/([0-9]{1,9})")
 _NAMED = 10
 
 
 def missing_parts(shards: Iterable[str]) -> list[str]:
-    """A line for each division of which parts are missing. `shards`: as runs record them, `1/3` or `1/3, 2/3`."""
+    """A line for each division with missing parts. `shards`: as runs record them, `1/3` or `1/3, 2/3`."""
     there: dict[int, set[int]] = {}
     for part in (part for shard in shards for part in shard.split(", ")):
         if (found := _PART.fullmatch(part)) and 1 <= int(found[1]) <= int(found[2]):
@@ -120,7 +120,7 @@ def missing_parts(shards: Iterable[str]) -> list[str]:
 
 
 def _missing_parts(known: set[int], of: int) -> str:
-    """The first ones are named: files from elsewhere may say any number."""
+    """The line about the missing parts; only the first are named, since foreign files may contain any number."""
     number = of - len(known)
     first = ", ".join(map(str, islice((each for each in count(1) if each not in known), min(number, _NAMED))))
     if number == 1:
@@ -129,38 +129,38 @@ def _missing_parts(known: set[int], of: int) -> str:
     return f"parts {first}{more} of {of} are missing"
 
 
-# Who writes a run.
+# The process that writes a run.
 
 _SAME = 1.0
-"""Seconds that two readings of one start may differ by."""
+"""Seconds by which two readings of one start may differ."""
 
 
 @dataclass(frozen=True, slots=True)
 class OwnerProcess:
-    """Kept beside an unfinished run, so that a later one can tell whether it still goes on."""
+    """The process of an unfinished run, so that a later run can tell whether it still runs."""
 
     pid: int | None = None
     host: str = ""
     started: float | None = None
-    """Seconds since the epoch: a pid is given to others after a while."""
+    """The start in seconds since the epoch: a pid is reused after a while."""
 
     @staticmethod
-    def own() -> OwnerProcess:
+    def this_process() -> OwnerProcess:
         return OwnerProcess(os.getpid(), platform.node(), psutil.Process().create_time())
 
     @staticmethod
     def of_row(row: sqlite3.Row) -> OwnerProcess:
-        """The one of a run in the history."""
+        """The process of a run in the history."""
         return OwnerProcess(row["pid"], row["host"], row["process_started"])
 
     @property
     def alive(self) -> bool:
-        """Certainly."""
+        """Whether the process certainly runs."""
         return self.pid is not None and self.host == platform.node() and not self.gone
 
     @property
     def gone(self) -> bool:
-        """Certainly: of a process of another machine nothing can be said."""
+        """Whether the process has certainly ended: nothing is known of a process on another machine."""
         if self.pid is None or self.host != platform.node():
             return False
         try:
@@ -171,26 +171,26 @@ class OwnerProcess:
             return True
 
 
-# What is said of a run that still goes on.
+# The message about a run that still goes on.
 
 
 def still_running(tasks: int) -> str:
-    """In the same words everywhere."""
+    """The note about a running run, in the same words everywhere."""
     return f"still running ({how_many(tasks, 'task')} so far)"
 
 
 Outcome = Literal["passed", "failed", "skipped", "rerun"]
-"""The outcome of one execution of a task, as pytest counts it: a declared failure that showed itself has passed."""
+"""The outcome of one execution of a task as pytest counts it: a declared failure has passed."""
 Ending = Literal["finished", "interrupted", "unfinished"]
-"""`unfinished`: the process of the run died, or it still goes on."""
+"""`unfinished`: the process of the run died, or it still runs."""
 Counted = Literal["passed", "failed", "not judged", "skipped"]
-"""What a task counts as in a run."""
+"""The verdict on a task in a run."""
 
 
 def counted(outcome: str, code: str | None) -> Counted:
-    """What an execution counts as, that was the last one of its task; `code`: of its failure.
+    """The verdict by the last execution of a task; `code`: of its failure.
 
-    A rerun that did not come about any more leaves a failure.
+    A rerun that never happened leaves a failure.
     """
     settled: dict[str, Counted] = {"passed": "passed", "skipped": "skipped"}
     return settled.get(outcome) or ("not judged" if code in UNJUDGED else "failed")
@@ -217,17 +217,17 @@ class Execution(BaseModel):
 
     @property
     def judged(self) -> bool:
-        """Whether it says how the task fares: it was not skipped, and not cut off from outside."""
+        """Whether it says something about the task: it was neither skipped nor cut off from outside."""
         return self.counted_as in ("passed", "failed")
 
     @property
     def counted_as(self) -> Counted:
-        """What its task counts as in the run, if this was its last execution."""
+        """The verdict on its task in the run, if this was its last execution."""
         return counted(self.outcome, self.record.code if self.record else None)
 
     @property
     def healed(self) -> bool:
-        """It passed by another selector than its file names."""
+        """Whether it passed by another selector than its file names."""
         return self.record is not None and any(w.get("type") == "fallback_selector_used" for w in self.record.warnings)
 
 
@@ -274,7 +274,7 @@ class RunRecord(BaseModel):
 
     @property
     def last(self) -> tuple[Execution, ...]:
-        """The last execution of each node, in the order of the run: what counts."""
+        """The last execution of each node, in the order of the run: these count."""
         return tuple({each.nodeid: each for each in self.executions}.values())
 
     @property
@@ -321,7 +321,7 @@ class TaskPoint(BaseModel):
     run: str
     started: datetime
     outcome: Outcome
-    """The last execution's; a rerun that did not come about any more has failed."""
+    """The outcome of the last execution; a rerun that never happened has failed."""
     executions: int = 1
     seconds: float = 0
     healed: bool = False
@@ -331,5 +331,5 @@ class TaskPoint(BaseModel):
 
     @property
     def judged(self) -> bool:
-        """As of an execution."""
+        """Whether it says something about the task, as for an execution."""
         return self.outcome != "skipped" and self.code not in UNJUDGED

@@ -1,4 +1,4 @@
-"""Values as rows of the history, and back."""
+"""Converts values to rows of the history, and back."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pydantic_core import PydanticSerializationError
 from harness.reporting.history.file import HistoryError
 from harness.reporting.history.record import Execution, Happening, OwnerProcess, RunRecord
 
-# What is written into the tables; all of it inside a transaction of the caller's.
+# Writes rows of the tables, always within a transaction of the caller.
 
 _RUN = "INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _EXECUTION = "INSERT INTO executions VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
@@ -32,7 +32,7 @@ _EMPTY = "DELETE FROM runs WHERE run = ? AND NOT EXISTS (SELECT 1 FROM execution
 
 @contextmanager
 def transaction(database: sqlite3.Connection) -> Iterator[None]:
-    """All or nothing; waits for other writers before it begins, not in between."""
+    """A transaction; it waits for other writers before it begins, not in between."""
     database.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -45,7 +45,7 @@ def transaction(database: sqlite3.Connection) -> Iterator[None]:
 
 
 def insert_run(database: sqlite3.Connection, run: RunRecord, process: OwnerProcess) -> None:
-    """Without its executions and happenings; in the place of one of the same name, and of all that it had."""
+    """Insert a run without its executions and events; it replaces one of the same name, with all its parts."""
     run = _without_parts(run)
     finished, ending, status, note = _ending(run)
     who = (process.pid, process.host, process.started)
@@ -54,10 +54,10 @@ def insert_run(database: sqlite3.Connection, run: RunRecord, process: OwnerProce
 
 
 def insert_execution(database: sqlite3.Connection, run: str, execution: Execution) -> None:
-    """With its attempts, warnings and failure."""
+    """Insert an execution with its attempts, warnings and failure."""
     each = writable(execution)
     key = database.execute(_EXECUTION, execution_row(run, each)).lastrowid or 0
-    database.execute("INSERT INTO documents VALUES (?, ?)", (key, packed(each)))
+    database.execute("INSERT INTO documents VALUES (?, ?)", (key, compress(each)))
     database.executemany(_ATTEMPT, attempt_rows(key, each))
     database.executemany(_WARNING, warning_rows(key, each))
     if failure := failure_row(key, each):
@@ -65,29 +65,29 @@ def insert_execution(database: sqlite3.Connection, run: str, execution: Executio
 
 
 def replace_execution(database: sqlite3.Connection, run: str, execution: Execution) -> None:
-    """The same, in the place of what was known of it before."""
+    """Insert an execution in place of the same one."""
     database.execute(_BEFORE, (run, execution.nodeid, execution.number))
     insert_execution(database, run, execution)
 
 
 def insert_happenings(database: sqlite3.Connection, run: str, happenings: Sequence[Happening]) -> None:
-    """In the place of those that it had."""
+    """Replace the events of a run."""
     database.execute("DELETE FROM happenings WHERE run = ?", (run,))
     rows = (happening_row(run, position, writable(each)) for position, each in enumerate(happenings))
     database.executemany(_HAPPENING, rows)
 
 
 def end_run(database: sqlite3.Connection, run: RunRecord) -> None:
-    """What is known of it now, and what happened in it, in the place of what was there."""
+    """Write the present state of a run and its events, in place of the old ones."""
     insert_happenings(database, run.run, run.happenings)
     run = _without_parts(run)
     database.execute(_END, (*_ending(run), run_document(run), run.run))
 
 
 def add_run(database: sqlite3.Connection, run: RunRecord, process: OwnerProcess) -> None:
-    """Whole, in one transaction; of one that is there already, what is known now is added, once.
+    """Add a whole run in one transaction; to an existing run, only what is new is added.
 
-    One that no task ran in leaves nothing.
+    A run without tasks is not added.
     """
     if _adds_nothing(database, run):
         return
@@ -101,7 +101,7 @@ def add_run(database: sqlite3.Connection, run: RunRecord, process: OwnerProcess)
 
 
 def _adds_nothing(database: sqlite3.Connection, run: RunRecord) -> bool:
-    """Whether it is there as it is, or is not there and has no tasks."""
+    """Return whether the run exists unchanged, or does not exist and has no tasks."""
     there = database.execute("SELECT document FROM runs WHERE run = ?", (run.run,)).fetchone()
     if there is None:
         return not run.executions
@@ -109,14 +109,14 @@ def _adds_nothing(database: sqlite3.Connection, run: RunRecord) -> bool:
 
 
 def prune(database: sqlite3.Connection, keep: int, but: str = "") -> tuple[str, ...]:
-    """Only the newest runs stay; the names of those that went. `but` stays, however old its clock makes it."""
+    """Delete all but the newest runs; returns the deleted names. `but` stays, however old its clock makes it."""
     old = tuple(name for row in database.execute(_OLD, (keep,)) if (name := str(row["run"])) != but)
     database.executemany("DELETE FROM runs WHERE run = ?", [(run,) for run in old])
     return old
 
 
 def drop_empty(database: sqlite3.Connection, run: str) -> None:
-    """A run that no task ran in."""
+    """Delete a run without tasks."""
     database.execute(_EMPTY, (run,))
 
 
@@ -125,7 +125,7 @@ def _ending(run: RunRecord) -> tuple[str | None, str, int | None, str]:
 
 
 def _without_parts(run: RunRecord) -> RunRecord:
-    """They have rows of their own, and are many."""
+    """The run without its executions and events, which have rows of their own, and are many."""
     return writable(run.model_copy(update={"executions": (), "happenings": ()}))
 
 
@@ -135,12 +135,12 @@ _REST = {"executions", "happenings", "running"}
 
 
 def stamp(at: datetime | None) -> str | None:
-    """In UTC and of one width, so that text sorts as time does."""
+    """The time in UTC with a fixed width, so that texts sort like times."""
     return at.astimezone(UTC).isoformat(timespec="microseconds") if at else None
 
 
 def writable(value: Model) -> Model:
-    """The value itself; one with half a character (a lone surrogate, which pages do produce) has `?` in its place."""
+    """The value itself; half a character (a lone surrogate, which pages do produce) is replaced by `?`."""
     try:
         value.model_dump_json()
     except (PydanticSerializationError, UnicodeEncodeError):
@@ -174,7 +174,7 @@ def execution_row(run: str, each: Execution) -> Row:
     )
 
 
-def packed(each: Execution) -> bytes:
+def compress(each: Execution) -> bytes:
     return zlib.compress(each.model_dump_json().encode())
 
 
@@ -197,7 +197,7 @@ def attempt_rows(execution: int, each: Execution) -> Iterator[Row]:
 
 
 def failure_row(execution: int, each: Execution) -> Row | None:
-    """None for an execution that has not failed; a failure that the task declares is one too."""
+    """The row of a failure; None if the execution has not failed. A declared failure is one too."""
     record = each.record
     if record is None:
         return (execution, None, None, None, None, False, each.reason) if each.outcome == "failed" else None
@@ -226,17 +226,17 @@ def happening_row(run: str, position: int, each: Happening) -> Row:
 
 
 def run_of(row: sqlite3.Row, executions: Iterator[Execution], happenings: Iterator[Happening]) -> RunRecord:
-    """The whole value. Raises HistoryError for a document that this version cannot read."""
+    """The whole run. Raises HistoryError for a document that this version cannot read."""
     try:
         run = RunRecord.model_validate_json(row["document"])
         parts = {"executions": tuple(executions), "happenings": tuple(happenings)}
         return run.model_copy(update={**parts, "running": is_running(row)})
     except (ValidationError, zlib.error) as error:
-        raise HistoryError(f"run {row['run']}: what the history has of it cannot be read: {error}") from error
+        raise HistoryError(f"run {row['run']}: its record in the history cannot be read: {error}") from error
 
 
 def is_running(row: sqlite3.Row) -> bool:
-    """Whether it still goes on, as far as this machine can tell."""
+    """Return whether the run still runs, as far as this machine can tell."""
     return row["ending"] == "unfinished" and OwnerProcess.of_row(row).alive
 
 

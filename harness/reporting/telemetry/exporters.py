@@ -1,7 +1,6 @@
-"""`.harness/metrics.prom`: the figures of a run in the text format of Prometheus.
+"""`.harness/metrics.prom`: the metrics of a run in the text format of Prometheus.
 
-Imported only where `telemetry.prometheus = true` asks for it: prometheus_client is an extra. Its global registry stays
-untouched.
+It is imported only with `telemetry.prometheus = true`: prometheus_client is an extra. Its global registry is not used.
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ from harness.model.record import TaskResult
 from harness.recovery.failure import Failure
 from harness.reporting.telemetry.metrics import MetricsSink
 from harness.reporting.telemetry.record import Record
-from harness.reporting.telemetry.stream import TextRedactor
+from harness.reporting.telemetry.stream import Sink, TextRedactor
 
 _LEVELS = {"ok": 0, "warning": 1, "critical": 2}
 
 
 def exposition(sink: MetricsSink, final_states: Mapping[str, int]) -> str:
-    """`final_states`: final state -> number of tasks."""
+    """The text of the file. `final_states`: final state -> number of tasks."""
     registry, metrics = CollectorRegistry(), sink.metrics
     counts = {
         "attempts": ("Attempts at steps and calls.", metrics.total_attempts),
@@ -49,7 +48,7 @@ def exposition(sink: MetricsSink, final_states: Mapping[str, int]) -> str:
 
 
 def _thresholds(sink: MetricsSink, registry: CollectorRegistry) -> None:
-    """The most alarming readings of the run."""
+    """Add the most alarming reading of each metric in the run."""
     values = Gauge("taskspec_threshold_value", "Highest share or rate per minute.", ["metric"], registry=registry)
     levels = Gauge("taskspec_threshold_level", "0 ok, 1 warning, 2 critical.", ["metric"], registry=registry)
     for reading in sink.readings:
@@ -57,18 +56,18 @@ def _thresholds(sink: MetricsSink, registry: CollectorRegistry) -> None:
         levels.labels(reading.metric).set(_LEVELS[reading.level])
 
 
-# OpenTelemetry: a task is a span, each attempt at a step one below it, events of resilience are its events.
+# OpenTelemetry: a task is a span, its attempts at steps are child spans, resilience events are events of them.
 
 PREFIX = "taskspec."
 
 
 def no_provider() -> bool:
-    """Whether nobody has said where spans go."""
+    """Return whether no tracer provider is configured, so that spans have no destination."""
     return isinstance(trace.get_tracer_provider(), ProxyTracerProvider)
 
 
-class Spans:
-    """A listener for what the engine says, and with `tell` a sink for records."""
+class Spans(Sink):
+    """Makes spans of the engine's events; records become events of these spans."""
 
     name = "OpenTelemetry"
 
@@ -76,19 +75,21 @@ class Spans:
         self._run = run
         self._tracer = tracer or trace.get_tracer("harness")
         self._open: dict[str, tuple[str, Span]] = {}
-        """Key of a task that runs -> its id and span."""
+        """Key of a running task -> its id and span."""
 
-    def __call__(self, event: Event, redactor: TextRedactor) -> None:
+    def on_event(self, event: Event, redactor: TextRedactor) -> None:
         match event:
             case TaskStarted(plan=plan, at=at):
                 self._open[plan.key] = plan.task_id, self._begin(plan, at, redactor)
             case AttemptEnded(plan=plan) if plan.key in self._open:
-                self._attempt(self._open[plan.key][1], event, redactor)
+                self._add_attempt(self._open[plan.key][1], event, redactor)
             case TaskEnded(plan=plan, result=result, at=at) if plan.key in self._open:
                 _end(self._open.pop(plan.key)[1], result, at, redactor)
 
-    def tell(self, record: Record) -> None:
-        """An event of the task it belongs to; one that belongs to none, of all that run."""
+    def on_record(self, record: Record) -> None:
+        """Add the record to the span of its task; a record without a task is added to the spans of all running
+        tasks.
+        """
         for task_id, span in self._open.values():
             if record.task_id in ("", task_id):
                 values = {name: _value(value) for name, value in asdict(record.event).items() if value is not None}
@@ -99,7 +100,7 @@ class Spans:
         attributes = {PREFIX + name: redactor.text(value) for name, value in values.items() if value}
         return self._tracer.start_span(redactor.text(plan.task_id), start_time=_nanoseconds(at), attributes=attributes)
 
-    def _attempt(self, parent: Span, event: AttemptEnded, redactor: TextRedactor) -> None:
+    def _add_attempt(self, parent: Span, event: AttemptEnded, redactor: TextRedactor) -> None:
         attempt = event.attempt
         span = self._tracer.start_span(
             redactor.text(attempt.step.describe()),
@@ -126,5 +127,5 @@ def _value(value: object) -> AttributeValue:
 
 
 def _nanoseconds(moment: datetime) -> int:
-    """Since 1970; in whole microseconds, which is what a datetime knows."""
+    """Nanoseconds since 1970; a datetime has whole microseconds."""
     return round(moment.timestamp() * 1_000_000) * 1000

@@ -1,6 +1,6 @@
 """`.harness/events/<run>.jsonl`: a line for each record, by single appends, so that xdist's workers share the file.
 
-`.harness/events.jsonl` is a link to that of the run which began last. Where links cannot be made there is none.
+`.harness/events.jsonl` is a link to the file of the run that began last. Where links cannot be made there is none.
 """
 
 from __future__ import annotations
@@ -14,17 +14,15 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from harness.model.events import Event
-from harness.model.settings import LogProfile, Settings
+from harness.model.settings import LogProfile
 from harness.reporting.telemetry.record import Record, TelemetryEvent, describe, level, read
-from harness.reporting.telemetry.stream import Telemetry, TextRedactor
-from harness.resilience import SystemClock
+from harness.reporting.telemetry.stream import Sink
 
 EVENTS_FILE = Path(".harness/events.jsonl")
 KEPT = 5
-"""Runs whose files stay."""
+"""The number of runs whose files are kept."""
 LIVES = timedelta(hours=1)
-"""A run that has written since then may still go on: its file stays too."""
+"""A run that has written within this time may still go on: its file is kept too."""
 
 
 def events_of(root: Path, run: str) -> Path:
@@ -33,9 +31,9 @@ def events_of(root: Path, run: str) -> Path:
 
 
 def begin(path: Path, now: datetime, *, leads: bool = True) -> None:
-    """A new run, with its file: the link leads there now, if this one `leads`, and files of old runs go.
+    """Begin a run with its file: the link points to it if the run `leads`, and files of old runs are deleted.
 
-    Nothing is raised: a file that cannot be made here, cannot be written either, and that is told.
+    Nothing is raised: if the file cannot be made here, writing to it fails later, and that is reported.
     """
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -46,7 +44,7 @@ def begin(path: Path, now: datetime, *, leads: bool = True) -> None:
 
 
 def _link(link: Path, path: Path) -> None:
-    """Whole at any moment: made beside it, and put in its place."""
+    """Set the link by a rename, so that it is complete at any moment."""
     made = link.with_name(f".{link.name}.{os.getpid()}")
     with contextlib.suppress(OSError):
         made.unlink(missing_ok=True)
@@ -64,8 +62,8 @@ def _forget(path: Path, since: float) -> None:
             old.unlink(missing_ok=True)
 
 
-class EventLog:
-    """A sink. Raises OSError once, for the first line that cannot be written, and is silent from then on."""
+class EventLog(Sink):
+    """Writes the file. Raises OSError once, for the first line that cannot be written; then it is silent."""
 
     name = EVENTS_FILE.name
 
@@ -75,7 +73,7 @@ class EventLog:
         self._file: int | None = None
         self._broken = False
 
-    def __call__(self, record: Record) -> None:
+    def on_record(self, record: Record) -> None:
         if self._broken:
             return
         line = json.dumps(record.as_json(level_name(record.event)), ensure_ascii=False, default=str) + "\n"
@@ -100,7 +98,7 @@ class EventLog:
 
 
 class Tail:
-    """Reads what was appended since the last look; only whole lines, and only those of one run."""
+    """Reads the lines that were appended since the last read: complete ones of one run only."""
 
     def __init__(self, path: Path, run: str) -> None:
         self._path = path
@@ -108,7 +106,7 @@ class Tail:
         self._offset = 0
 
     def records(self) -> Iterator[Record]:
-        """OSError when the file is there and cannot be read; nothing when it is not there (yet)."""
+        """The new records. Raises OSError if the file cannot be read; yields nothing if it does not exist (yet)."""
         try:
             with self._path.open("rb") as file:
                 file.seek(self._offset)
@@ -117,7 +115,7 @@ class Tail:
             return
         whole = data[: data.rfind(b"\n") + 1]
         self._offset += len(whole)
-        for line in whole.split(b"\n"):  # a text may hold what Python takes for the end of a line: U+2028
+        for line in whole.split(b"\n"):  # a text may contain U+2028, which Python takes for the end of a line
             if (record := read(line)) is not None and record.run == self._run:
                 yield record
 
@@ -130,15 +128,15 @@ PROFILES: dict[LogProfile, int] = {
     "evaluation": logging.WARNING,
     "debug": logging.DEBUG,
 }
-"""Errors only; errors and warnings; all steps and their context."""
+"""The lowest level that each profile logs: errors; errors and warnings; all steps and their context."""
 
 
 def level_name(event: TelemetryEvent) -> str:
     return logging.getLevelName(level(event))
 
 
-class LogSink:
-    """The record travels along as `record.harness`, for handlers that want more than the line."""
+class LogSink(Sink):
+    """Logs each record; handlers find it as `record.harness` if they need more than the line."""
 
     name = "logging"
 
@@ -146,42 +144,14 @@ class LogSink:
         self._logger = logging.getLogger(LOGGER)
         self._logger.setLevel(PROFILES[profile])
         if not any(isinstance(handler, logging.NullHandler) for handler in self._logger.handlers):
-            self._logger.addHandler(logging.NullHandler())  # without handlers Python would print to stderr
+            self._logger.addHandler(logging.NullHandler())  # without a handler, Python would print to stderr
 
-    def __call__(self, record: Record) -> None:
+    def on_record(self, record: Record) -> None:
         self._logger.log(level(record.event), "%s", line(record), extra={"harness": record})
 
 
 def line(record: Record) -> str:
-    """With the task, where it belongs to one."""
+    """The event as a line, with the task if it belongs to one."""
     where = "" if record.step is None else f" step {record.step}"
     place = f" [{record.task_id}{where}]" if record.task_id else ""
     return f"{describe(record.event)}{place}"
-
-
-# The stream of a run without pytest: `harness chaos`, `harness verify`, `execute_task`. The file, and the logger.
-
-
-class RunEvents:
-    """Writes `.harness/events/<run>.jsonl`, as a run of pytest does; figures are of those runs alone."""
-
-    def __init__(self, settings: Settings, run: str, redactor: TextRedactor, *, leads: bool = True) -> None:
-        """`leads`: `.harness/events.jsonl` leads there. Nothing is raised for a file that cannot be written."""
-        clock, path, profile = SystemClock(), events_of(settings.root, run), settings.log_profile
-        begin(path, clock.wall(), leads=leads)
-        self._log = EventLog(path)
-        self._stream = Telemetry(run, clock, redactor, steps=profile == "debug", sinks=[self._log, LogSink(profile)])
-
-    def emit(self, event: TelemetryEvent) -> None:
-        """What circuits and services did (`resilience.events.Emit`); from any thread."""
-        self._stream.emit(event)
-
-    def on(self, event: Event | Record) -> None:
-        """What the engine says; a record is there already."""
-        if not isinstance(event, Record):
-            self._stream.on(event)
-
-    def close(self) -> tuple[str, ...]:
-        """The file is whole. Why something was not written, in a line each."""
-        self._log.close()
-        return tuple(f"telemetry: {sink}: {problem}" for sink, problem in self._stream.problems.items())

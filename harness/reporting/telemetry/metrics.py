@@ -1,4 +1,4 @@
-"""How often resilience was needed, and how often it helped, counted from its events."""
+"""Counts from resilience events: how many retries, fallbacks and recoveries there were, and how many worked."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from dataclasses import asdict, astuple, dataclass
 from datetime import datetime
 from typing import Any
 
+from harness.model.events import Event, TaskStarted
 from harness.reporting.telemetry.record import Record, StepDone, TaskDone, describe
+from harness.reporting.telemetry.stream import Sink, TextRedactor
 from harness.resilience.events import (
     CircuitChanged,
     FellBack,
@@ -20,42 +22,49 @@ from harness.resilience.events import (
 )
 from harness.resilience.thresholds import Reading, ThresholdCrossed, Thresholds
 
-# The figures of a run, out of the records of all its processes.
+# The metrics of a run, from the records of all its processes.
 
 
-class MetricsSink:
-    """A sink. Its time is that of the records, so that the same records give the same figures, live or read again."""
+class MetricsSink(Sink):
+    """Counts the records of a run. Its time is that of the records: the same records give the same figures at any
+    time.
+    """
 
     name = "metrics"
 
     def __init__(self, tell: Callable[[ThresholdCrossed], None] = lambda _crossed: None) -> None:
-        """`tell` is told when a metric changes its level."""
+        """`tell` is called when a metric changes its level."""
         self._meter = Meter()
         self._now = 0.0
         self._thresholds = Thresholds(lambda: self._now, tell)
         self._broken: Counter[str] = Counter()
-        """What was told of states that exclude each other, in words -> how often."""
+        """Description of each violated invariant -> number of violations."""
 
-    def __call__(self, record: Record) -> None:
+    def on_event(self, event: Event, redactor: TextRedactor) -> None:  # noqa: ARG002 - it takes no texts
+        """When a task begins, records older than the windows of the thresholds no longer count."""
+        if isinstance(event, TaskStarted):
+            self.look(event.at)
+
+    def on_record(self, record: Record) -> None:
         self.look(record.at)
         match record.event:
             case TaskDone() as done:
-                self._meter.add(_of_a_task(done))
+                self._meter.add(_task_metrics(done))
                 counted = 0 if done.expected or record.faulted else done.failures
-                self._thresholds.attempted(done.attempts, counted)
+                self._thresholds.count_attempts(done.attempts, counted)
             case ThresholdCrossed() | StepDone():
                 return
             case InvariantBroken() as broken:
                 self._broken[describe(broken)] += 1
             case event:
                 if record.step is None or isinstance(event, CircuitChanged):
-                    # What the steps of a task did is counted once, at its end.
+                    # The attempts and failures of a task's steps are counted once, at its end.
                     self._meter.count(event, record.task_id)
                 if not record.faulted:
                     self._thresholds.count(event)
 
     def look(self, at: datetime) -> None:
-        """Time goes on: what has left its window no longer counts. A time before the last one is that one."""
+        """Advance the time: records outside of their window no longer count. An earlier time has no effect."""
         self._now = max(self._now, at.timestamp())
         self._thresholds.look()
 
@@ -74,29 +83,30 @@ class MetricsSink:
         return {
             "resilience": self.metrics.as_json(),
             "thresholds": {
-                worst.metric: {**_shown(worst), "at_the_end": _shown(now[worst.metric])} for worst in self.readings
+                worst.metric: {**_reading_document(worst), "at_the_end": _reading_document(now[worst.metric])}
+                for worst in self.readings
             },
         }
 
     def lines(self) -> list[str]:
-        """For the summary of a run: what resilience did, if it was needed, and which thresholds were passed."""
+        """Lines for the summary of a run: the counts of resilience, if there are any, and the crossed thresholds."""
         metrics = self.metrics
         parts = [
-            f"{_number(metrics.retries, 'retry', 'retries')} ({metrics.successful_retries} worked)"
+            f"{_count_text(metrics.retries, 'retry', 'retries')} ({metrics.successful_retries} worked)"
             * (metrics.retries > 0),
-            f"circuit opened {_times(metrics.circuit_opens)}" * (metrics.circuit_opens > 0),
-            _number(metrics.fallbacks_used, "fallback", "fallbacks") * (metrics.fallbacks_used > 0),
+            f"circuit opened {_times_text(metrics.circuit_opens)}" * (metrics.circuit_opens > 0),
+            _count_text(metrics.fallbacks_used, "fallback", "fallbacks") * (metrics.fallbacks_used > 0),
         ]
         average = metrics.avg_recovery_time
         parts.append("" if average is None else f"recovered in {average:.1f} s on average")
         said = ", ".join(filter(None, parts))
         alarms = [f"threshold: {each.shown}" for each in self.readings if each.level != "ok"]
-        alarms += [text if count == 1 else f"{text}, {_times(count)}" for text, count in self._broken.items()]
+        alarms += [text if count == 1 else f"{text}, {_times_text(count)}" for text, count in self._broken.items()]
         return [f"resilience: {said}", *alarms] if said else alarms
 
 
-def _of_a_task(done: TaskDone) -> ResilienceMetrics:
-    """A task that was left out counts with its attempts alone: no report shows more of it."""
+def _task_metrics(done: TaskDone) -> ResilienceMetrics:
+    """The counts of one task. A task that was left out counts only with its attempts: no report shows more of it."""
     if done.final_state == "skipped":
         return ResilienceMetrics(total_attempts=done.attempts)
     return ResilienceMetrics(
@@ -109,38 +119,38 @@ def _of_a_task(done: TaskDone) -> ResilienceMetrics:
     )
 
 
-def _shown(reading: Reading) -> dict[str, Any]:
+def _reading_document(reading: Reading) -> dict[str, Any]:
     document = asdict(reading)
     del document["metric"]
     return {**document, "value": round(reading.value, 4)}
 
 
-def _number(count: int, one: str, several: str) -> str:
+def _count_text(count: int, one: str, several: str) -> str:
     return f"{count} {one if count == 1 else several}"
 
 
-def _times(count: int) -> str:
+def _times_text(count: int) -> str:
     return {1: "once", 2: "twice"}.get(count, f"{count} times")
 
 
 @dataclass(frozen=True, slots=True)
 class ResilienceMetrics:
-    """Counts; those of several processes add up. A retry counts when its outcome is known."""
+    """Counts; those of several processes can be added. A retry counts when its outcome is known."""
 
     total_attempts: int = 0
     successful_retries: int = 0
     failed_retries: int = 0
     circuit_opens: int = 0
-    """Also of a circuit that opened again after a bad probe."""
+    """Circuits that opened, also again after a failed probe."""
     fallbacks_used: int = 0
     recoveries: int = 0
-    """Calls that succeeded after they had failed, by a retry or by a fallback."""
+    """Calls that succeeded after they had failed, by a retry or a fallback."""
     recovery_seconds: float = 0.0
-    """From first failure to success, of all recoveries together."""
+    """The sum of all recoveries' durations, from the first failure to success."""
 
     @property
     def avg_recovery_time(self) -> float | None:
-        """Seconds; None when nothing had to recover."""
+        """Seconds; None if there was no recovery."""
         return self.recovery_seconds / self.recoveries if self.recoveries else None
 
     @property
@@ -151,7 +161,7 @@ class ResilienceMetrics:
         return ResilienceMetrics(*(mine + its for mine, its in zip(astuple(self), astuple(other), strict=True)))
 
     def as_json(self) -> dict[str, int | float | None]:
-        """As metrics.json has it; `avgRecoveryTime` in seconds, null when nothing had to recover."""
+        """The counts as in metrics.json; `avgRecoveryTime` in seconds, null if there was no recovery."""
         average = self.avg_recovery_time
         return {
             "totalAttempts": self.total_attempts,
@@ -164,7 +174,7 @@ class ResilienceMetrics:
 
 
 class Meter:
-    """Counts the events of calls. What was counted elsewhere, of the tasks of a run, is added to it."""
+    """Counts the events of calls. Counts from elsewhere, such as those of a run's tasks, are added."""
 
     def __init__(self) -> None:
         self._added = ResilienceMetrics()
@@ -178,11 +188,11 @@ class Meter:
         return self._added + ResilienceMetrics(**self._counted, recovery_seconds=self._seconds)
 
     def add(self, metrics: ResilienceMetrics) -> None:
-        """What was counted elsewhere; so are the attempts of calls that succeeded at once, which emit no event."""
+        """Add counts from elsewhere, with the attempts of calls that succeeded at once and so emitted no event."""
         self._added += metrics
 
     def count(self, event: ResilienceEvent, scope: str = "") -> None:
-        """`scope` keeps calls of one name apart: the task that makes it."""
+        """Count an event. `scope` distinguishes calls of one name: it is the task that makes the call."""
         match event:
             case Retrying(name=name):
                 self._open[scope, name] += 1
@@ -201,7 +211,7 @@ class Meter:
             self._counted["total_attempts"] += 1
 
     def _settle(self, call: tuple[str, str], *, worked: bool) -> None:
-        """The last retry of a call may have worked; those before it failed."""
+        """Count the outcomes of a call's retries: the last one may have worked; those before it failed."""
         retries = self._open.pop(call, 0)
         self._counted["successful_retries"] += worked and retries > 0
         self._counted["failed_retries"] += retries - (worked and retries > 0)

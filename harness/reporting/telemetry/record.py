@@ -1,4 +1,4 @@
-"""One thing that happened, with when and where; as a line of JSON and back."""
+"""One event with its time and place, and its conversion to a line of JSON and back."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from datetime import datetime
 from functools import singledispatch
 from typing import Any, ClassVar, get_args
 
+from harness.model.figures import attempts_made, figures
+from harness.model.record import StepRecord, TaskResult
 from harness.resilience.events import (
     CircuitChanged,
     Degraded,
@@ -29,47 +31,72 @@ from harness.resilience.thresholds import ThresholdCrossed
 
 @dataclass(frozen=True, slots=True)
 class StepDone:
-    """A step is over, well or not."""
+    """A step has ended, passed or failed."""
 
     type: ClassVar[str] = "step"
     name: str
     passed: bool
     attempts: int
     seconds: float
-    """The time of all attempts, without the waits between them."""
+    """The sum of all attempts' durations, without the waits between them."""
     error: str = ""
-    """What the last attempt failed with."""
+    """The message of the last attempt's failure."""
+
+    @classmethod
+    def of(cls, record: StepRecord) -> StepDone:
+        seconds = sum(attempt.seconds for attempt in record.attempts)
+        error = record.failure.message if record.failure else ""
+        return cls(record.step.describe(), record.passed, len(attempts_made(record)), round(seconds, 3), error)
 
 
 @dataclass(frozen=True, slots=True)
 class TaskDone:
-    """A task is over."""
+    """A task has ended."""
 
     type: ClassVar[str] = "task"
     final_state: str
     """As in the result; `skipped` for a task that was left out."""
     seconds: float
     steps: int
-    """Steps completed."""
+    """The number of completed steps."""
     attempts: int
-    """At all steps, preconditions and criteria included; not those that a circuit refused."""
+    """Attempts at all steps, with preconditions and criteria, without those that a circuit refused."""
     failures: int
-    """Attempts that failed."""
+    """The number of failed attempts."""
     code: str = ""
-    """The failure's code, when there is one."""
+    """The code of the failure, if there is one."""
     severity: str = ""
     source: str = ""
-    """As of the failure of a step."""
+    """The source of the failure, as for a step."""
     reason: str = ""
-    """Why it was left out."""
+    """The reason why the task was left out."""
     expected: bool = False
     """It failed as its file declares."""
     retries: int = 0
-    """What this and the following count: `harness.model.figures`."""
+    """`harness.model.figures` defines this and the following counts."""
     successful_retries: int = 0
     fallbacks: int = 0
     recovered: int = 0
     recovery_seconds: float = 0.0
+
+    @classmethod
+    def of(cls, result: TaskResult) -> TaskDone:
+        counted = figures(result)
+        return cls(
+            final_state="skipped" if result.skipped else result.final_state,
+            seconds=round(result.elapsed, 3),
+            steps=result.steps_completed,
+            attempts=counted.attempts,
+            failures=counted.failed_attempts,
+            retries=counted.retries,
+            successful_retries=counted.successful_retries,
+            fallbacks=counted.fallbacks,
+            recovered=counted.recovered,
+            recovery_seconds=round(counted.recovery_seconds, 3),
+            reason=result.skipped,
+            **(result.failure.origin if result.failure else {}),
+            expected=bool(result.error and result.error.expected),
+        )
 
 
 TelemetryEvent = ResilienceEvent | ThresholdCrossed | StepDone | TaskDone
@@ -78,7 +105,7 @@ EVENTS: Mapping[str, type[TelemetryEvent]] = {event.type: event for event in get
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """An event, stamped. Its texts are redacted."""
+    """An event with time and place. Its texts are redacted."""
 
     at: datetime
     event: TelemetryEvent
@@ -86,21 +113,21 @@ class Record:
     worker: str = ""
     """The worker of pytest-xdist."""
     task_id: str = ""
-    """Empty for what belongs to no task: a site that died, what began in a task that has ended."""
+    """Empty for an event without a task: a site died, or work began in a task that has ended."""
     step: int | None = None
-    """What the engine did at this step (-1: before the first); None for what no step did."""
+    """The index of the step at which the engine acted (-1: before the first); None for an event outside of steps."""
     faulted: bool = False
-    """What goes wrong in it was ordered (`faults`) or declared (`expect` of a failure): no threshold counts it."""
+    """Failures in it were ordered (`faults`) or declared (`expect` of a failure): no threshold counts them."""
 
     def as_json(self, level: str) -> dict[str, Any]:
-        """Plain JSON; `level` in the words of `logging`."""
+        """The record as plain JSON; `level` is a name of `logging`."""
         stamp = {name: getattr(self, name) for name in ("run", "worker", "task_id", "step", "faulted")}
         head = {"at": self.at.isoformat(), "level": level, "type": self.event.type}
-        return {**head, **stamp, **asdict(self.event), **_as_in_004(self.event)}
+        return {**head, **stamp, **asdict(self.event), **_written_names(self.event)}
 
 
-def _as_in_004(event: TelemetryEvent) -> dict[str, str]:
-    """`from` and `to`, as the written events call them; `from` is no name that a field can have."""
+def _written_names(event: TelemetryEvent) -> dict[str, str]:
+    """The fields `from` and `to` of written events; `from` is a Python keyword, so no field has that name."""
     match event:
         case CircuitChanged() | FellBack():
             return {"from": event.before, "to": event.after}
@@ -109,7 +136,7 @@ def _as_in_004(event: TelemetryEvent) -> dict[str, str]:
 
 
 def read(line: str | bytes) -> Record | None:
-    """A line of events.jsonl; None for one that is broken, or that another version wrote."""
+    """The record of a line of events.jsonl; None for a broken line, or one that another version wrote."""
     try:
         found = json.loads(line)
         kind = EVENTS[found["type"]]
@@ -121,7 +148,7 @@ def read(line: str | bytes) -> Record | None:
 
 
 def redacted(event: TelemetryEvent, text: Callable[[str], str]) -> TelemetryEvent:
-    """The event with each of its texts replaced by what `text` makes of it."""
+    """The event with `text` applied to each of its texts."""
     return replace(event, **{field.name: _clean(getattr(event, field.name), text) for field in fields(event)})
 
 
@@ -131,7 +158,7 @@ def _clean(value: Any, text: Callable[[str], str]) -> Any:
     return text(value) if isinstance(value, str) else value
 
 
-# An event in one line for people, and how grave it is.
+# An event in one line for people, and its log level.
 
 _LEVELS = {
     "info": logging.INFO,
@@ -140,18 +167,18 @@ _LEVELS = {
     "critical": logging.CRITICAL,
     "fatal": logging.CRITICAL,
 }
-"""Severity of a failure in the catalog -> level of what is logged of it."""
+"""Severity of a failure in the catalog -> level of its log record."""
 INCONSISTENT = {
-    "Cannot be `connected` if server is `down`": "`{of}` was given up, and something still answers at its host",
+    "Cannot be `connected` if server is `down`": "`{of}` was given up, but something still answers at its host",
     "Circuit breaker cannot be `closed` during `booting`": "requests go to `{of}` while it is being started",
     "Polling must be `running` if extension is `connected`": "`{of}` answers, but nobody is monitoring it any more",
     "Cannot be `active` while server is `booting`": "`{of}` is used while it is being started",
 }
-"""Which states exclude each other -> what its violation means."""
+"""Violated invariant -> its meaning."""
 
 
 def level(event: TelemetryEvent) -> int:
-    """In the levels of `logging`: warning, error and critical for what went wrong."""
+    """The level in `logging`: warning, error and critical for failures."""
     match event:
         case ServiceChanged(after="permanently_failed") | ThresholdCrossed(after="critical"):
             return logging.CRITICAL
@@ -169,7 +196,7 @@ def level(event: TelemetryEvent) -> int:
 
 @singledispatch
 def describe(event: TelemetryEvent) -> str:
-    """`Retrying 2/3 in 2.0 s: connection refused`."""
+    """The event as a line, such as `Retrying 2/3 in 2.0 s: connection refused`."""
     raise TypeError(f"no words for {type(event).__name__}")
 
 
@@ -219,7 +246,7 @@ def _(event: GaveUp) -> str:
 
 @describe.register
 def _(event: Escalated) -> str:
-    over = "is no longer waited for; it may still finish"
+    over = "the caller stops waiting; the work may still finish"
     then = over if event.limit is None else f"is waited for {event.limit:g} s in all"
     return f"{event.name}: no answer in {event.waited:g} s; it {then}"
 
@@ -245,20 +272,20 @@ def _(event: ThresholdCrossed) -> str:
 def _(event: StepDone) -> str:
     several = f", {event.attempts} attempts" if event.attempts > 1 else ""
     how = f"{'passed' if event.passed else 'failed'} in {event.seconds:.2f} s{several}"
-    return f"{event.name}: {how}{_because(event.error)}"
+    return f"{event.name}: {how}{_reason_text(event.error)}"
 
 
 @describe.register
 def _(event: TaskDone) -> str:
     course = f"{event.seconds:.1f} s, {event.attempts} attempts, {event.failures} failed"
-    return f"task {event.final_state}{_because(event.code or event.reason)} ({course})"
+    return f"task {event.final_state}{_reason_text(event.code or event.reason)} ({course})"
 
 
 def one_line(text: str, width: int = 200) -> str:
-    """Without line breaks, and of at most `width` characters."""
+    """The text without line breaks, cut to `width` characters."""
     line = " ".join(text.split())
     return line if len(line) <= width else line[: width - 1] + "…"
 
 
-def _because(why: str) -> str:
+def _reason_text(why: str) -> str:
     return f": {one_line(why)}" if why else ""

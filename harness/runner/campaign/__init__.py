@@ -1,4 +1,4 @@
-"""Campaigns: tasks tried clean and with faults, side by side, and what can be said of them then."""
+"""Campaigns: tasks tried without and with faults, side by side, and the statistics of the results."""
 
 from harness.runner.campaign.document import Campaign, Trial
 from harness.runner.campaign.run import Running, Size

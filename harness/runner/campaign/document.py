@@ -1,4 +1,4 @@
-"""What a campaign found, as the JSON document that it writes."""
+"""The results of a campaign, as the JSON document that it writes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from harness.spec.fault_plan import Gate
 
 VERSION: Final = 1
 NO_FAILURE = "-"
-"""Stands in the confusion matrix for a fault that causes no failure."""
+"""The entry of the confusion matrix for a fault that causes no failure."""
 
 
 class DocumentPart(BaseModel):
@@ -26,21 +26,23 @@ class Rate(DocumentPart):
 
     of: int = Field(description="Number of trials that count.")
     good: int
-    share: float | None = Field(description="`good` by `of`; null when nothing counts.")
+    share: float | None = Field(description="`good` divided by `of`; null if no trial counts.")
 
     @classmethod
-    def made(cls, good: int, of: int) -> Rate:
+    def from_counts(cls, good: int, of: int) -> Rate:
         return cls(of=of, good=good, share=round(good / of, 4) if of else None)
 
 
 class PassRate(Rate):
     """How many trials pass, and what that says of the next ones."""
 
-    interval: tuple[float, float] | None = Field(description="Wilson's 95 % interval of the share; null: no trial.")
-    pass_hat: tuple[float, ...] = Field(description="pass^k for k = 1, 2, ...: the chance that k trials all pass.")
+    interval: tuple[float, float] | None = Field(
+        description="Wilson's 95 % interval of the share; null if there was no trial."
+    )
+    pass_hat: tuple[float, ...] = Field(description="pass^k for k = 1, 2, ...: the probability that k trials all pass.")
 
     @classmethod
-    def made(cls, good: int, of: int) -> PassRate:
+    def from_counts(cls, good: int, of: int) -> PassRate:
         low_high = wilson(good, of)
         return cls(
             of=of,
@@ -55,24 +57,32 @@ class Trial(DocumentPart):
     """One run of one task, with one fault or without."""
 
     task_id: str
-    fault: str | None = Field(description="Name of the fault; null: a clean trial.")
-    number: int = Field(description="Of this task and fault, counted from 0.")
-    seed: int = Field(description="What the fault's chances were drawn from.")
-    seconds: float = Field(description="The task's own time.")
-    final_state: str = Field("", description="As in error_report.json; empty when it could not be tried.")
-    code: str | None = Field(None, description="What the task failed with; null: it did not.")
-    reached: bool = Field(False, description="The task did what it declares: it passed, or showed its `expect`.")
+    fault: str | None = Field(description="Name of the fault; null for a clean trial.")
+    number: int = Field(description="Number of the trial of this task and fault, counted from 0.")
+    seed: int = Field(description="Seed for the fault's `probability`.")
+    seconds: float = Field(description="Duration of the task.")
+    final_state: str = Field(
+        "", description="Final state as in error_report.json; empty if the trial could not be made."
+    )
+    code: str | None = Field(None, description="Code of the task's failure; null if it did not fail.")
+    reached: bool = Field(
+        False, description="Whether the task ended as it declares: it passed, or had the outcome of its `expect`."
+    )
     struck: int = Field(0, description="How often the fault struck.")
-    seen: str | None = Field(None, description="Code of the first failure after the first strike; null: none.")
+    seen: str | None = Field(
+        None, description="Code of the first failure after the first strike; null if there was none."
+    )
     recovery_seconds: float | None = Field(
-        None, description="From the first strike to the end of the first attempt of the failed step that passed."
+        None, description="Time from the first strike to the end of the first successful attempt of the failed step."
     )
     missing: tuple[str, ...] | None = Field(
-        None, description="What is not right with the artifacts of a failure; null: there was no failure."
+        None, description="What is wrong with the artifacts of a failure; null if there was no failure."
     )
-    artifacts: str | None = Field(None, description="The folder of the failure, relative to the campaign's.")
+    artifacts: str | None = Field(
+        None, description="The folder of the failure, relative to the folder of the campaign."
+    )
     error: str = Field("", description="Why the trial could not be made, or the fault could not strike.")
-    unmet: tuple[str, ...] = Field((), description="What was expected of it and did not happen.")
+    unmet: tuple[str, ...] = Field((), description="Expectations that were not met.")
 
 
 class Seconds(DocumentPart):
@@ -90,12 +100,14 @@ class Cell(DocumentPart):
     describe: str = Field(description="The fault in one line.")
     task_id: str
     transient: bool = Field(description="Whether the fault ends by itself.")
-    expected_code: str | None = Field(description="`-`: no failure; null: nothing is said.")
+    expected_code: str | None = Field(description="The expected code; `-` for no failure, null if none is declared.")
     expected_recovered: bool | None
     struck: Rate = Field(description="Trials in which the fault struck.")
-    classified: Rate = Field(description="Trials with the expected code, of those in which it struck.")
-    recovered: Rate = Field(description="Trials in which the task did what it declares, of those in which it struck.")
-    recovery: Seconds | None = Field(description="Seconds to recover; null: nothing had to recover, or did.")
+    classified: Rate = Field(description="Trials with the expected code, among those in which the fault struck.")
+    recovered: Rate = Field(
+        description="Trials in which the task ended as it declares, among those in which the fault struck."
+    )
+    recovery: Seconds | None = Field(description="Seconds to recover; null if nothing recovered.")
     artifacts: Rate = Field(description="Failures with all their artifacts.")
     outcomes: dict[str, int] = Field(description="Final state, with the code of a failure -> number of trials.")
     passed: PassRate
@@ -125,8 +137,12 @@ class Totals(DocumentPart):
     clean: PassRate
     faulted: PassRate
     struck: Rate = Field(description="Faulted trials in which the fault struck.")
-    classification: Rate = Field(description="Struck trials with a declared `code` that got it.")
-    recovery: Rate = Field(description="Struck trials of transient faults to be recovered from, that were.")
+    classification: Rate = Field(
+        description="Trials with the declared `code`, among the struck trials that declare one."
+    )
+    recovery: Rate = Field(
+        description="Trials that recovered, among the struck trials of transient faults with `recovered: true`."
+    )
     artifacts: Rate = Field(description="Failed trials with all their artifacts.")
     recovery_time: Seconds | None
 
@@ -141,12 +157,14 @@ class Campaign(DocumentPart):
     run: str
     started: datetime
     seconds: float
-    seed: int = Field(description="Of the first trials; the next ones have the numbers after it.")
-    trials: int = Field(description="Trials of each task with each of its faults.")
+    seed: int = Field(description="Seed of the first trials; the next trials have the next numbers.")
+    trials: int = Field(description="Number of trials of each task with each of its faults.")
     clean_trials: int
-    interrupted: bool = Field(description="It was ended early: what is here is what was done by then.")
-    artifacts: str = Field(description="Where the failures are, relative to the project.")
-    unmet: tuple[str, ...] = Field(description="Why it did not pass; empty: it did.")
+    interrupted: bool = Field(
+        description="Whether the campaign was interrupted; the document then holds the trials made until then."
+    )
+    artifacts: str = Field(description="The folder of the failures, relative to the project.")
+    unmet: tuple[str, ...] = Field(description="Why the campaign did not pass; empty if it passed.")
     gate: Gate | None
     totals: Totals
     tasks: tuple[Task, ...]
@@ -156,17 +174,17 @@ class Campaign(DocumentPart):
 
     @property
     def made(self) -> int:
-        """How many trials were made."""
+        """The number of trials that were made."""
         return len(self.clean) + sum(len(cell.trials) for cell in self.cells)
 
     @property
     def planned(self) -> int:
-        """How many there were to be."""
+        """The number of trials that were planned."""
         return len(self.tasks) * self.clean_trials + len(self.cells) * self.trials
 
     @property
     def verdict(self) -> str:
-        """In a few words. Of one that was ended early nothing else can be said."""
+        """The verdict in a few words; for an interrupted campaign only how far it came."""
         if self.interrupted:
             return f"interrupted after {self.made} of {self.planned} trials"
         return "NOT as expected" if self.unmet else "as expected"

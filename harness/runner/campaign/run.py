@@ -1,4 +1,4 @@
-"""One campaign: its attacks, its trials as they come, and the document at any time."""
+"""Runs one campaign: its attacks, its trials one by one, and the document at any time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from harness.runner.campaign import summary as summing
 from harness.runner.campaign.document import Campaign, Trial
-from harness.runner.campaign.trials import Attack, PlannedTrial, RunTask, made, turns
+from harness.runner.campaign.trials import Attack, PlannedTrial, RunTask, make_trials, turns
 from harness.spec.fault_plan import LoadedFaultPlan
 from harness.spec.faults import ServiceFault
 
@@ -32,7 +32,7 @@ class Running:
     size: Size
     run: str
     folder: Path
-    """Where its failures are kept."""
+    """The folder of its failures."""
     done: list[Trial] = field(default_factory=list)
 
     @property
@@ -41,18 +41,18 @@ class Running:
 
     @property
     def ends_services(self) -> bool:
-        """Whether it does something to the project's services that others would meet."""
+        """Whether it changes services of the project, which other campaigns would notice."""
         plans = (plan for attack in self.attacks for plan in (attack.plan, *attack.preludes))
         return any(isinstance(fault, ServiceFault) for plan in plans for fault in plan.faults)
 
     def trials(self, run_task: RunTask) -> Iterator[Trial]:
-        """Make them, each when it is asked for."""
-        for trial in made(self.schedule, run_task, self.run, self.folder):
+        """Make the trials, each when it is requested."""
+        for trial in make_trials(self.schedule, run_task, self.run, self.folder):
             self.done.append(trial)
             yield trial
 
     def document(self, started: datetime, ended: datetime, *, artifacts: str, interrupted: bool) -> Campaign:
-        """What was found by now."""
+        """The document with the results so far."""
         cells = summing.cells(self.attacks, self.done)
         sums, plan = summing.totals(cells, self.done), self.loaded.plan
         clean, _ = summing.split(self.done)
@@ -68,7 +68,7 @@ class Running:
             clean_trials=self.size.clean,
             interrupted=interrupted,
             artifacts=artifacts,
-            unmet=summing.unmet(self.done, plan.gate, sums),
+            unmet=summing.gate_failures(self.done, plan.gate, sums),
             gate=plan.gate,
             totals=sums,
             tasks=summing.tasks(self.attacks, self.done),

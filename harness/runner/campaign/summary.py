@@ -59,15 +59,15 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
 
 
 def _plain(text: str) -> str:
-    """On one line, and without what Markdown or HTML would read as its own."""
+    """The text in one line, with the marks of Markdown and HTML escaped."""
     return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
 
 
-# From trials to cells, tasks and totals. Pure.
+# Summarizes trials in cells, tasks and totals. Pure.
 
 
 def cells(attacks: Sequence[Attack], trials: Sequence[Trial]) -> tuple[Cell, ...]:
-    """One for each fault in each task, in the order in which they were first tried."""
+    """One cell for each fault in each task, in the order in which they were first tried."""
     return tuple(_cell(each, each.fault, _of(each, trials)) for each in attacks if each.fault is not None)
 
 
@@ -87,43 +87,43 @@ def _cell(attack: Attack, fault: Fault, trials: tuple[Trial, ...]) -> Cell:
         transient=fault.transient,
         expected_code=code,
         expected_recovered=fault.expect.recovered,
-        struck=Rate.made(len(struck), len(trials)),
-        classified=_rate(seen(trial) == code for trial in struck if code is not None),
+        struck=Rate.from_counts(len(struck), len(trials)),
+        classified=_rate(failure_code(trial) == code for trial in struck if code is not None),
         recovered=_rate(trial.reached for trial in struck),
         recovery=times(trials),
-        artifacts=kept(trials),
+        artifacts=artifact_rate(trials),
         outcomes=dict(Counter(map(outcome, trials))),
-        passed=passed(trials),
+        passed=pass_rate(trials),
         trials=trials,
     )
 
 
 def expected_code(fault: Fault) -> str | None:
-    """None when the fault says nothing of it."""
+    """The expected code; None if the fault does not say."""
     return (fault.expect.code or NO_FAILURE) if "code" in fault.expect.model_fields_set else None
 
 
-def seen(trial: Trial) -> str:
-    """The code that the failure got; `-` when there was none."""
+def failure_code(trial: Trial) -> str:
+    """The code of the failure; `-` if there was none."""
     return trial.seen or NO_FAILURE
 
 
 def outcome(trial: Trial) -> str:
-    """`completed`, `failed STEP_TIMEOUT`, `not tried`."""
+    """The outcome: `completed`, `failed STEP_TIMEOUT`, `not tried`."""
     return " ".join(filter(None, (trial.final_state, trial.code))) or "not tried"
 
 
-def passed(trials: Sequence[Trial]) -> PassRate:
-    return PassRate.made(sum(trial.reached for trial in trials), len(trials))
+def pass_rate(trials: Sequence[Trial]) -> PassRate:
+    return PassRate.from_counts(sum(trial.reached for trial in trials), len(trials))
 
 
-def kept(trials: Iterable[Trial]) -> Rate:
-    """Failures with all their artifacts."""
+def artifact_rate(trials: Iterable[Trial]) -> Rate:
+    """The failures with all their artifacts."""
     return _rate(not trial.missing for trial in trials if trial.missing is not None)
 
 
 def times(trials: Iterable[Trial]) -> Seconds | None:
-    """How long recovery took, where there was some."""
+    """The times of recovery, if there was any."""
     found = [trial.recovery_seconds for trial in trials if trial.recovery_seconds is not None]
     return Seconds(median=round(median(found), 3), max=max(found)) if found else None
 
@@ -137,20 +137,20 @@ def _task(attack: Attack, trials: Sequence[Trial]) -> Task:
     own = [trial for trial in trials if trial.task_id == attack.task.spec.task_id]
     clean, faulted = split(own)
     return Task(
-        task_id=attack.task.spec.task_id, source=attack.task.source, clean=passed(clean), faulted=passed(faulted)
+        task_id=attack.task.spec.task_id, source=attack.task.source, clean=pass_rate(clean), faulted=pass_rate(faulted)
     )
 
 
 def split(trials: Iterable[Trial]) -> tuple[list[Trial], list[Trial]]:
-    """The clean ones, and those with a fault."""
+    """The clean trials, and those with a fault."""
     found = list(trials)
     return [trial for trial in found if trial.fault is None], [trial for trial in found if trial.fault is not None]
 
 
 def confusion(found: Iterable[Cell]) -> tuple[Confusion, ...]:
-    """Expected code x code seen, of all struck trials of faults that say which they expect."""
+    """Expected code x seen code, for all struck trials of faults with a declared code."""
     pairs = Counter(
-        (cell.expected_code, seen(trial))
+        (cell.expected_code, failure_code(trial))
         for cell in found
         if cell.expected_code is not None
         for trial in cell.trials
@@ -160,40 +160,40 @@ def confusion(found: Iterable[Cell]) -> tuple[Confusion, ...]:
 
 
 def totals(found: Sequence[Cell], trials: Sequence[Trial]) -> Totals:
-    """Over all cells."""
+    """The totals over all cells."""
     clean, faulted = split(trials)
     recoverable = [cell.recovered for cell in found if cell.transient and cell.expected_recovered]
     return Totals(
-        clean=passed(clean),
-        faulted=passed(faulted),
+        clean=pass_rate(clean),
+        faulted=pass_rate(faulted),
         struck=_sum(cell.struck for cell in found),
         classification=_sum(cell.classified for cell in found),
         recovery=_sum(recoverable),
-        artifacts=kept(trials),
+        artifacts=artifact_rate(trials),
         recovery_time=times(faulted),
     )
 
 
 def _rate(verdicts: Iterable[bool]) -> Rate:
     several = list(verdicts)
-    return Rate.made(sum(several), len(several))
+    return Rate.from_counts(sum(several), len(several))
 
 
 def _sum(rates: Iterable[Rate]) -> Rate:
     several = list(rates)
-    return Rate.made(sum(each.good for each in several), sum(each.of for each in several))
+    return Rate.from_counts(sum(each.good for each in several), sum(each.of for each in several))
 
 
-def unmet(trials: Iterable[Trial], gate: Gate | None, sums: Totals) -> tuple[str, ...]:
-    """Why the campaign does not pass: what is below its gate; without one, each trial that is not as expected."""
+def gate_failures(trials: Iterable[Trial], gate: Gate | None, sums: Totals) -> tuple[str, ...]:
+    """The reasons why the campaign does not pass: rates below its gate, or without one, each unexpected trial."""
     if gate is not None:
         trials = list(trials)
-        return (*_below(gate, sums), *(f"{_label(each)}: {why}" for each in trials for why in _void(each)))
+        return (*_rates_below(gate, sums), *(f"{_label(each)}: {why}" for each in trials for why in _void(each)))
     return tuple(f"{_label(trial)}: {why}" for trial in trials for why in trial.unmet)
 
 
 def _void(trial: Trial) -> Iterator[str]:
-    """Why a trial tests nothing, which no threshold makes up for."""
+    """The reasons why a trial tests nothing, which no threshold makes up for."""
     if trial.error:
         yield trial.error
     yield from (why for why in trial.unmet if why.startswith("the fault never struck") and why != trial.error)
@@ -203,7 +203,7 @@ def _label(trial: Trial) -> str:
     return f"{trial.task_id} {trial.fault or 'clean'} (trial {trial.number}, seed {trial.seed})"
 
 
-def _below(gate: Gate, sums: Totals) -> Iterator[str]:
+def _rates_below(gate: Gate, sums: Totals) -> Iterator[str]:
     measured = {
         "recovery": sums.recovery,
         "classification": sums.classification,
@@ -215,16 +215,16 @@ def _below(gate: Gate, sums: Totals) -> Iterator[str]:
         if wanted is None:
             continue
         if rate.share is None and name != "artifacts":
-            yield f"gate {name}: nothing to measure it by, wanted at least {wanted:g}"
+            yield f"gate {name}: no trial to measure, wanted at least {wanted:g}"
         elif rate.share is not None and rate.good / rate.of < wanted:
             yield f"gate {name}: {rate.share:g} ({rate.good} of {rate.of}), wanted at least {wanted:g}"
 
 
-# A campaign as a terminal shows it.
+# A campaign in the terminal.
 
 
 def show(found: Campaign, console: Console) -> None:
-    """Cells, confusions, tasks and totals, then why it did not pass."""
+    """Print cells, confusions, tasks and totals, then why the campaign did not pass."""
     for part in _parts(found):
         console.print(part)
 
@@ -262,7 +262,7 @@ def row(cell: Cell) -> tuple[str, ...]:
         counted(cell.struck),
         _codes(cell),
         counted(cell.classified),
-        _recovered(cell),
+        _recovered_share(cell),
         seconds(cell.recovery),
         counted(cell.artifacts),
         _outcomes(cell),
@@ -270,23 +270,23 @@ def row(cell: Cell) -> tuple[str, ...]:
 
 
 def _codes(cell: Cell) -> str:
-    """What was seen; with what was expected, where that is something else."""
-    several = Counter(seen(trial) for trial in cell.trials if trial.struck)
+    """The seen codes; with the expected one, if it differs."""
+    several = Counter(failure_code(trial) for trial in cell.trials if trial.struck)
     text = ", ".join(several)
     wrong = cell.expected_code is not None and set(several) - {cell.expected_code}
     return f"{text} (not {cell.expected_code})" if wrong else text
 
 
-def _recovered(cell: Cell) -> str:
-    """Marked where it is not what was expected."""
+def _recovered_share(cell: Cell) -> str:
+    """The recovered share, marked if it is not as expected."""
     rate, wanted = cell.recovered, cell.expected_recovered
     wrong = wanted is not None and rate.good != (rate.of if wanted else 0)
     return f"{counted(rate)} !" if wrong else counted(rate)
 
 
 def _outcomes(cell: Cell) -> str:
-    """A code that stands in the row already is not told again."""
-    codes = {seen(trial) for trial in cell.trials}
+    """The outcomes, without a code that the row shows already."""
+    codes = {failure_code(trial) for trial in cell.trials}
     names: Counter[str] = Counter()
     for name, count in cell.outcomes.items():
         state, _, code = name.partition(" ")
@@ -295,12 +295,12 @@ def _outcomes(cell: Cell) -> str:
 
 
 def counted(rate: Rate) -> str:
-    """`3/4`; empty when nothing counts."""
+    """`3/4`; empty if nothing counts."""
     return f"{rate.good}/{rate.of}" if rate.of else ""
 
 
 def seconds(found: Seconds | None) -> str:
-    """Median, and the longest where it is longer."""
+    """The median, and the longest time if it is longer."""
     if found is None:
         return ""
     middle, longest = f"{found.median:.1f}", f"{found.max:.1f}"
@@ -323,9 +323,9 @@ def interval(rate: PassRate) -> str:
 
 
 def total_lines(found: Campaign) -> Iterator[str]:
-    """The figures over all cells; where there is nothing to count, why."""
+    """The figures over all cells; where there is nothing to count, the reason."""
     sums = found.totals
-    recovered = _share(sums.recovery, "of the transient faults to recover from", "no such fault struck")
+    recovered = _share(sums.recovery, "of the transient faults with `recovered: true`", "no such fault struck")
     yield f"recovered: {recovered}{_times(sums.recovery_time)}"
     yield "classified: " + _share(
         sums.classification, "of the failures whose code is declared", "no fault struck that declares a code"
@@ -333,14 +333,14 @@ def total_lines(found: Campaign) -> Iterator[str]:
     yield f"artifacts: {_share(sums.artifacts, 'of the failures are complete', 'no task failed, nothing to keep')}"
     yield f"struck: {_share(sums.struck, 'of the faulted trials', 'none was tried')}"
     for name, rate in (("clean", sums.clean), ("faulted", sums.faulted)):
-        yield f"{name} trials that pass: {_passed(rate)}"
+        yield f"{name} trials that pass: {_pass_rate_text(rate)}"
 
 
 def _share(rate: Rate, what: str, nothing: str) -> str:
     return nothing if rate.share is None else f"{rate.share * 100:.0f} % ({rate.good}/{rate.of}) {what}"
 
 
-def _passed(rate: PassRate) -> str:
+def _pass_rate_text(rate: PassRate) -> str:
     if rate.share is None:
         return "not tried"
     return f"{rate.share * 100:.0f} % ({rate.good}/{rate.of}), 95 %: {interval(rate)}{_pass_hat(rate)}"
@@ -351,6 +351,6 @@ def _times(found: Seconds | None) -> str:
 
 
 def _pass_hat(rate: PassRate) -> str:
-    """A few of them: 2, 4, 8 in a row."""
+    """A few values of pass^k: 2, 4, 8 in a row."""
     some = [k for k in (2, 4, 8) if k <= rate.of]
     return "".join(f", pass^{k} {rate.pass_hat[k - 1]:.2f}" for k in some)

@@ -1,4 +1,4 @@
-"""Makes the trials, one after the other; what goes wrong with one does not end the others."""
+"""Makes the trials one after the other; an error in one does not end the others."""
 
 from __future__ import annotations
 
@@ -15,26 +15,27 @@ import psutil
 from pydantic import ValidationError
 
 from harness.model.diagnosis import FaultEffect, fault_effect, unmet_expectations
-from harness.model.outcome import reached
+from harness.model.outcome import ended_as_declared
 from harness.model.plan import Plan
 from harness.model.record import MetFault, TaskResult
 from harness.model.report import ErrorReport
 from harness.model.settings import Settings
 from harness.reporting.files import MANIFEST, NAMES
 from harness.runner.campaign.document import Trial
-from harness.runner.compile import compile_plan, ready, scope_of, secrets_of, variables_of
+from harness.runner.compile import compile_plan, prepare_fault, variables_of
+from harness.spec.expressions import scope_of, secrets_of
 from harness.spec.fault_plan import LoadedFaultPlan
 from harness.spec.faults import Fault
 from harness.spec.loaded import Loaded
 from harness.spec.names import slug
 from harness.spec.problems import Problem, SpecError
-from harness.spec.suite import before, dependencies, with_episodes
+from harness.spec.suite import dependencies, tasks_before, with_episodes
 
-# Whether a failure left all that it should.
+# Checks whether a failure left all of its artifacts.
 
 
 def missing_artifacts(folder: Path | None) -> tuple[str, ...]:
-    """What is not right with the directory of a failure: a line each; none when it is complete."""
+    """The problems of a failure's directory, a line each; none if it is complete."""
     if folder is None:
         return ("no directory was written",)
     return (*_of_manifest(folder), *_of_report(folder / "error_report.json"))
@@ -52,7 +53,7 @@ def _of_manifest(folder: Path) -> Iterator[str]:
         if entry is None:
             yield f"{name}: not in {MANIFEST}"
         elif entry["status"] == "taken" and not (folder / name).is_file():
-            yield f"{name}: said to be taken, and not there"
+            yield f"{name}: the manifest says that it was taken, but it is missing"
         elif entry["status"] != "taken" and not entry.get("reason"):
             yield f"{name}: {entry['status']}, without a reason"
 
@@ -66,24 +67,24 @@ def _of_report(file: Path) -> Iterator[str]:
         yield f"{file.name}: {error.error_count()} values that its schema refuses"
 
 
-# What a campaign tries: every fault in every task that it strikes, and every such task as it is.
+# The trials of a campaign: every fault in every task that it strikes, and every such task without faults.
 
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """One fault in one task; without a fault: the task as it is."""
+    """One fault in one task; without a fault, the task as it is."""
 
     task: Loaded
     plan: Plan
     preludes: tuple[Plan, ...]
-    """What has to run before it, without the fault."""
+    """The tasks that run before it, without the fault."""
     name: str = ""
     """The name of the fault; empty: a clean run."""
     fault: Fault | None = None
 
     @property
     def label(self) -> str:
-        """One name of task and fault, for people."""
+        """Task and fault in one name for people."""
         return f"{self.task.spec.task_id} {self.name or 'clean'}"
 
 
@@ -97,7 +98,7 @@ class PlannedTrial:
 
 
 def attacks(loaded: LoadedFaultPlan, tasks: Sequence[Loaded], settings: Settings, run: str) -> list[Attack]:
-    """For each task that is struck: as it is, then with each of its faults. Raises SpecError."""
+    """The attacks: each struck task as it is, then with each of its faults. Raises SpecError."""
     found: list[Attack] = []
     problems: list[Problem] = []
     order = with_episodes(tasks, dependencies(tasks))
@@ -107,10 +108,10 @@ def attacks(loaded: LoadedFaultPlan, tasks: Sequence[Loaded], settings: Settings
         if not numbers:
             continue
         try:
-            earlier = [by_id[name] for name in before(task.spec.task_id, order)]
+            earlier = [by_id[name] for name in tasks_before(task.spec.task_id, order)]
             preludes = tuple(compile_plan(each, settings=settings, run_id=run) for each in earlier)
             clean = Attack(task, compile_plan(task, settings=settings, run_id=run), preludes)
-            found += [clean, *(_with(clean, loaded, number) for number in numbers)]
+            found += [clean, *(_attack_with(clean, loaded, number) for number in numbers)]
         except SpecError as error:
             problems += error.problems
     if problems:
@@ -118,16 +119,16 @@ def attacks(loaded: LoadedFaultPlan, tasks: Sequence[Loaded], settings: Settings
     return found
 
 
-def _with(clean: Attack, loaded: LoadedFaultPlan, number: int) -> Attack:
+def _attack_with(clean: Attack, loaded: LoadedFaultPlan, number: int) -> Attack:
     spec, declared = clean.task.spec, loaded.plan.faults[number].fault
-    fault = ready(loaded, number, spec, scope_of(spec, os.environ))
+    fault = prepare_fault(loaded, number, spec, scope_of(spec, os.environ))
     secrets = (*clean.plan.secrets, *secrets_of(variables_of(declared), os.environ))
     plan = replace(clean.plan, faults=(*clean.plan.faults, fault), secrets=secrets)
     return replace(clean, plan=plan, name=loaded.name_of(number), fault=fault)
 
 
 def turns(found: Sequence[Attack], *, trials: int, clean: int, seed: int) -> Iterator[PlannedTrial]:
-    """Side by side: of each task a clean run, then one with each fault; then the same with the next seed."""
+    """All trials: for each task a clean run, then one with each fault; then the same with the next seed."""
     for number in range(max(trials, clean)):
         for attack in found:
             if number < (clean if attack.fault is None else trials):
@@ -135,7 +136,7 @@ def turns(found: Sequence[Attack], *, trials: int, clean: int, seed: int) -> Ite
 
 
 def staged(turn: PlannedTrial, run: str) -> tuple[Plan, tuple[Plan, ...]]:
-    """The plan of a trial and of what runs before it, in a fresh world, with a folder of its own."""
+    """The plan of a trial and of the tasks before it, in a fresh world, with a folder of its own."""
     attack = turn.attack
     key = slug(f"{attack.plan.key}--{attack.name or 'clean'}--{turn.number}")
     world = f"{slug(run)}.{key}"
@@ -144,24 +145,25 @@ def staged(turn: PlannedTrial, run: str) -> tuple[Plan, tuple[Plan, ...]]:
 
 
 def _prelude(earlier: Plan, plan: Plan) -> Plan:
-    """In the same world when it is of the same episode."""
+    """The plan of a task before the trial, in the same world if it is of the same episode."""
     same = earlier.spec.episode_id is not None and earlier.spec.episode_id == plan.spec.episode_id
     key = slug(f"{plan.key}--after--{earlier.key}")
     return replace(earlier, key=key, world=plan.world if same else f"{plan.world}.{earlier.key}")
 
 
-# Campaigns of one project, kept from failing each other's trials: they share its services.
+# Keeps two campaigns of one project apart: they share its services.
 
 
 class BusyError(RuntimeError):
-    """Another campaign runs in the project, and the two cannot run at once."""
+    """Another campaign runs in the project, and the two cannot run at the same time."""
 
 
 @contextmanager
 def reserved(file: Path, name: str, *, alone: bool) -> Iterator[None]:
-    """For as long as the block lasts; of a process that dies, the kernel lets go. Raises BusyError at once, or OSError.
+    """Hold the lock of the project's campaigns during the block; raises BusyError at once, or OSError.
 
-    `alone`: a campaign that ends services of the project. The others can run beside each other.
+    The kernel releases the lock when the process dies. `alone`: the campaign ends services of the project, so no other
+    may run; the others share the lock.
     """
     file.parent.mkdir(parents=True, exist_ok=True)
     with file.open("a+", encoding="utf-8") as lock:
@@ -170,7 +172,7 @@ def reserved(file: Path, name: str, *, alone: bool) -> Iterator[None]:
         except BlockingIOError:
             raise BusyError(_busy(lock)) from None
         if alone:
-            lock.truncate(0)  # those who stand there have ended
+            lock.truncate(0)  # the processes named there have ended
         lock.write(f"{os.getpid()} {' '.join(name.split())}\n")
         lock.flush()
         yield
@@ -182,41 +184,41 @@ def _busy(lock: TextIO) -> str:
     running = [f"pid {pid}, {name}" for pid, _, name in entries if pid.isdigit() and psutil.pid_exists(int(pid))]
     who = f" ({'; '.join(running)})" if running else ""
     return (
-        f"another campaign runs in this project{who}: they share its services, and a fault that ends one "
-        "would fail the other's trials. Start this one when that has ended"
+        f"another campaign runs in this project{who}: both would share the services, and a fault that ends "
+        "a service would fail the other's trials. Start this campaign after that one has ended"
     )
 
 
 RunTask = Callable[[Plan], TaskResult]
 
 
-def made(turns: Iterable[PlannedTrial], run_task: RunTask, run: str, root: Path) -> Iterator[Trial]:
-    """A trial for each turn. `root` is the folder that paths of artifacts are shown relative to."""
+def make_trials(turns: Iterable[PlannedTrial], run_task: RunTask, run: str, root: Path) -> Iterator[Trial]:
+    """Make a trial for each planned one. `root` is the folder that paths of artifacts are relative to."""
     for turn in turns:
-        yield _made(turn, run_task, run, root)
+        yield _make_trial(turn, run_task, run, root)
 
 
-def _made(turn: PlannedTrial, run_task: RunTask, run: str, root: Path) -> Trial:
+def _make_trial(turn: PlannedTrial, run_task: RunTask, run: str, root: Path) -> Trial:
     try:
         plan, preludes = staged(turn, run)
         for prelude in preludes:
             result = run_task(prelude)
-            if not reached(prelude.spec, result):
-                return _impossible(turn, f"{prelude.task_id}, which runs before it, did not do what it declares")
-        return judged(turn, run_task(plan), root)
+            if not ended_as_declared(prelude.spec, result):
+                return _impossible_trial(turn, f"{prelude.task_id}, which runs before it, did not end as it declares")
+        return judge_trial(turn, run_task(plan), root)
     except Exception as error:  # noqa: BLE001 - one trial that cannot be made must not take the others along
-        return _impossible(turn, f"{type(error).__name__}: {error}")
+        return _impossible_trial(turn, f"{type(error).__name__}: {error}")
 
 
-def _impossible(turn: PlannedTrial, why: str) -> Trial:
+def _impossible_trial(turn: PlannedTrial, why: str) -> Trial:
     task_id, fault = turn.attack.task.spec.task_id, turn.attack.name or None
     return Trial(task_id=task_id, fault=fault, number=turn.number, seed=turn.seed, seconds=0, error=why, unmet=(why,))
 
 
-def judged(turn: PlannedTrial, result: TaskResult, root: Path) -> Trial:
-    """What the result of a trial says."""
+def judge_trial(turn: PlannedTrial, result: TaskResult, root: Path) -> Trial:
+    """The trial with the facts of a result."""
     attack = turn.attack
-    good = reached(attack.task.spec, result)
+    good = ended_as_declared(attack.task.spec, result)
     met = result.faults[-1] if attack.fault is not None and result.faults else None
     found = fault_effect(met, result) if met else FaultEffect(struck=False)
     missing = missing_artifacts(result.artifacts) if result.failure and not result.skipped else None
@@ -235,24 +237,24 @@ def judged(turn: PlannedTrial, result: TaskResult, root: Path) -> Trial:
         missing=missing,
         artifacts=result.artifacts.relative_to(root).as_posix() if result.artifacts else None,
         error=met.problem if met else "",
-        unmet=tuple(_unmet(turn, result, met, found, good)),
+        unmet=tuple(_unmet_expectations(turn, result, met, found, good)),
     )
 
 
-def _unmet(
+def _unmet_expectations(
     turn: PlannedTrial, result: TaskResult, met: MetFault | None, found: FaultEffect, good: bool
 ) -> Iterator[str]:
     fault = turn.attack.fault
     ended = result.failure.message if result.failure else result.skipped or result.final_state
     if fault is None:
         if not good:
-            yield f"the clean trial did not do what the task declares: {ended}"
+            yield f"the clean trial did not end as the task declares: {ended}"
         return
     if met is None:
         yield f"the task could not begin: {ended}"
     elif met.problem:
         yield f"the fault failed: {met.problem}"
     elif not found.struck and fault.probability == 1:
-        yield "the fault never struck" + ("" if result.failure is None else f", for the task ended before: {ended}")
+        yield "the fault never struck" + ("" if result.failure is None else f", because the task ended before: {ended}")
     elif met is not None:
         yield from unmet_expectations(met, found, reached=good)

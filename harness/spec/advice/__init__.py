@@ -1,4 +1,4 @@
-"""What is legal in a task and unwise: warnings that `harness validate` shows, each with its place."""
+"""Warnings about legal but unwise parts of a task, each with its place; `harness validate` shows them."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ _RULES: tuple[Rule, ...] = (
     syntax_advice,
 )
 _OF_MEMORY: tuple[Rule, ...] = (memory_advice, precondition_advice)
-"""Only of a task that begins with the memory of its own file."""
+"""Rules that apply only to a task that begins with the memory of its own file."""
 
 
 def advice(loaded: Loaded, *, inner: bool = False, virtual_hosts: tuple[str, ...] = ()) -> Iterator[Problem]:
-    """Warnings, in the order of the file. They never keep a task from running.
+    """The warnings about a task, in the order of its file. They never keep a task from running.
 
-    `inner`: the task does not begin with the memory of its own file alone, because another task runs it inside of
-    itself, or the system under test keeps the memory. `virtual_hosts` are those of the settings.
+    `inner`: the task does not begin with the memory of its own file alone, because another task runs it inside itself,
+    or the system under test keeps the memory. `virtual_hosts` are those of the settings.
     """
     rules = _RULES if inner else (*_RULES, *_OF_MEMORY)
     found = [problem for rule in rules for problem in rule(loaded.spec, loaded.origin)]

@@ -1,4 +1,4 @@
-"""Criteria that hold before the first step: a task cannot fail them, so that its green says nothing."""
+"""Warnings about criteria that hold before the first step: a task cannot fail them, so its success proves nothing."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ from harness.criteria.syntax import MEMORY_FUNCTIONS, Read, walk
 from harness.resilience import Deadline
 from harness.spec.expressions import expressions
 from harness.spec.parametrize import cases
-from harness.spec.problems import Problem, Way
+from harness.spec.problems import JsonPath, Problem
 from harness.spec.references import ReferenceScope, interpolate, interpolate_criterion
 from harness.spec.source import Origin
 from harness.spec.steps import Drag, Step
 from harness.spec.task import TaskSpec
 
-# Selectors that are surely no CSS. Only what needs no grammar: brackets, quotes, `##`.
+# Selectors that are surely no CSS, by signs that need no grammar: brackets, quotes, `##`.
 
 _OTHER = re.compile(r"""\s*(?:\(*//|\.\.|["']|[\w:*+-]+\s*=)""")
-"""How XPath, quoted text and named engines (`text=...`) begin."""
+"""Matches the beginning of XPath, quoted text and named engines (`text=...`)."""
 _UNSURE = ("\\", ">>", "/*", "${")
-"""Escapes, chains of engines, comments, references: not looked into."""
+"""Escapes, chains of engines, comments and references: selectors with these are not examined."""
 _QUOTED = re.compile(r"""'[^']*'|"[^"]*\"""")
 _PAIR = re.compile(r"\[[^][()]*\]|\([^][()]*\)")
 
 
 def syntax_advice(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
-    """Warnings about the selectors that steps look for, and about fallbacks."""
+    """Yield warnings about malformed selectors of steps and fallbacks."""
     if declares_failure(spec):
         return
     for path, selector in _selectors(spec):
         if wrong := flaw(selector):
-            hint = "mend the CSS selector: a step that uses it fails with INVALID_INPUT"
+            hint = "correct the CSS selector: a step that uses it fails with INVALID_INPUT"
             yield origin.problem(path, f"not a selector: {wrong}", hint=hint, severity="warning")
 
 
-def _selectors(spec: TaskSpec) -> Iterator[tuple[Way, str]]:
+def _selectors(spec: TaskSpec) -> Iterator[tuple[JsonPath, str]]:
     for path, step in steps_of(spec):
         found = {"selector": step.target, "frame": getattr(step, "frame", None)}
         if isinstance(step, Drag):
@@ -46,12 +46,12 @@ def _selectors(spec: TaskSpec) -> Iterator[tuple[Way, str]]:
         yield from (((*path, name), selector) for name, selector in found.items() if selector)
     fallbacks = getattr(spec.error_recovery.on_element_not_found, "fallback_selectors", {})
     for key, others in fallbacks.items():
-        place: Way = ("error_recovery", "on_element_not_found", "fallback_selectors", key)
+        place: JsonPath = ("error_recovery", "on_element_not_found", "fallback_selectors", key)
         yield from (((*place, number), selector) for number, selector in enumerate(others))
 
 
 def flaw(selector: str) -> str:
-    """What is wrong with a CSS selector; empty when nothing is, as far as can be told."""
+    """The error in a CSS selector; empty if none is found."""
     if _OTHER.match(selector) or any(mark in selector for mark in _UNSURE):
         return ""
     bare = _QUOTED.sub("q", selector)
@@ -65,11 +65,11 @@ def flaw(selector: str) -> str:
     return f"`{bracket}` has no counterpart" if bracket else ""
 
 
-# What the texts of a task come to: references filled in, keys that are written while it runs.
+# The texts of a task with references filled in, and the keys that are written while it runs.
 
 
 def scopes(spec: TaskSpec) -> list[ReferenceScope]:
-    """What references stand for, in each case; at least one. Variables and memory stay open."""
+    """The values that references have in each case, at least one scope. Variables and memory stay unresolved."""
     return [_scope(spec, ReferenceScope(param=case.values)) for case in cases(spec)] or [
         _scope(spec, ReferenceScope(param={}))
     ]
@@ -80,35 +80,35 @@ def _scope(spec: TaskSpec, early: ReferenceScope) -> ReferenceScope:
     return ReferenceScope(inputs, persona, param=early.param)
 
 
-def steps_of(spec: TaskSpec) -> Iterator[tuple[Way, Step]]:
-    """The steps of the task and of its repairs."""
+def steps_of(spec: TaskSpec) -> Iterator[tuple[JsonPath, Step]]:
+    """All steps of the task and of its repairs."""
     yield from ((("steps", number), step) for number, step in enumerate(spec.steps))
     for number, repair in enumerate(spec.repairs):
         yield from ((("repairs", number, "steps", inner), step) for inner, step in enumerate(repair.steps))
 
 
 def remembered(spec: TaskSpec) -> set[str]:
-    """The memory keys that steps write."""
+    """The memory keys that the steps write."""
     return {key for _, step in steps_of(spec) for key in step.remember}
 
 
 def shares_memory(spec: TaskSpec) -> bool:
-    """Whether tasks beside this one may write what it reads."""
+    """Return whether other tasks may write the memory that this task reads."""
     return bool(spec.episode_id or spec.dependencies or any(repair.task for repair in spec.repairs))
 
 
 def hooked(spec: TaskSpec) -> bool:
-    """Whether a hook of the project may write memory before the first step."""
+    """Return whether a hook of the project may write memory before the first step."""
     return bool(spec.preconditions) and spec.error_recovery.on_precondition_fail.strategy == "attempt_repair"
 
 
 def declares_failure(spec: TaskSpec) -> bool:
-    """Whether the task is there to show a failure: then what makes it fail is meant."""
+    """Return whether the task is expected to fail: then whatever makes it fail is intended."""
     return spec.expect is not None and spec.expect.final_state in ("failed", "aborted")
 
 
 def touches(key: str, keys: Iterable[str]) -> bool:
-    """Whether one of the keys is this one, lies inside of it, or holds it. A key with a reference may be any."""
+    """Return whether a key is this one, lies in it, or contains it. A key with a reference may be any key."""
     return any("${" in key + other or _overlap(_parts(key), _parts(other)) for other in keys)
 
 
@@ -121,54 +121,54 @@ def _overlap(one: list[str], other: list[str]) -> bool:
 
 
 class UnknownError(Exception):
-    """A criterion asks for something that only a run knows."""
+    """A criterion needs a value that is known only during a run."""
 
 
 def criteria_advice(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
-    """No success criteria at all, and those that are true from the start."""
+    """Yield a warning if there are no success criteria, and one for each that is true from the start."""
     if not spec.success_criteria and not declares_failure(spec):
         message = "no `success_criteria`: the task passes when its steps do"
         hint = "say what must be true at the end"
         yield origin.problem(("success_criteria",), message, hint=hint, key=True, severity="warning")
     every = scopes(spec)
-    for path, text in _judged(spec):
+    for path, text in _judging_criteria(spec):
         if reason := _true_before(spec, text, every):
-            hint = "ask for something that the steps bring about"
+            hint = "check something that the steps cause"
             yield origin.problem(path, f"true before the first step: {reason}", hint=hint, severity="warning")
 
 
 def precondition_advice(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
-    """Preconditions that the task's own memory never meets, where nothing else may write it."""
+    """Yield warnings for preconditions that the task's own memory never meets, if nothing else may write it."""
     if shares_memory(spec) or hooked(spec) or declares_failure(spec):
         return
     every = scopes(spec)
     for number, text in enumerate(spec.preconditions):
         read = [(_read(text, scope), scope) for scope in every]
         if all(criterion is not None and _verdict(spec, criterion, scope) is False for criterion, scope in read):
-            message = "never holds: memory is not so before the first step, and nothing else writes it"
+            message = "never holds: memory does not have this value before the first step, and nothing else writes it"
             hint = "set it up in `memory`, or in `repairs` with `on_precondition_fail: attempt_repair`"
             yield origin.problem(("preconditions", number), message, hint=hint, severity="warning")
 
 
 _COUNTED = re.compile(r"(?P<of>.+)\.(?:length(?:\(\))?|size\(\))\Z", re.DOTALL)
-"""A path as in JavaScript; a key that is really called so is written `['length']`."""
+"""Matches a length as in JavaScript; a key with such a name is written `['length']`."""
 
 
 def path_advice(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
-    """Paths that count as JavaScript does, or begin with `$` as JSONPath does: there is no such key, so nothing is."""
+    """Yield warnings for paths that use a JavaScript length, or begin with `$` as in JSONPath: they name no key."""
     every = scopes(spec)
     for path, text, is_value in expressions(spec):
         if (expression := _read_any(text, is_value, every[0])) is None:
             continue
         for read in (node for node in walk(expression.tree) if isinstance(node, Read)):
-            if read.function in ("json", "mem") and (meant := _meant(read)):
+            if read.function in ("json", "mem") and (meant := _probable_mistake(read)):
                 within = (text, read.offset) if expression.text == text else None
                 message = f"`{read.source}` looks for a key that is called `{meant[0]}`"
                 yield origin.problem(path, message, hint=meant[1], within=within, severity="warning")
 
 
-def _meant(read: Read) -> tuple[str, str] | None:
-    """The key that is hardly one, and what to write instead."""
+def _probable_mistake(read: Read) -> tuple[str, str] | None:
+    """The key that is probably a mistake, and what to write instead."""
     *before, key = read.arguments
     shown = [f"'{each}'" for each in before]
     if found := _COUNTED.match(key):
@@ -181,7 +181,7 @@ def _meant(read: Read) -> tuple[str, str] | None:
 
 
 def _read_any(text: str, is_value: bool, scope: ReferenceScope) -> Criterion | ValueExpression | None:
-    """A criterion or a value; None for one that cannot be read, of which others tell."""
+    """Parse a criterion or a value; None if it cannot be parsed, which another check reports."""
     try:
         filled = interpolate_criterion(text, scope, last=False)
         return parse_value(filled) if is_value else parse(filled)
@@ -189,8 +189,8 @@ def _read_any(text: str, is_value: bool, scope: ReferenceScope) -> Criterion | V
         return None
 
 
-def _judged(spec: TaskSpec) -> Iterator[tuple[Way, str]]:
-    """The criteria that a task is judged by."""
+def _judging_criteria(spec: TaskSpec) -> Iterator[tuple[JsonPath, str]]:
+    """The criteria that the task is judged by."""
     yield from ((("success_criteria", number), text) for number, text in enumerate(spec.success_criteria))
     relaxed = spec.fallback_plan.relaxed_success_criteria
     yield from ((("fallback_plan", "relaxed_success_criteria", at), text) for at, text in enumerate(relaxed))
@@ -199,18 +199,18 @@ def _judged(spec: TaskSpec) -> Iterator[tuple[Way, str]]:
 
 
 def _true_before(spec: TaskSpec, text: str, every: list[ReferenceScope]) -> str:
-    """Why it holds already in every case; empty where it does not, or only a run can tell."""
+    """The reason why a criterion holds before the first step in every case; empty if it does not or is not known."""
     if all(_is_precondition(spec, text, scope) for scope in every):
         return "it is a precondition too"
-    if all(_holds(spec, text, scope) for scope in every):
-        return "memory is so already, and no step changes it" if _reads_memory(text) else "it always holds"
+    if all(_holds_initially(spec, text, scope) for scope in every):
+        return "memory has this value already, and no step changes it" if _reads_memory(text) else "it always holds"
     return ""
 
 
 def _read(text: str, scope: ReferenceScope) -> Criterion | None:
     try:
         return parse(interpolate_criterion(text, scope, last=False))
-    except (CriterionError, PathError):  # a variable has to be filled in first
+    except (CriterionError, PathError):  # an environment variable has to be filled in first
         return None
 
 
@@ -224,14 +224,14 @@ def _is_precondition(spec: TaskSpec, text: str, scope: ReferenceScope) -> bool:
     return criterion is not None and any(other is not None and other.tree == criterion.tree for other in others)
 
 
-def _holds(spec: TaskSpec, text: str, scope: ReferenceScope) -> bool:
-    """Whether it is true of the memory that stands before the first step, and stays so."""
+def _holds_initially(spec: TaskSpec, text: str, scope: ReferenceScope) -> bool:
+    """Return whether the criterion is true of the initial memory and nothing changes that."""
     criterion = _read(text, scope)
     return criterion is not None and not _may_change(spec, criterion) and _verdict(spec, criterion, scope) is True
 
 
 def _verdict(spec: TaskSpec, criterion: Criterion, scope: ReferenceScope) -> bool | None:
-    """What becomes of it with the memory that stands before the first step; None where only a run can tell."""
+    """The result of the criterion with the initial memory; None if only a run can tell."""
     if "${env:" in criterion.text:
         return None
     entries = interpolate(spec.memory, scope)
@@ -247,7 +247,7 @@ def _verdict(spec: TaskSpec, criterion: Criterion, scope: ReferenceScope) -> boo
 
 
 def _may_change(spec: TaskSpec, criterion: Criterion) -> bool:
-    """Whether a step, a repair, the environment or another task may write what it reads."""
+    """Return whether a step, a repair, the environment or another task may write what the criterion reads."""
     repaired = {key for repair in spec.repairs for key in repair.memory}
     written = remembered(spec) | repaired | set(spec.state_bindings)
     known_here = all(key in spec.memory for key in criterion.memory_keys)
@@ -257,7 +257,7 @@ def _may_change(spec: TaskSpec, criterion: Criterion) -> bool:
 
 
 class MemoryAlone:
-    """Sources that know the memory before the first step, and nothing else."""
+    """Sources that know only the initial memory."""
 
     def __init__(self, entries: dict[str, Any]) -> None:
         self._entries = entries
@@ -276,7 +276,7 @@ class MemoryAlone:
 
 
 class NoTime:
-    """A clock that stands still: what has to be waited for is not known."""
+    """A clock that cannot wait: the result of a wait is unknown before the run."""
 
     def now(self) -> float:
         return 0.0

@@ -1,4 +1,4 @@
-"""Advice: what stands in a task and can never act (checkpoints, URLs, settings, limits, memory, fallbacks)."""
+"""Warnings about parts of a task that can have no effect: checkpoints, URLs, settings, limits, memory, fallbacks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from harness.recovery.network import NetworkRule
 from harness.spec.advice.criteria import declares_failure, hooked, remembered, scopes, shares_memory, steps_of, touches
 from harness.spec.expressions import expressions, interpolated
 from harness.spec.names import ANYWHERE, Domains, reaches
-from harness.spec.problems import Problem, Way, did_you_mean
+from harness.spec.problems import JsonPath, Problem, did_you_mean
 from harness.spec.references import BadReferenceError, ReferenceScope, as_text, interpolate, references
 from harness.spec.source import Origin
 from harness.spec.steps import Api, Download, Drag, Open, Step, Wait
@@ -20,16 +20,16 @@ from harness.spec.task import TaskSpec
 
 
 def checkpoint_advice(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
-    """Warnings about checkpoints. Where an agent chooses the steps, their number is not known."""
+    """Yield warnings about checkpoints. If an agent chooses the steps, their number is unknown."""
     timeout, crash = spec.error_recovery.on_timeout.strategy, spec.error_recovery.on_browser_crash.strategy
     for number, index in enumerate(spec.checkpoints):
-        path: Way = ("checkpoints", number)
+        path: JsonPath = ("checkpoints", number)
         if spec.steps and index >= len(spec.steps):
             message = f"never taken: there is no step {index}"
             expected = f"0 to {len(spec.steps) - 1}"
             yield origin.problem(path, message, expected=expected, severity="warning")
         elif index in spec.checkpoints[:number]:
-            yield origin.problem(path, f"step {index} stands here twice", severity="warning")
+            yield origin.problem(path, f"step {index} appears twice", severity="warning")
     if timeout == "retry_from_checkpoint" and not spec.checkpoints:
         message = "there is no checkpoint to go back to: it works as `capture_state_and_abort`"
         hint = "name in `checkpoints` the steps before which the state is saved"
@@ -40,11 +40,14 @@ def checkpoint_advice(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
         yield origin.problem(("checkpoints",), message, hint=hint, key=True, severity="warning")
 
 
-# URLs that a task opens and may not: each ends it with POLICY_DOMAIN.
+# URLs that a task opens without permission: each ends it with POLICY_DOMAIN.
 
 
 def domain_advice(spec: TaskSpec, origin: Origin, virtual_hosts: tuple[str, ...] = ()) -> Iterator[Problem]:
-    """Of `open` and `api`, where the host is known before the run and is outside in every case; each host once."""
+    """Yield a warning for each host that an `open` or `api` reaches outside of `allowed_domains` in every case.
+
+    Only hosts that are known before the run count, and each is reported once.
+    """
     if not spec.allowed_domains or declares_failure(spec):
         return
     domains = Domains(spec.allowed_domains, virtual_hosts)
@@ -53,50 +56,50 @@ def domain_advice(spec: TaskSpec, origin: Origin, virtual_hosts: tuple[str, ...]
         hosts = [named_host(step, scope, domains) for scope in every]
         if hosts[0] not in told and all(host and not reaches(host, spec.allowed_domains) for host in hosts):
             told.add(hosts[0])
-            message = f"{hosts[0]} is outside of `allowed_domains`: the step ends the task with POLICY_DOMAIN"
+            message = f"{hosts[0]} is outside `allowed_domains`: the step ends the task with POLICY_DOMAIN"
             hint = f"add {hosts[0]} to `allowed_domains`, or open a page of {' or '.join(spec.allowed_domains)}"
             yield origin.problem((*path, "url"), message, hint=hint, severity="warning")
 
 
 def named_host(step: Step, scope: ReferenceScope, domains: Domains = ANYWHERE) -> str:
-    """The host that an `open` or `api` names, in lower case; empty where only the run knows it."""
+    """The host that an `open` or `api` names, in lower case; empty if only the run knows it."""
     if not isinstance(step, Open | Api):
         return ""
     url = as_text(interpolate(step.url, scope, last=False))
     return "" if "${" in "/".join(url.split("/")[:3]) else domains.host(url)
 
 
-# Settings that have no effect as the rest of the task stands.
+# Settings without effect, given the rest of the task.
 
 METRICS = ("SR", "LH-F1", "cost_efficiency")
-"""What `rubrics` may weigh (harness/engine/result.py computes them)."""
+"""The metrics that `rubrics` may weigh (harness/engine/result.py computes them)."""
 
 
 def idle_advice(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
-    """The loader tells of idle `repairs`, and of settings that belong to another strategy."""
+    """Yield warnings about idle rules, bindings and plans; the loader reports idle `repairs` and strategy settings."""
     yield from _precondition_rule(spec, origin)
     yield from _bindings(spec, origin)
     yield from _fallback_plan(spec, origin)
     for name in spec.rubrics:
         if name not in METRICS:
-            message, expected = f"no metric is called `{name}`: it is left out of the score", ", ".join(METRICS)
+            message, expected = f"there is no metric `{name}`: it is left out of the score", ", ".join(METRICS)
             yield origin.problem(("rubrics", name), message, expected=expected, key=True, severity="warning")
 
 
 def _precondition_rule(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
     if spec.error_recovery.on_precondition_fail.strategy != "attempt_repair" or spec.repairs:
         return
-    message, hint = "the task has no `repairs`: there is nothing to attempt", "say in `repairs` how to set it up"
+    message, hint = "the task has no `repairs`, so nothing is attempted", "declare in `repairs` how to set it up"
     path = ("error_recovery", "on_precondition_fail")
     yield origin.problem(path, message, hint=hint, severity="warning")
 
 
 def _bindings(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
-    """A bound entry is compared once it is in memory."""
+    """Yield a warning for each binding whose entry never gets into memory: only an entry in memory is compared."""
     rules = spec.error_recovery
     if "on_state_inconsistency" in rules.model_fields_set and not spec.state_bindings:
         message, path = (
-            "the task has no `state_bindings`: nothing is compared",
+            "the task has no `state_bindings`, so nothing is compared",
             ("error_recovery", "on_state_inconsistency"),
         )
         yield origin.problem(path, message, hint="it has no effect", key=True, severity="warning")
@@ -114,44 +117,44 @@ def _fallback_plan(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
     plan = spec.fallback_plan
     filled = plan.alternative_task_id is not None or plan.relaxed_success_criteria
     if filled and not plan.enabled:
-        message, hint = "not enabled: it has no effect", "say `enabled: true`"
+        message, hint = "not enabled: it has no effect", "add `enabled: true`"
     elif plan.enabled and not filled:
-        message = "enabled and empty: there is nothing to fall back to"
+        message = "the plan is enabled, but it names nothing to fall back to"
         hint = "name an `alternative_task_id` or `relaxed_success_criteria`"
     else:
         return
     yield origin.problem(("fallback_plan",), message, hint=hint, key=True, severity="warning")
 
 
-# Limits that can never be reached because another one comes first.
+# Limits that are never reached because another one comes first.
 
 
 def limit_advice(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
-    """Step limits over the task's, waits over their step's, a budget over the task's time."""
+    """Yield warnings for step limits above the task's, waits above their step's, a budget above the task's time."""
     whole = spec.limits().timeout
     if "step_timeout" in spec.model_fields_set and spec.limits().step_timeout > whole:
-        yield _over(("step_timeout",), spec.limits().step_timeout, "the task's `timeout`", whole, origin)
+        yield _exceeds_limit(("step_timeout",), spec.limits().step_timeout, "the task's `timeout`", whole, origin)
     for path, step in steps_of(spec):
         if step.timeout is not None and step.timeout > whole:
-            yield _over((*path, "timeout"), step.timeout, "the task's `timeout`", whole, origin)
+            yield _exceeds_limit((*path, "timeout"), step.timeout, "the task's `timeout`", whole, origin)
         if isinstance(step, Wait) and not declares_failure(spec):
             yield from _long_wait(path, step, spec.limits().step_timeout, origin)
     most = spec.budget.max_seconds
     if most is not None and most > whole:
-        yield _over(("budget", "max_seconds"), most, "the task's `timeout`", whole, origin)
+        yield _exceeds_limit(("budget", "max_seconds"), most, "the task's `timeout`", whole, origin)
     steps = spec.budget.max_steps
     if steps is not None and steps < len(spec.steps) and not declares_failure(spec):
         message = f"the task has {len(spec.steps)} steps and may begin {steps}: it always ends with BUDGET_EXCEEDED"
         yield origin.problem(("budget", "max_steps"), message, severity="warning")
 
 
-def _over(path: Way, seconds: float, name: str, limit: float, origin: Origin) -> Problem:
+def _exceeds_limit(path: JsonPath, seconds: float, name: str, limit: float, origin: Origin) -> Problem:
     message = f"{seconds:g} s is longer than {name} ({limit:g} s), which comes first"
     return origin.problem(path, message, severity="warning")
 
 
-def _long_wait(path: Way, step: Wait, step_timeout: float, origin: Origin) -> Iterator[Problem]:
-    """A wait for an element has no length of its own."""
+def _long_wait(path: JsonPath, step: Wait, step_timeout: float, origin: Origin) -> Iterator[Problem]:
+    """Yield a warning for a wait of fixed length above the limit; a wait for an element has no length of its own."""
     limit, name = (step_timeout, "`step_timeout`") if step.timeout is None else (step.timeout, "the step's `timeout`")
     if step.selector is None and isinstance(step.value, int | float) and step.value >= limit:
         message = f"a wait of {step.value:g} s never ends within {name} ({limit:g} s)"
@@ -159,11 +162,14 @@ def _long_wait(path: Way, step: Wait, step_timeout: float, origin: Origin) -> It
         yield origin.problem((*path, "value"), message, hint=hint, severity="warning")
 
 
-# Memory entries that steps need and that nothing can write: such a step always fails with MEMORY_MISSING.
+# Memory entries that steps need and nothing writes: such a step always fails with MEMORY_MISSING.
 
 
 def memory_advice(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
-    """Only of `${memory.x}` in steps: in criteria, what is missing is null. Other tasks may write what they share."""
+    """Yield a warning for each `${memory.x}` in steps that nothing writes.
+
+    Criteria are left out, since a missing entry is null there, and so are tasks that share memory with others.
+    """
     if not spec.steps or shares_memory(spec) or hooked(spec) or declares_failure(spec):
         return
     repaired = {key for repair in spec.repairs for key in repair.memory}
@@ -181,11 +187,11 @@ def memory_advice(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
                     yield origin.problem(path, message, hint=hint, within=within, severity="warning")
 
 
-# What a task says it will leave behind, and no step does: `memory_keys`, `artifacts`.
+# Results that a task declares and no step produces: `memory_keys`, `artifacts`.
 
 
 def promise_advice(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
-    """Nothing can be said of a task whose steps an agent chooses."""
+    """Yield warnings for memory keys and artifacts that no step makes. Without steps nothing can be said."""
     if not spec.steps:
         return
     repaired = {key for repair in spec.repairs for key in repair.memory}
@@ -201,8 +207,8 @@ def promise_advice(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
 
 
 def _artifacts(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
-    """A file is known by its name with or without its ending."""
-    kept = set(_kept(spec))
+    """Yield warnings for artifacts that no step keeps. A file is known by its name with or without its extension."""
+    kept = set(_kept_names(spec))
     if None in kept:
         return
     for number, name in enumerate(spec.artifacts):
@@ -212,8 +218,8 @@ def _artifacts(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
             yield origin.problem(("artifacts", number), message, hint=hint, severity="warning")
 
 
-def _kept(spec: TaskSpec) -> Iterator[str | None]:
-    """Names of what the steps keep; None where only a run can tell."""
+def _kept_names(spec: TaskSpec) -> Iterator[str | None]:
+    """The names of what the steps keep; None for a name that only the run knows."""
     for _, step in steps_of(spec):
         if step.screenshot_id is not None:
             yield from (None,) if "${" in step.screenshot_id else (step.screenshot_id, f"{step.screenshot_id}.png")
@@ -222,16 +228,16 @@ def _kept(spec: TaskSpec) -> Iterator[str | None]:
             yield from (step.value, PurePosixPath(str(step.value)).stem) if known else (None,)
 
 
-# Fallback selectors that can never be of use.
+# Fallback selectors that are never used.
 
-_PATH: Way = ("error_recovery", "on_element_not_found", "fallback_selectors")
+_PATH: JsonPath = ("error_recovery", "on_element_not_found", "fallback_selectors")
 
 
 def selector_advice(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
-    """A selector as its own fallback, one twice, fallbacks for what no step uses."""
+    """Yield warnings for a selector that is its own fallback, repeated fallbacks, and those of unused selectors."""
     fallbacks = getattr(spec.error_recovery.on_element_not_found, "fallback_selectors", {})
     every = scopes(spec)
-    used = {selector for scope in every for selector in _used(spec, scope)}
+    used = {selector for scope in every for selector in _used_selectors(spec, scope)}
     for key, others in fallbacks.items():
         names = {as_text(interpolate(key, scope, last=False)) for scope in every}
         if spec.steps and not any("${" in selector for selector in used | names) and not names & used:
@@ -241,8 +247,8 @@ def selector_advice(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
         yield from _repeated(key, others, origin)
 
 
-def _used(spec: TaskSpec, scope: ReferenceScope) -> Iterator[str]:
-    """What the steps look for, as it is once references are filled in."""
+def _used_selectors(spec: TaskSpec, scope: ReferenceScope) -> Iterator[str]:
+    """The selectors that the steps use, with references filled in."""
     for _, step in steps_of(spec):
         dropped_on = step.value if isinstance(step, Drag) else None
         for selector in (step.target, getattr(step, "frame", None), dropped_on):
@@ -253,48 +259,48 @@ def _used(spec: TaskSpec, scope: ReferenceScope) -> Iterator[str]:
 def _repeated(key: str, others: tuple[str, ...], origin: Origin) -> Iterator[Problem]:
     for number, selector in enumerate(others):
         if selector == key:
-            message, hint = "the selector is its own fallback", "it was just looked for: name another one"
+            message, hint = "the selector is its own fallback", "it has just been tried: name another selector"
         elif selector in others[:number]:
-            message, hint = "this fallback stands here twice", "leave one of them out"
+            message, hint = "this fallback appears twice", "leave one of them out"
         else:
             continue
         yield origin.problem((*_PATH, key, number), message, hint=hint, severity="warning")
 
 
-# Recovery and faults that take longer than there is time for.
+# Recovery and faults that take longer than the time limits allow.
 
 
 def wait_advice(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
-    """Only what the file itself declares is looked at: defaults are the harness's own business."""
+    """Yield warnings for waits that the file itself declares; the defaults are not examined."""
     yield from _elements(spec, origin)
     yield from _retries(spec, origin)
     yield from _faults(spec, origin)
 
 
 def _elements(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
-    """`wait_seconds` is cut off at the limit of the attempt it is a part of."""
+    """Yield a warning if `wait_seconds` exceeds the limit of the attempt that it is a part of."""
     rule: Any = spec.error_recovery.on_element_not_found
     longest = max([spec.limits().step_timeout, *(step.timeout or 0 for _, step in steps_of(spec))])
     for name in ("wait_seconds", "fallback_wait_seconds"):
         if name in rule.model_fields_set and getattr(rule, name) > longest:
-            path: Way = ("error_recovery", "on_element_not_found", name)
+            path: JsonPath = ("error_recovery", "on_element_not_found", name)
             message = f"{getattr(rule, name):g} s is longer than any step may take ({longest:g} s)"
             yield origin.problem(path, message, hint="`step_timeout` comes first", severity="warning")
 
 
 def _retries(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
-    """A wait that would outlast the task is not started, so that the retry after it is never made."""
+    """Yield warnings for retry delays above the task's limit: such a wait is not started and its retry never made."""
     network, assertion = spec.error_recovery.on_network_error, spec.error_recovery.on_assertion_fail
     if isinstance(network, NetworkRule) and network.model_fields_set - {"strategy"}:
         waits = sum(network.backoff(Failure("NET_CONNECTION_REFUSED", "")).delays())
         yield from _too_long(("error_recovery", "on_network_error"), waits, spec, origin)
     if "wait_before_retry_seconds" in assertion.model_fields_set:
         seconds = getattr(assertion, "wait_before_retry_seconds", 0)
-        path: Way = ("error_recovery", "on_assertion_fail", "wait_before_retry_seconds")
+        path: JsonPath = ("error_recovery", "on_assertion_fail", "wait_before_retry_seconds")
         yield from _too_long(path, seconds, spec, origin)
 
 
-def _too_long(path: Way, seconds: float, spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
+def _too_long(path: JsonPath, seconds: float, spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
     if seconds >= spec.limits().timeout:
         message = (
             f"the waits before its retries add up to {seconds:g} s, and the task may take {spec.limits().timeout} s"
@@ -303,7 +309,7 @@ def _too_long(path: Way, seconds: float, spec: TaskSpec, origin: Origin) -> Iter
 
 
 def _faults(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
-    """A fault that outlasts the task is meant only by one that declares how it fails."""
+    """Yield a warning for a fault that outlasts a task which does not declare how it fails."""
     if declares_failure(spec):
         return
     for number, fault in enumerate(spec.faults):

@@ -1,31 +1,31 @@
-"""Steps that change something for good, and how they are declared (docs/design/never-twice.md)."""
+"""Warnings about steps that change something for good, and how they are declared (docs/design/never-twice.md)."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
 
-from harness.spec.problems import Problem, Way
+from harness.spec.problems import JsonPath, Problem
 from harness.spec.source import Origin
 from harness.spec.steps import Check, Click, Dialog, Open, Press, Select, Step, Type, Uncheck, Upload, Wait
 from harness.spec.task import TaskSpec
 
-# Whether a selector or a note speaks of an act that must not be done twice: words, not certainty.
+# Judges whether a selector or a note suggests an act that must not be done twice: by its words, so without certainty.
 
 VERBS = frozenset({"buy", "confirm", "delete", "pay", "purchase", "remove", "send", "submit"})
 NAMES = frozenset({"book", "order", "transfer"})
-"""Verbs that are names as well: of something to look at."""
+"""Verbs that are also nouns for something to look at."""
 LOOKS = frozenset({
     "by", "email", "field", "filter", "filters", "find", "history", "input", "list", "menu", "next", "open", "page",
     "pages", "panel", "password", "preview", "previous", "search", "show", "sort", "tab", "tabs", "toggle", "view",
 })  # fmt: skip
-"""Beside one of these it is about looking, or about filling something in."""
+"""A selector with one of these words is about looking, or about filling in a field."""
 THINGS = frozenset({
     "address", "amount", "card", "cards", "cell", "column", "date", "detail", "details", "edit", "icon", "id", "image",
     "img", "info", "item", "items", "label", "link", "links", "message", "name", "number", "option", "options",
     "product", "row", "rows", "status", "summary", "table", "text", "title", "total", "track", "tracking",
 })  # fmt: skip
-"""Beside one of these `order` is a name: an order's row, its details."""
+"""With one of these words `order` is a noun: an order's row, its details."""
 _FILLERS = frozenset({
     "and", "click", "finally", "hit", "now", "please", "press", "push", "tap", "the", "then", "to",
 })  # fmt: skip
@@ -45,13 +45,13 @@ _SHORT_NOTE = 5
 
 
 def selector_says_write(selector: str) -> str:
-    """The name or text of the element itself that says so; empty when none does."""
-    return next((name for name in _names(_last(selector)) if _says_write(_words(name))), "")
+    """The name or text of the element itself that suggests a write; empty if none does."""
+    return next((name for name in _names(_last_selector_part(selector)) if _says_write(_split_words(name))), "")
 
 
 def note_says_write(note: str) -> str:
-    """The note, when its first words ask for such an act; empty otherwise."""
-    words = _words(note)
+    """Return the note if its first words ask for a write, else ""."""
+    words = _split_words(note)
     while words and words[0] in _FILLERS:
         words = words[1:]
     first = words[:_SHORT_NOTE]
@@ -66,12 +66,12 @@ def _says_write(words: Sequence[str]) -> bool:
     return bool(VERBS.intersection(words) or (NAMES.intersection(words) and not THINGS.intersection(words)))
 
 
-def _words(text: str) -> list[str]:
+def _split_words(text: str) -> list[str]:
     return [word.lower() for word in _WORD.findall(text)]
 
 
-def _last(selector: str) -> str:
-    """The part that names the element itself, not those around it."""
+def _last_selector_part(selector: str) -> str:
+    """The part of a selector that names the element itself, not its ancestors."""
     if selector.startswith(("//", "xpath=", "(")):
         return selector
     parts = (part.strip() for part in reversed(selector.split(">>")))
@@ -84,7 +84,7 @@ def _last(selector: str) -> str:
 
 
 def _names(part: str) -> Iterator[str]:
-    """Ids, classes, labels and texts of an element, as its selector gives them."""
+    """The ids, classes, labels and texts of an element that its selector contains."""
     if part.startswith(("//", "xpath=", "(")):
         yield from (first or second for first, second in _QUOTED.findall(part))
         return
@@ -102,29 +102,31 @@ _FORM = re.compile(r"form|modal|dialog|popup", re.IGNORECASE)
 
 
 def write_advice(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
-    """Writes that cannot be asked about, acts that look like writes, and answers to dialogs that never come."""
+    """Yield warnings for writes without `done_when`, acts that look like writes, and answers to unopened dialogs."""
     if spec.expect is None or spec.expect.code != "OUTCOME_UNKNOWN":
         yield from _of(spec.steps, ("steps",), origin)
         for number, repair in enumerate(spec.repairs):
             yield from _of(repair.steps, ("repairs", number, "steps"), origin)
     if spec.steps and isinstance(spec.steps[-1], Dialog):
-        message = "the last step: no dialog comes after it"
-        hint = "put it before the step that brings the dialog up"
+        message = "this is the last step, so no dialog follows it"
+        hint = "put it before the step that opens the dialog"
         yield origin.problem(("steps", len(spec.steps) - 1), message, hint=hint, severity="warning")
 
 
-def _of(steps: Sequence[Step], path: Way, origin: Origin) -> Iterator[Problem]:
+def _of(steps: Sequence[Step], path: JsonPath, origin: Origin) -> Iterator[Problem]:
     for number, step in enumerate(steps):
         if step.effect_class == "write" and step.done_when is None:
             message = "a `write` without `done_when`: when it fails halfway, the task ends with OUTCOME_UNKNOWN"
-            hint = "say in `done_when` how to see that it took effect; or `effect: idempotent` when twice does no harm"
+            hint = (
+                "say in `done_when` how to tell that it took effect, or use `effect: idempotent` if twice does no harm"
+            )
             yield origin.problem((*path, number), message, hint=hint, severity="warning")
         elif step.effect is None and (word := _words_of_write(step)) and not _brings_up_form(steps[number + 1 :]):
             yield _undeclared((*path, number), step, word, origin)
 
 
 def _words_of_write(step: Step) -> str:
-    """What makes an act look like one that must not be done twice; empty when nothing does."""
+    """The word that makes an act look like one that must not be repeated; empty if there is none."""
     sends = isinstance(step, Press) and step.value.rpartition("+")[2] in _SENDING_KEYS
     if not (sends or isinstance(step, Click)):
         return ""
@@ -132,23 +134,23 @@ def _words_of_write(step: Step) -> str:
 
 
 def _brings_up_form(after: Sequence[Step]) -> bool:
-    """Whether what follows on the same page is the real write: a form that is filled in first, or a confirmation."""
+    """Return whether a later step on the same page is the real write: a form filled in first, or a confirmation."""
     filled = False
     for step in after:
         if isinstance(step, Open):
             return False
-        if isinstance(step, Type | Select | Check | Uncheck | Upload) or _FORM.search(_awaited(step)):
+        if isinstance(step, Type | Select | Check | Uncheck | Upload) or _FORM.search(_awaited_selector(step)):
             filled = True
         elif (word := _words_of_write(step)) or step.effect_class == "write":
             return filled or "confirm" in (word or step.target or "").lower()
     return False
 
 
-def _awaited(step: Step) -> str:
+def _awaited_selector(step: Step) -> str:
     return step.target or "" if isinstance(step, Wait) else ""
 
 
-def _undeclared(path: Way, step: Step, word: str, origin: Origin) -> Problem:
+def _undeclared(path: JsonPath, step: Step, word: str, origin: Origin) -> Problem:
     message = f"`{word}` looks like something that must not be done twice, and the step has no `effect`"
-    hint = "say `effect: write` with a `done_when`; or `effect: idempotent` when doing it twice does no harm"
+    hint = "add `effect: write` with a `done_when`, or `effect: idempotent` if doing it twice does no harm"
     return origin.problem(path, f"{message}: a retry would {step.act} again", hint=hint, severity="warning")

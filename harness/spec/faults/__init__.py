@@ -55,19 +55,19 @@ from harness.spec.faults.network import (
 )
 
 SocketFault = Hang | Reset | Empty | Garbage | Truncate | Slow | Status
-"""Strikes requests on their way from the browser to the site."""
+"""Faults that strike requests on their way from the browser to the site."""
 RouteFault = Dns | Abort
-"""Strikes requests before they leave the browser."""
+"""Faults that strike requests before they leave the browser."""
 InBrowser = (
     Missing | Renamed | Moved | Covered | Disabled | Detached | Late | UnexpectedDialog | AlertOnLoad | Popup
     | PageCrash | EndlessLoop | BrowserStop | BrowserKill | DriverKill
     | Offline | SessionExpired | StorageCleared | ClockMoved
 )  # fmt: skip
-"""Done by the browser's side: to a page, a context, or a process."""
+"""Faults that the browser side injects into a page, a context, or a process."""
 InWorld = DelayedState | EnvironmentAltered | MemoryAltered | DatabaseLocked
-"""Done to memory, environment and databases."""
+"""Faults in memory, environment and databases."""
 InServices = ServiceKilled | ServiceRestarted | PortTaken
-"""Done to the sites' processes."""
+"""Faults in the processes of the sites."""
 Fault = Annotated[
     Refuse | Tls | Offline | Hang | Reset | Empty | Garbage | Truncate | Slow | Status | Dns | Abort
     | Missing | Renamed | Moved | Covered | Disabled | Detached | Late | UnexpectedDialog | AlertOnLoad | Popup

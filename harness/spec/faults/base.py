@@ -7,7 +7,7 @@ from typing import Any, Self
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 
 LONGEST = 3600
-"""Seconds that anything in a fault may last."""
+"""The longest duration in a fault, in seconds."""
 
 
 class FaultPart(BaseModel):
@@ -20,58 +20,60 @@ class FaultExpect(FaultPart):
     """What a task is to make of a fault (`harness chaos` compares)."""
 
     code: str | None = Field(
-        None, max_length=100, description="The code that the failure it causes must get; null: it causes none."
+        None,
+        max_length=100,
+        description="The code of the failure that the fault must cause; null if it must cause none.",
     )
-    recovered: bool | None = Field(None, description="Whether the task must reach its end all the same.")
+    recovered: bool | None = Field(None, description="Whether the task must still reach its end.")
 
 
 class FaultBase(FaultPart):
     """What every fault carries. Faults are armed in the order of the file."""
 
     kind: str
-    id: str = Field("", max_length=100, description="Its name in reports; without it, `<kind>-<number>`.")
-    step: int = Field(0, ge=0, description="It is armed just before this step, as a step number.")
+    id: str = Field("", max_length=100, description="Name of the fault in reports. Default: `<kind>-<number>`.")
+    step: int = Field(0, ge=0, description="The fault is armed just before this step, as a step number.")
     nth: int = Field(
-        1, ge=1, le=10_000, description="The first that it strikes, counted from 1, as a number of occasions."
+        1, ge=1, le=10_000, description="The first occasion that it strikes, counted from 1, as a number of occasions."
     )
-    times: int | None = Field(None, ge=1, le=10_000, description="How many it strikes, as a number of occasions.")
+    times: int | None = Field(
+        None, ge=1, le=10_000, description="How many occasions it strikes, as a number of occasions."
+    )
     probability: float = Field(
         1, gt=0, le=1, description="Chance that it strikes an occasion, drawn from the seed, as a share."
     )
-    after: float = Field(
-        0, ge=0, le=LONGEST, description="How long after the start of the task it strikes at the earliest, in seconds."
-    )
+    after: float = Field(0, ge=0, le=LONGEST, description="Earliest strike after the start of the task, in seconds.")
     until: float | None = Field(
-        None, gt=0, le=LONGEST, description="How long after the start of the task it strikes at the latest, in seconds."
+        None, gt=0, le=LONGEST, description="Latest strike after the start of the task, in seconds."
     )
-    expect: FaultExpect = Field(FaultExpect(), description="What the task is to make of it: `code`, `recovered`.")
+    expect: FaultExpect = Field(FaultExpect(), description="What the fault must cause: `code`, `recovered`.")
 
     _source: str = PrivateAttr("")
 
     @property
     def source(self) -> str:
-        """The file and line that it is declared in, as shown to people; empty for one that was made in Python."""
+        """The file and line of the declaration, as shown to people; empty for a fault that was made in Python."""
         return self._source
 
-    def placed(self, source: str) -> Self:
-        """A copy of it that knows where it is declared."""
+    def with_source(self, source: str) -> Self:
+        """Return a copy with the place of its declaration."""
         copy = self.model_copy()
         copy._source = source  # noqa: SLF001 - its own
         return copy
 
     @property
     def title(self) -> str:
-        """What people call it: its id; without one, its kind."""
+        """The name for people: the id, or else the kind."""
         return self.id or self.kind
 
     @property
     def target(self) -> str:
-        """What it strikes."""
+        """The target that the fault strikes."""
         return self.kind
 
     @property
     def most(self) -> int | None:
-        """How many occasions it strikes at most; None: all."""
+        """The largest number of occasions that it strikes; None: all."""
         return self.times
 
     @property
@@ -81,17 +83,19 @@ class FaultBase(FaultPart):
 
     @property
     def lasts(self) -> float | None:
-        """Seconds after a strike at which it heals; None: at the end of the task, or there is nothing to heal."""
+        """Seconds after a strike at which it ends; None: it ends with the task, or there is nothing to end."""
         seconds: float | None = getattr(self, "seconds", None)
         return seconds
 
     def describe(self) -> str:
-        """One line for people: what it is, what it strikes, and when."""
+        """One line for people: kind, target, and occasions."""
         how = self.model_dump(exclude_none=True, exclude_defaults=True, exclude=set(_TOLD))
         what = self.kind if self.target == self.kind else f"{self.kind} {self.target}"
-        return ", ".join([f"{what} {self._when()}", *(f"{name} {_short(value)}" for name, value in how.items())])
+        return ", ".join(
+            [f"{what} {self._describe_trigger()}", *(f"{name} {_short(value)}" for name, value in how.items())]
+        )
 
-    def _when(self) -> str:
+    def _describe_trigger(self) -> str:
         """`at step 2`, `from step 2 on`."""
         if act := getattr(self, "act", None):
             return f"at {act} steps from step {self.step} on"
@@ -102,7 +106,7 @@ class FaultBase(FaultPart):
     @model_validator(mode="after")
     def _has_a_window(self) -> FaultBase:
         if self.until is not None and self.until <= self.after:
-            raise ValueError("`until` must be later than `after`: else there is no time in which it strikes")
+            raise ValueError("`until` must be later than `after`, or the fault could never strike")
         return self
 
 
@@ -115,7 +119,7 @@ def _short(value: Any) -> Any:
 _TOLD = frozenset(
     {"kind", "id", "step", "act", "expect", "host", "url", "path", "channel", "selector", "key", "service"}
 )
-"""Keys that `describe` says otherwise, or not at all."""
+"""Keys that `describe` shows in another form, or not at all."""
 
 
 class StepFault(FaultBase):
@@ -126,7 +130,7 @@ class StepFault(FaultBase):
         0,
         ge=0,
         le=LONGEST,
-        description="How long after the beginning of the step it strikes; 0: before it begins, in seconds.",
+        description="Delay from the beginning of the step to the strike; 0 strikes before the step begins, in seconds.",
     )
 
     @property
@@ -140,7 +144,8 @@ class RequestFault(FaultBase):
     url: str = Field(
         min_length=1,
         max_length=2000,
-        description="Pattern of whole URLs; `*` is anything; one of `http://` takes https requests too.",
+        description="Pattern for the whole URL; `*` matches anything. A pattern with `http://` also matches https "
+        "requests.",
     )
 
     @property

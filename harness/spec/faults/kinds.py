@@ -23,11 +23,11 @@ class EndlessLoop(StepFault):
 
 
 class BrowserStop(StepFault):
-    """The browser's processes are stopped (SIGSTOP), and go on after some seconds."""
+    """The browser's processes are stopped (SIGSTOP) and go on after some seconds."""
 
     kind: Literal["browser_stop"] = "browser_stop"
     seconds: float | None = Field(
-        None, gt=0, le=LONGEST, description="How long; without it, they never go on, in seconds."
+        None, gt=0, le=LONGEST, description="How long the processes are stopped. Default: for ever, in seconds."
     )
 
 
@@ -43,14 +43,14 @@ class DriverKill(StepFault):
     kind: Literal["driver_kill"] = "driver_kill"
 
 
-# Faults of the page: what a step wants is not there, not where it was, or not to be had.
+# Faults of the page: the element of a step is absent, elsewhere, or not usable.
 
 
 class PageFault(StepFault):
     """One that lies on the page, on every page that comes after it, and ends after some seconds."""
 
     seconds: float | None = Field(
-        None, gt=0, le=LONGEST, description="How long; without it, to the end of the task, in seconds."
+        None, gt=0, le=LONGEST, description="How long the fault lasts. Default: to the end of the task, in seconds."
     )
 
     @property
@@ -69,13 +69,13 @@ class ElementFault(PageFault):
 
 
 class Missing(ElementFault):
-    """The elements are taken off the page; afterwards they are put back."""
+    """The elements are removed from the page and restored afterwards."""
 
     kind: Literal["missing"] = "missing"
 
 
 class Renamed(ElementFault):
-    """Ids, classes and names of fields are changed, the same way for the same seed; the page itself goes on working."""
+    """Ids, classes and names of elements are changed, in the same way for the same seed; the page still works."""
 
     kind: Literal["renamed"] = "renamed"
     selector: str = Field(
@@ -90,7 +90,7 @@ class Moved(ElementFault):
 
 
 class Covered(ElementFault):
-    """Another element lies over them."""
+    """Another element covers the elements."""
 
     kind: Literal["covered"] = "covered"
 
@@ -114,7 +114,7 @@ class Late(ElementFault):
     seconds: float = Field(
         gt=0,
         le=LONGEST,
-        description="How long after their page has begun, or, on the open one, after the strike, in seconds.",
+        description="Delay after the page began to load; on the page that is open, delay after the strike, in seconds.",
     )
 
     @property
@@ -123,25 +123,25 @@ class Late(ElementFault):
 
 
 class UnexpectedDialog(StepFault):
-    """A dialog comes up on the page."""
+    """A dialog opens on the page."""
 
     kind: Literal["dialog"] = "dialog"
-    type: Literal["alert", "confirm", "prompt", "beforeunload"] = Field("alert", description="Which dialog.")
-    message: str = Field("injected", max_length=1000, description="What it says.")
+    type: Literal["alert", "confirm", "prompt", "beforeunload"] = Field("alert", description="Type of the dialog.")
+    message: str = Field("injected", max_length=1000, description="Text of the dialog.")
 
 
 class AlertOnLoad(PageFault):
-    """Pages raise an alert as they load."""
+    """Each page opens an alert while it loads."""
 
     kind: Literal["alert_on_load"] = "alert_on_load"
-    message: str = Field("injected", max_length=1000, description="What it says.")
+    message: str = Field("injected", max_length=1000, description="Text of the dialog.")
 
 
 class Popup(StepFault):
-    """The page opens a new one."""
+    """The page opens another page."""
 
     kind: Literal["popup"] = "popup"
-    url: str = Field("about:blank", max_length=2000, description="What is opened, as a URL or a path (`/...`).")
+    url: str = Field("about:blank", max_length=2000, description="What is opened: a URL or a path (`/...`).")
 
     @property
     def target(self) -> str:
@@ -155,13 +155,13 @@ class Popup(StepFault):
         return url
 
 
-# Faults of the sites: their processes die, start anew, or find their port taken.
+# Faults of the sites: their processes die, restart, or find their port taken.
 
 
 class ServiceFault(StepFault):
     """One that strikes a service that this run has started; every task that uses it meets it."""
 
-    service: str = Field(min_length=1, max_length=200, description="A name of `[tool.harness.services]`.")
+    service: str = Field(min_length=1, max_length=200, description="A service of `[tool.harness.services]`.")
 
     @property
     def target(self) -> str:
@@ -169,25 +169,25 @@ class ServiceFault(StepFault):
 
 
 class ServiceKilled(ServiceFault):
-    """The service's process is killed; it is started again, as after any crash."""
+    """The service's process is killed and started again, as after any crash."""
 
     kind: Literal["service_killed"] = "service_killed"
 
 
 class ServiceRestarted(ServiceFault):
-    """The service is ended in order, and started again."""
+    """The service is stopped normally and started again."""
 
     kind: Literal["service_restarted"] = "service_restarted"
 
 
 class PortTaken(ServiceFault):
-    """The service's process is killed, and a stranger listens on its port."""
+    """The service's process is killed, and another program listens on its port."""
 
     kind: Literal["port_taken"] = "port_taken"
-    seconds: float = Field(gt=0, le=LONGEST, description="How long the stranger stays, in seconds.")
+    seconds: float = Field(gt=0, le=LONGEST, description="How long the other process keeps the port, in seconds.")
 
 
-# Faults of the state: values that are late, wrong or gone, in memory, environment, browser and databases.
+# Faults of the state: values that are late, wrong or missing, in memory, environment, browser and databases.
 
 
 class ChannelFault(StepFault):
@@ -202,21 +202,21 @@ class ChannelFault(StepFault):
 
 
 class DelayedState(ChannelFault):
-    """An environment value that arrives late."""
+    """A value of the environment arrives late."""
 
     kind: Literal["delayed_state"] = "delayed_state"
-    value: JsonValue = Field(description="What arrives.")
-    meanwhile: JsonValue = Field(None, description="What the path holds until then; without it, it is left as it is.")
-    seconds: float = Field(ge=0, le=LONGEST, description="After how long it arrives, in seconds.")
+    value: JsonValue = Field(description="The value that arrives.")
+    meanwhile: JsonValue = Field(None, description="Value until then. Default: the present value stays.")
+    seconds: float = Field(ge=0, le=LONGEST, description="Delay until the value arrives, in seconds.")
 
 
 class EnvironmentAltered(ChannelFault):
-    """An environment value is changed behind the task's back; afterwards it is put back, if it still is as changed."""
+    """A value of the environment is changed without the task; it is restored later unless it has changed again."""
 
     kind: Literal["environment_altered"] = "environment_altered"
-    value: JsonValue = Field(description="What it becomes.")
+    value: JsonValue = Field(description="The new value.")
     seconds: float | None = Field(
-        None, gt=0, le=LONGEST, description="How long; without it, to the end of the task, in seconds."
+        None, gt=0, le=LONGEST, description="How long the fault lasts. Default: to the end of the task, in seconds."
     )
 
     @property
@@ -225,13 +225,13 @@ class EnvironmentAltered(ChannelFault):
 
 
 class MemoryAltered(StepFault):
-    """A memory entry is changed behind the task's back; afterwards it is put back, if it still is as changed."""
+    """A memory entry is changed without the task; it is restored later unless it has changed again."""
 
     kind: Literal["memory_altered"] = "memory_altered"
     key: str = Field(min_length=1, max_length=500, description="The entry's key.")
-    value: JsonValue = Field(description="What it becomes.")
+    value: JsonValue = Field(description="The new value.")
     seconds: float | None = Field(
-        None, gt=0, le=LONGEST, description="How long; without it, to the end of the task, in seconds."
+        None, gt=0, le=LONGEST, description="How long the fault lasts. Default: to the end of the task, in seconds."
     )
 
     @property
@@ -244,11 +244,11 @@ class MemoryAltered(StepFault):
 
 
 class SessionExpired(StepFault):
-    """The cookies are gone: the sites no longer know the user."""
+    """The cookies are deleted, so the sites no longer know the user."""
 
     kind: Literal["session_expired"] = "session_expired"
     host: str | None = Field(
-        None, min_length=1, max_length=253, description="Only the cookies of this host; without it, all."
+        None, min_length=1, max_length=253, description="Delete only the cookies of this host. Default: all cookies."
     )
 
     @property
@@ -263,15 +263,15 @@ class StorageCleared(StepFault):
 
 
 class DatabaseLocked(StepFault):
-    """An SQLite file is locked by somebody else: nobody can write to it, nor read it unless it is in WAL mode."""
+    """An SQLite file is locked: nobody can write to it, and nobody can read it unless it is in WAL mode."""
 
     kind: Literal["database_locked"] = "database_locked"
     path: str = Field(
         min_length=1,
         max_length=1000,
-        description="The file, inside the project's folder, or in that of a service: `{folder:SERVICE}/shop.sqlite3`.",
+        description="The file, in the project's folder or in the folder of a service: `{folder:SERVICE}/shop.sqlite3`.",
     )
-    seconds: float = Field(gt=0, le=LONGEST, description="How long, in seconds.")
+    seconds: float = Field(gt=0, le=LONGEST, description="How long the file is locked, in seconds.")
 
     @property
     def target(self) -> str:
@@ -291,7 +291,9 @@ class ClockMoved(StepFault):
     """The browser's clock jumps."""
 
     kind: Literal["clock_moved"] = "clock_moved"
-    by: float = Field(ge=-1e9, le=1e9, description="How far; less than 0: back, in seconds.")
+    by: float = Field(
+        ge=-1e9, le=1e9, description="How far the clock jumps; a negative number moves it back, in seconds."
+    )
 
     @property
     def transient(self) -> bool:

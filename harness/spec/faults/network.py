@@ -28,13 +28,15 @@ class HostFault(StepFault):
 
 
 class Refuse(HostFault):
-    """The host's listener is closed, for a number of connections or of seconds."""
+    """The host's listener is closed, for a number of connections or for some seconds."""
 
     kind: Literal["refuse"] = "refuse"
     connections: int | None = Field(
-        None, ge=1, le=10_000, description="How many are refused, as a number of connections."
+        None, ge=1, le=10_000, description="How many connections are refused, as a number of connections."
     )
-    seconds: float | None = Field(None, gt=0, le=LONGEST, description="How long all are refused, in seconds.")
+    seconds: float | None = Field(
+        None, gt=0, le=LONGEST, description="How long all connections are refused, in seconds."
+    )
 
     @model_validator(mode="after")
     def _heals_one_way(self) -> Refuse:
@@ -44,15 +46,17 @@ class Refuse(HostFault):
 
 
 class Tls(HostFault):
-    """The host's https shows a certificate that nobody accepts, or answers with what is no TLS at all.
+    """The host's https has a certificate that nobody accepts, or its answer is not TLS.
 
-    Connections that stand go on; `api` steps speak plain http to the host, and do not meet it.
+    Open connections go on; `api` steps use plain http for the host, so this fault does not strike them.
     """
 
     kind: Literal["tls"] = "tls"
-    problem: TlsProblem = Field("untrusted", description="An unknown certificate, or an answer that is not TLS.")
+    problem: TlsProblem = Field(
+        "untrusted", description="A certificate that nobody trusts, or a response that is not TLS."
+    )
     seconds: float | None = Field(
-        None, gt=0, le=LONGEST, description="How long; without it, to the end of the task, in seconds."
+        None, gt=0, le=LONGEST, description="How long the fault lasts. Default: to the end of the task, in seconds."
     )
 
     @property
@@ -65,7 +69,7 @@ class Offline(StepFault):
 
     kind: Literal["offline"] = "offline"
     seconds: float | None = Field(
-        None, gt=0, le=LONGEST, description="How long; without it, to the end of the task, in seconds."
+        None, gt=0, le=LONGEST, description="How long the fault lasts. Default: to the end of the task, in seconds."
     )
 
     @property
@@ -77,20 +81,20 @@ class Hang(RequestFault):
     """Requests are accepted, and dropped without an answer after some seconds."""
 
     kind: Literal["hang"] = "hang"
-    seconds: float = Field(30, ge=0, le=LONGEST, description="After how long a request is dropped, in seconds.")
+    seconds: float = Field(30, ge=0, le=LONGEST, description="Delay until a request is dropped, in seconds.")
 
 
 class Reset(RequestFault):
-    """The connection is broken off (RST) instead of an answer."""
+    """The connection is reset (RST) instead of an answer."""
 
     kind: Literal["reset"] = "reset"
     commit: bool = Field(
-        False, description="The site gets the request first, and does its work; only its answer is lost."
+        False, description="Whether the site gets the request and does its work, so that only its response is lost."
     )
 
 
 class Empty(RequestFault):
-    """The connection is closed in order, without a byte of an answer."""
+    """The connection is closed normally, without a byte of an answer."""
 
     kind: Literal["empty"] = "empty"
 
@@ -102,24 +106,24 @@ class Garbage(RequestFault):
 
 
 class Truncate(RequestFault):
-    """The site's answer breaks off in its body; one without a body is lost whole (RST)."""
+    """The response breaks off in its body; a response without a body is lost completely (RST)."""
 
     kind: Literal["truncate"] = "truncate"
     bytes: int = Field(
         0,
         ge=0,
         le=10_000_000,
-        description="How much of the body still arrives, never the whole, as a number of bytes.",
+        description="How much of the body arrives before the connection breaks, never all of it, as a number of bytes.",
     )
 
 
 class Slow(RequestFault):
-    """The site's answer comes late, or drips."""
+    """The response begins late, or arrives slowly."""
 
     kind: Literal["slow"] = "slow"
-    seconds: float = Field(0, ge=0, le=LONGEST, description="How much later the answer begins, in seconds.")
+    seconds: float = Field(0, ge=0, le=LONGEST, description="Delay before the response begins, in seconds.")
     bytes_per_second: int | None = Field(
-        None, ge=1, le=10_000_000, description="How fast it comes then, as a number of bytes."
+        None, ge=1, le=10_000_000, description="Speed of the response, per second, as a number of bytes."
     )
 
     @property
@@ -134,13 +138,15 @@ class Slow(RequestFault):
 
 
 class Status(RequestFault):
-    """The answer is an HTTP status; the site does not see the request."""
+    """The answer is a response with an HTTP status; the site does not see the request."""
 
     kind: Literal["status"] = "status"
-    status: int = Field(ge=200, le=599, description="What is answered, as an HTTP status.")
-    retry_after: float | None = Field(None, ge=0, le=LONGEST, description="`Retry-After` of the answer, in seconds.")
+    status: int = Field(ge=200, le=599, description="Status of the response, as an HTTP status.")
+    retry_after: float | None = Field(
+        None, ge=0, le=LONGEST, description="`Retry-After` header of the response, in seconds."
+    )
     body: str = Field(
-        "", max_length=100_000, description="Body of the answer, as text; without it, a line that names the fault."
+        "", max_length=100_000, description="Body of the response, as text. Default: a line that names the fault."
     )
 
     @model_validator(mode="after")
@@ -160,4 +166,6 @@ class Abort(RequestFault):
     """The browser ends the request with a network error of its own."""
 
     kind: Literal["abort"] = "abort"
-    error: NetError = Field("failed", description="Which: Chromium's `net::ERR_` name in small letters.")
+    error: NetError = Field(
+        "failed", description="Chromium's name of the error, without `net::ERR_` and in lower case."
+    )

@@ -47,12 +47,12 @@ async def all_struck() -> None:
 async def crash_page(session: PlaywrightSession) -> None:
     """`Page.crash`, until the session has heard of it."""
     with suppress(PlaywrightError, TimeoutError):
-        await asyncio.wait_for(session._tab.control.send("Page.crash"), 2)
+        await asyncio.wait_for(session.tab.control.send("Page.crash"), 2)
 
 
 async def open_crash_page(session: PlaywrightSession) -> None:
     with suppress(PlaywrightError):
-        await session._tab.control.send("Page.navigate", {"url": "chrome://crash"})
+        await session.tab.control.send("Page.navigate", {"url": "chrome://crash"})
 
 
 async def kill_renderers(session: PlaywrightSession) -> None:
@@ -63,13 +63,13 @@ async def kill_renderers(session: PlaywrightSession) -> None:
 
 
 async def kill_browser(session: PlaywrightSession) -> None:
-    psutil.Process(session._chromium.pid).kill()
-    while runs(session._chromium.pid):
+    psutil.Process(session.chromium.pid).kill()
+    while runs(session.chromium.pid):
         await asyncio.sleep(0.01)
 
 
 async def end_browser(session: PlaywrightSession) -> None:
-    psutil.Process(session._chromium.pid).terminate()
+    psutil.Process(session.chromium.pid).terminate()
 
 
 async def stop_browser(session: PlaywrightSession) -> None:
@@ -77,15 +77,15 @@ async def stop_browser(session: PlaywrightSession) -> None:
 
 
 async def kill_driver(session: PlaywrightSession) -> None:
-    driver = session._pool._driver  # type: ignore[attr-defined]  # the real fleet, not the protocol
-    psutil.Process(driver.pid).kill()
+    above = psutil.Process(session.chromium.pid).parents()
+    next(each for each in above if "run-driver" in words(each)).kill()
 
 
 async def close_page(session: PlaywrightSession) -> None:
-    await session._tab.page.close()
+    await session.tab.page.close()
 
 
 async def spin(session: PlaywrightSession) -> None:
     """An endless loop in the page, under way."""
-    await session._tab.control.send("Runtime.evaluate", {"expression": "setTimeout(() => { while (true); }, 0)"})
+    await session.tab.control.send("Runtime.evaluate", {"expression": "setTimeout(() => { while (true); }, 0)"})
     await hung(session)

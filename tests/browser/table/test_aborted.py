@@ -32,7 +32,7 @@ def aborted(word: str) -> Case:
     error, code, effect = CODES[word]
 
     async def route(session: PlaywrightSession) -> None:
-        await session._tab.context.route("**/*", lambda request: request.abort(word))
+        await session.tab.context.route("**/*", lambda request: request.abort(word))
 
     details = {"net_error": f"net::{error}"}
     return Case(f"2.10-{word}", opened("/"), code, effect, details, before=route, fast=word == "addressunreachable")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from harness.recovery.catalog import Effect
 from tests.browser.table.case import PRESENT, Case, Step, judge
 from tests.browser.table.table_stage import TableStage
@@ -69,7 +71,7 @@ CASES = (
         {"act": "drag", "selector": "#div", "value": "#missing"},
         "ACTION_FAILED",
         details={"place": "#missing"},
-        message="no element matches #missing, on which #div is dropped",
+        message="no element matches #missing, the drop target of #div",
     ),
     element(
         "missing-wait",
@@ -101,7 +103,7 @@ CASES = (
     wrong(
         "ambiguous-place-of-drag",
         {"act": "drag", "selector": "#div", "value": ".twin"},
-        ".twin, on which #div is dropped, matches 2 elements",
+        ".twin, the drop target of #div, matches 2 elements",
         details={"place": ".twin", "count": 2},
     ),
     covered("click"),
@@ -138,7 +140,7 @@ CASES = (
         "hidden-screenshot", {"act": "screenshot", "selector": "#hidden", "screenshot_id": "s"}, HIDDEN, "not visible"
     ),
     unready("zero-size", {"act": "click", "selector": "#zero"}, HIDDEN, "#zero is not visible"),
-    unready("off-screen", {"act": "click", "selector": "#away"}, HIDDEN, "#away is outside of the view"),
+    unready("off-screen", {"act": "click", "selector": "#away"}, HIDDEN, "#away is outside the view"),
     unready("animating-click", {"act": "click", "selector": "#moving"}, UNSTABLE, "#moving keeps moving", fast=True),
     unready("animating-hover", {"act": "hover", "selector": "#moving"}, UNSTABLE, "#moving keeps moving"),
     Case(
@@ -181,18 +183,21 @@ CASES = (
         {"act": "upload", "selector": "#idle", "value": "a.txt"},
         "ACTION_FAILED",
         effect=Effect.DONE,
-        message="no file chooser came after a click on it",
+        message="a click on it opened no file chooser",
     ),
     element(
         "no-download",
         {"act": "download", "selector": "#idle"},
         "DOWNLOAD_FAILED",
         effect=Effect.DONE,
-        message="no download came after a click on #idle",
+        message="a click on #idle started no download",
     ),
 )
 
 
+@pytest.mark.flaky(
+    reruns=1, reason="on a busy machine a step's limit may end before Playwright says what it waited for"
+)
 def test_element(run: Any, stage: TableStage, case: Case) -> None:
     (stage.folder / "a.txt").write_text("x", "utf-8")
     run(judge(stage, case))

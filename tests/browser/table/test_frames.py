@@ -40,18 +40,18 @@ def without_page(name: str, step: Step, **expected: Any) -> Case:
 
 
 async def remove_frame(session: PlaywrightSession) -> None:
-    await session._tab.page.evaluate("document.getElementById('inner').remove()")
+    await session.tab.page.evaluate("document.getElementById('inner').remove()")
 
 
 async def close_itself(session: PlaywrightSession) -> None:
     """A popup closes its own window."""
-    async with session._tab.page.expect_event("close", timeout=5000):
-        await session._tab.page.evaluate("setTimeout(() => window.close(), 0)")
+    async with session.tab.page.expect_event("close", timeout=5000):
+        await session.tab.page.evaluate("setTimeout(() => window.close(), 0)")
 
 
 async def asking(session: PlaywrightSession) -> None:
     """Until the page's dialogs come without end."""
-    while not session._tab.watch.blocked:
+    while not session.tab.watch.blocked:
         await asyncio.sleep(0.02)
 
 
@@ -150,7 +150,7 @@ CASES = (
         (site("/leaving"), {"act": "click", "selector": "#x"}, DISMISS, site("/saved")),
         "DIALOG_BLOCKED",
         NOTHING,
-        message="/leaving asked whether it may be left, and the answer was to stay: open",
+        message="/leaving asked whether to leave the page, and the answer was to stay: open",
         details={"dialogs": PRESENT},
         then={"act": "type", "selector": "#x", "value": "x"},
     ),
@@ -161,7 +161,7 @@ CASES = (
         "2.6-popup-that-never-answers",
         (site("/windows"), {"act": "click", "selector": "#silent"}, TURN),
         "NET_TIMEOUT",
-        message="which a new page is to show",
+        message="which a new page was opening",
         **SHORT,
     ),
     Case(

@@ -17,7 +17,7 @@ STAY = {"act": "dialog", "value": "dismiss"}
 
 async def leads_on(session: PlaywrightSession) -> None:
     """Its page goes on by itself, soon after the last step has begun to open another."""
-    await session._tab.page.evaluate("setTimeout(() => location = '/', 400)")
+    await session.tab.page.evaluate("setTimeout(() => location = '/', 400)")
 
 
 CASES = (

@@ -34,12 +34,12 @@ def net(error: str, **more: object) -> dict[str, object]:
 
 
 async def offline(session: PlaywrightSession) -> None:
-    await session._tab.context.set_offline(True)
+    await session.tab.context.set_offline(True)
 
 
 async def lost(session: PlaywrightSession) -> None:
     """The page goes, by itself, to what is not there."""
-    page = session._tab.page
+    page = session.tab.page
     await page.evaluate(f"setTimeout(() => location = 'http://{DEAD}/', 0)")
     while not page.url.startswith("chrome-error:"):
         await asyncio.sleep(0.02)

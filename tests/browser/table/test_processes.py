@@ -143,7 +143,7 @@ async def play(stage: TableStage, case: Case) -> None:
     finally:
         spent = time.monotonic() - began
         await all_struck()
-        await session._tab.freed(FREE_SECONDS)  # a page that hangs takes its time to close
+        await session.tab.freed(FREE_SECONDS)  # a page that hangs takes its time to close
     compare(failure, case)
     assert spent <= case.within + OVERSHOOT + LOADED, failure
 

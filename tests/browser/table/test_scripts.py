@@ -116,6 +116,7 @@ Strike = Callable[[PlaywrightSession], Awaitable[object]]
     ids=["spinning", "crashed", "killed"],
 )
 @pytest.mark.parametrize("sight", ["observe", "save", "title", "url"])
+@pytest.mark.sampled(3)
 def test_a_page_that_is_lost_while_it_is_looked_at(
     run: Any, stage: TableStage, strike: Strike, code: str, sight: str
 ) -> None:
@@ -139,7 +140,7 @@ def test_a_page_that_is_lost_while_it_is_looked_at(
             await looks[sight]()
         assert raised.value.failure.code == code, raised.value.failure
         assert time.monotonic() - began <= within + OVERSHOOT + LOADED
-        await session._tab.freed(0.3)
+        await session.tab.freed(0.3)
 
     run(body())
 

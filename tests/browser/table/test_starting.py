@@ -55,8 +55,8 @@ PROXY = Case(
     {"net_error": "net::ERR_PROXY_CONNECTION_FAILED"},
 )
 CASES = (
-    start("missing", "is not there: /nowhere/chrome", executable="/nowhere/chrome"),
-    start("not-executable", "is not there:", executable=__file__),
+    start("missing", "was not found: /nowhere/chrome", executable="/nowhere/chrome"),
+    start("not-executable", "was not found:", executable=__file__),
     start("no-such-channel", "chrome-canary", channel="chrome-canary"),
     start("exits-at-once", "exit code 3", "exit 3", fast=True),
     start("says-why", "no room left", "echo 'no room left' >&2; exit 1"),

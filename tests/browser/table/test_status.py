@@ -57,7 +57,7 @@ CASES = (
     Case("2.2-401-asks", opened("/status/401?realm"), "AUTHENTICATION_FAILED", NONE, {"status": 401}),
     Case("2.2-407", opened("/status/407?proxy"), "AUTHENTICATION_FAILED", NONE, {"status": 407}),
     Case("2.2-407-bare", opened("/status/407?empty"), "AUTHENTICATION_FAILED", NONE, {"status": 407}),
-    Case("2.2-304", opened("/status/304"), "NAVIGATION_INTERRUPTED", POSSIBLE, message="gave it up"),
+    Case("2.2-304", opened("/status/304"), "NAVIGATION_INTERRUPTED", POSSIBLE, message="the browser gave up"),
     Case("2.2-click-503", clicked("busy"), "HTTP_UNAVAILABLE", DONE, {"status": 503, "method": "GET"}, retry_after=3.0,
          fast=True),
     Case("2.2-click-403", clicked("forbidden"), "AUTHENTICATION_FAILED", DONE, {"status": 403}),

@@ -23,9 +23,12 @@ SEEN = Observation(url="http://shop.local/", title="Shop", aria="")
 
 def plugged(agent: Any, timeout: float = 10.0) -> PythonAgent:
     """As if `agent` had been made from the settings."""
-    made = PythonAgent(AgentSource("told", "m", "A", Path(), timeout))
-    made._agent = agent
-    return made
+
+    class Given(AgentSource):
+        def make(self) -> Any:
+            return agent
+
+    return PythonAgent(Given("told", "m", "A", Path(), timeout))
 
 
 async def observe(*, screenshot: bool = False) -> Observation:
@@ -245,7 +248,7 @@ def test_making_an_agent_is_bounded_too(tmp_path: Path, monkeypatch: pytest.Monk
 
     async def main() -> None:
         agent = PythonAgent(AgentSource("told", "slow_to_make", "make", tmp_path, 0.2))
-        with pytest.raises(Failed, match="was not made within") as caught:
+        with pytest.raises(Failed, match="was not created within") as caught:
             await agent.propose(PLAN, (), observe)
         assert caught.value.failure.code == "AGENT_TIMEOUT"
         await agent.close()

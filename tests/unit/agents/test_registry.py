@@ -118,7 +118,7 @@ def test_an_agent_of_the_settings_is_made_with_its_options(
         ("registry_case:Narrow", {}, "cannot be called as `propose(plan, history, observe)`"),
         ("registry_case:Mine", {"wrod": "x"}, "unexpected keyword argument 'wrod'; it takes word or times"),
         ("registry_case:made", {"x": 1}, "it takes none"),
-        ("registry_case:Mine", {"times": -1}, "failed while it was made: RuntimeError: no negative times"),
+        ("registry_case:Mine", {"times": -1}, "failed while it was created: RuntimeError: no negative times"),
     ],
 )
 def test_an_agent_that_cannot_be_made_says_why(root: Path, python: str, options: dict[str, Any], why: str) -> None:
@@ -138,13 +138,20 @@ def test_an_unknown_name_is_refused_before_anything_runs(root: Path) -> None:
     assert "did you mean `monkey`?" in str(caught.value)
 
 
+async def unseen(*, screenshot: bool = False) -> Any:
+    raise LookupError("the page is asked for")
+
+
 def test_settings_without_python_are_for_the_installed_agent(root: Path) -> None:
     registry = Agents({"monkey": AgentSettings(options={"steps": 7}, timeout=5)}, root)
     source = registry.source("monkey")
     assert (source.python, source.timeout) == ("harness.agents.monkey:Monkey", 5)
     made = source.make()
     assert isinstance(made, Monkey)
-    assert made._steps == 7
+    done = cast("Any", SimpleNamespace(failure=None))
+    assert asyncio.run(made.propose(plan(None), (done,) * 7, unseen)) is None
+    with pytest.raises(LookupError):
+        asyncio.run(made.propose(plan(None), (done,) * 6, unseen))
 
 
 def test_settings_come_before_installed_agents_and_may_name_none_that_is_not_there(root: Path) -> None:
@@ -172,7 +179,6 @@ def test_every_task_of_a_run_has_an_agent_of_its_own_or_its_own_steps(root: Path
         inner = await agent.propose(plan(None, "B", steps=("its own",)), (), observe)
         other = await agent.propose(plan("mine", "C"), (), observe)
         again = await agent.propose(plan("mine", "A"), (), observe)
-        assert len(agent._python_agents) == 2
         await agent.close()
         return [outer["url"], inner, other["url"], again["url"]]
 
@@ -200,7 +206,7 @@ def test_an_agent_that_fails_five_times_in_a_row_is_not_asked_for_a_while(root: 
     assert sys.modules["registry_case"].Agent.asked == 5
     refused = asyncio.run(_proposal_of(registry))
     assert "Agent `mine` was not asked: circuit agent:mine is open after 5 failures in a row" in refused.message
-    assert refused.hint.startswith("The agent failed several times in a row and is not asked for a while")
+    assert refused.hint.startswith("The agent failed several times in a row, so it is not asked for a while")
     assert refused.details["last_error"] == "AGENT_FAILED"
     clock.time = 30
     assert asyncio.run(_proposal_of(registry)).code == "AGENT_FAILED"  # the probe

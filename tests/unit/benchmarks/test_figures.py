@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.figures import Estimate, Line, Spread, line_of, paired, resampled, student, trend
+from benchmarks.figures import Estimate, Line, Spread, line_of, paired_ratio, resampled, student, trend
 
 
 def test_a_spread_is_the_median_with_its_ends() -> None:
@@ -39,11 +39,11 @@ def test_a_busy_round_does_not_count() -> None:
 
 def test_a_ratio_is_taken_round_by_round() -> None:
     """The second round was twice as slow for both."""
-    assert paired([1.1, 2.2, 1.1], [1.0, 2.0, 1.0]).value == pytest.approx(1.1)
+    assert paired_ratio([1.1, 2.2, 1.1], [1.0, 2.0, 1.0]).value == pytest.approx(1.1)
 
 
 def test_one_round_has_no_interval_and_the_same_draws_come_again() -> None:
-    assert paired([2.0], [1.0]) == Estimate(2.0, 2.0, 2.0)
+    assert paired_ratio([2.0], [1.0]) == Estimate(2.0, 2.0, 2.0)
     rounds = [1.0, 2.0, 3.0, 4.0, 5.0]
     first = resampled(rounds, max)
     assert first == resampled(rounds, max)

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from benchmarks import collection, memory, soak, steps, throughput
-from benchmarks.playing import Played
+from benchmarks.playing import PytestRun
 
 
-def played(whole: float, work: float, **outcomes: int) -> Played:
+def played(whole: float, work: float, **outcomes: int) -> PytestRun:
     results = {f"t::{name}{n}": [{"outcome": name}] for name, count in outcomes.items() for n in range(count)}
-    return Played(whole, {"began": 0.0, "ended": work, "results": results}, "said", 0, 0.0, whole)
+    return PytestRun(whole, {"began": 0.0, "ended": work, "results": results}, "said", 0, 0.0, whole)
 
 
 def test_a_step_and_a_task_are_told_apart() -> None:
@@ -30,7 +30,7 @@ def test_a_step_and_a_task_are_told_apart() -> None:
 
 
 def test_everybody_begins_in_his_turn() -> None:
-    assert [steps.turned("abc", number)[0] for number in range(4)] == ["a", "b", "c", "a"]
+    assert [steps.rotate("abc", number)[0] for number in range(4)] == ["a", "b", "c", "a"]
 
 
 def test_speed_is_compared_with_the_best_of_raw() -> None:
@@ -58,7 +58,7 @@ def test_a_run_in_which_other_tasks_failed_is_not_counted() -> None:
 
 
 def test_collected_tests_are_counted() -> None:
-    assert collection.collected("a/test_1.py::test_1\na/test_2.py::test_2\n\n2 tests collected in 0.1s\n") == 2
+    assert collection.count_collected("a/test_1.py::test_1\na/test_2.py::test_2\n\n2 tests collected in 0.1s\n") == 2
 
 
 def test_the_low_water_mark_is_what_grows() -> None:
@@ -91,6 +91,6 @@ def test_a_task_with_two_results_or_none_and_what_is_left_is_disorder(tmp_path: 
 def test_a_long_run_names_what_grows(grows: str | None) -> None:
     each = {name: 20.0 * bound / 1000 if name == grows else 0.0 for name, bound in soak.GROWTH.items()}
     samples = [{"tasks": float(n), **{name: 7 + n * step for name, step in each.items()}} for n in range(1, 1001, 20)]
-    assert [said.partition(" ")[0] for said in soak.grown(samples)] == ([grows] if grows else [])
+    assert [said.partition(" ")[0] for said in soak.growing_figures(samples)] == ([grows] if grows else [])
     short = [{**each, "tasks": each["tasks"] / 2} for each in samples]
-    assert len(list(soak.grown(short))) == (grows in memory.COUNTS), "memory wants a long run"
+    assert len(list(soak.growing_figures(short))) == (grows in memory.COUNTS), "memory wants a long run"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from harness.browser.page_events import RequestRecord, before, document_of, hops_to, since
+from harness.browser.page_events import RequestRecord, document_of, hops_to, requests_before, requests_since
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -50,6 +50,6 @@ def test_a_redirect_that_cannot_be_read_leads_nowhere() -> None:
 def test_since_and_before() -> None:
     other = exchange("http://a/api2", 401, kind="application/json")
     seen = [API, HOME, other, LOGIN, API]
-    assert list(since(seen, LOGIN)) == [API]
-    assert list(since(seen, None)) == list(reversed(seen))
-    assert list(before(seen, LOGIN)) == [other, HOME]
+    assert list(requests_since(seen, LOGIN)) == [API]
+    assert list(requests_since(seen, None)) == list(reversed(seen))
+    assert list(requests_before(seen, LOGIN)) == [other, HOME]

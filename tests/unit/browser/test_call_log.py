@@ -50,7 +50,7 @@ FILES = HEAD + '    - locator resolved to <input id="b" type="file" multiple/>\n
 )
 def test_what_is_done_inside_the_page_is_not_said(message: str, unsaid: bool) -> None:
     log = CallLog.of(message)
-    assert log.unsaid is unsaid
+    assert log.ends_in_silent_call is unsaid
     assert log.effect is (Effect.POSSIBLE if unsaid else Effect.NONE)
 
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from harness.browser.dialogs import TEXT_LENGTH, DialogAnswer, Dialogs, told
+from harness.browser.dialogs import TEXT_LENGTH, DialogAnswer, Dialogs, dialog_record
 
 
 def test_the_answer_is_told() -> None:
-    assert told("alert", "hi", "", DialogAnswer()) == {"type": "alert", "message": "hi", "answer": "accept"}
-    assert told("confirm", "hi", "", DialogAnswer(accept=False))["answer"] == "dismiss"
-    assert told("prompt", "who?", "me", DialogAnswer())["text"] == "me"
-    assert told("prompt", "who?", "me", DialogAnswer(text=""))["text"] == ""
-    assert "text" not in told("prompt", "who?", "me", DialogAnswer(accept=False))
+    assert dialog_record("alert", "hi", "", DialogAnswer()) == {"type": "alert", "message": "hi", "answer": "accept"}
+    assert dialog_record("confirm", "hi", "", DialogAnswer(accept=False))["answer"] == "dismiss"
+    assert dialog_record("prompt", "who?", "me", DialogAnswer())["text"] == "me"
+    assert dialog_record("prompt", "who?", "me", DialogAnswer(text=""))["text"] == ""
+    assert "text" not in dialog_record("prompt", "who?", "me", DialogAnswer(accept=False))
 
 
 def test_long_texts_are_cut() -> None:
-    said = told("prompt", "m" * 9000, "d" * 9000, DialogAnswer())
+    said = dialog_record("prompt", "m" * 9000, "d" * 9000, DialogAnswer())
     assert {len(said["message"]), len(said["text"])} == {TEXT_LENGTH}
 
 

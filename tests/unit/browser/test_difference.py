@@ -9,7 +9,7 @@ import pytest
 from playwright.async_api import StorageState
 
 from harness.browser.checkpoint import PageCheckpoint
-from harness.browser.form_state import FormField, PageState, page_differences, same, storage_differences
+from harness.browser.form_state import FormField, PageState, is_same_value, page_differences, storage_differences
 
 PAGE = PageState(
     "http://a.test/", "http://a.test", 200, (0, 0), {"step": "1"}, (FormField("#qty", "text", False, "2"),)
@@ -41,7 +41,7 @@ def test_cookies_are_named_without_their_values() -> None:
     assert lines == [
         "cookie sid of a.test: differs",
         "cookie gone of a.test (path /shop): was saved, is missing",
-        "cookie new of a.test: was not there, now is",
+        "cookie new of a.test: was not saved, is present",
     ]
     assert "s3cret" not in "".join(lines)
 
@@ -84,8 +84,8 @@ def test_fields_say_what_they_were(saved: FormField, now: FormField, line: str) 
 
 
 def test_the_content_of_files_is_not_read_again() -> None:
-    assert same(field("file", [file("x")]), field("file", [file("x", None)]))
-    assert not same(field("file", [file("x")]), field("file", [file("y")]))
+    assert is_same_value(field("file", [file("x")]), field("file", [file("x", None)]))
+    assert not is_same_value(field("file", [file("x")]), field("file", [file("y")]))
 
 
 def test_pages_are_numbered_when_there_are_several() -> None:

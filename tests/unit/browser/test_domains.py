@@ -123,5 +123,5 @@ def test_ports_where_a_mapped_host_does_not_speak_the_scheme(url: str) -> None:
         domains.check_port(url, {"a.test": 81})
     assert raised.value.failure.code == "INVALID_INPUT"
     assert raised.value.failure.message == (
-        f"cannot open {url}: hosts of [tool.harness.services] speak https on port 443, and nothing else there"
+        f"cannot open {url}: hosts of [tool.harness.services] serve https on port 443 only, and http on other ports"
     )

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from harness.browser.process import _report
+from harness.browser.process import exception_handler
 
 
 class Loop:
@@ -30,11 +30,11 @@ class Loop:
 )
 def test_calls_that_an_early_ctrl_c_has_left_alone_are_not_told(text: str, told: bool) -> None:
     loop: Any = Loop()
-    _report(loop, {"message": "Future exception was never retrieved", "exception": Exception(text)})
+    exception_handler(loop, {"message": "Future exception was never retrieved", "exception": Exception(text)})
     assert bool(loop.printed) is told
 
 
 def test_a_message_without_an_error_is_told() -> None:
     loop: Any = Loop()
-    _report(loop, {"message": "a loop was closed", "loop": asyncio})
+    exception_handler(loop, {"message": "a loop was closed", "loop": asyncio})
     assert len(loop.printed) == 1

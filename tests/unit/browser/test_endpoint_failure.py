@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.async_api import Error
 
-from harness.browser.endpoints import DOWN, UNFIT, down, none_left, not_taken, refusal, unfit
+from harness.browser.endpoints import DOWN, UNFIT, down, endpoint_failure, none_left, not_taken, refusal
 
 URL = "ws://secret:word@browsers:3000/hidden"
 MISMATCH = f"""BrowserType.connect: WebSocket error: {URL} 428 Precondition Required
@@ -36,7 +36,7 @@ Browser logs:
         ("BrowserType.connect: WebSocket error: read ECONNRESET\nCall log:", DOWN, "read ECONNRESET"),
         ("BrowserType.connect: Executable doesn't exist at /x\n╔═", UNFIT, "--unsafe"),
         ("BrowserType.connect: Failed to launch chromium because executable doesn't exist at /x", UNFIT, "no browser"),
-        (WINDOW, UNFIT, "a browser window needs a display, and there is none at the server"),
+        (WINDOW, UNFIT, "a browser window needs a display, and the server has none"),
         ("BrowserType.connect: Target page, context or browser has been closed", DOWN, "it ended at once"),
     ],
 )
@@ -66,11 +66,11 @@ def test_flags_that_were_not_taken() -> None:
 
 
 def test_of_several_each_has_its_reason() -> None:
-    failure = none_left([("ws://a", down("ws://a", "silent")), ("ws://b", unfit("ws://b", "too old"))])
+    failure = none_left([("ws://a", down("ws://a", "silent")), ("ws://b", endpoint_failure("ws://b", "too old"))])
     assert failure.code == DOWN
-    assert failure.message == "no browser endpoint gives a browser: ws://a: silent; ws://b: too old"
+    assert failure.message == "no browser endpoint provides a browser: ws://a: silent; ws://b: too old"
     assert failure.details == {"ws://a": "silent", "ws://b": "too old"}
 
 
 def test_where_none_can_come_back_nothing_is_worth_another_try() -> None:
-    assert none_left([("ws://b", unfit("ws://b", "too old"))]).code == UNFIT
+    assert none_left([("ws://b", endpoint_failure("ws://b", "too old"))]).code == UNFIT

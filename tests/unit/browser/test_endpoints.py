@@ -14,7 +14,16 @@ from typing import Any, cast
 import pytest
 from playwright.async_api import Error as PlaywrightError
 
-from harness.browser.endpoints import DOWN, UNFIT, BrowserEndpoint, Endpoints, down, on_loopback, reason, unfit
+from harness.browser.endpoints import (
+    DOWN,
+    UNFIT,
+    BrowserEndpoint,
+    Endpoints,
+    down,
+    endpoint_failure,
+    on_loopback,
+    reason,
+)
 from harness.model.settings import BrowserSettings
 from harness.recovery.failure import Failed
 from harness.resilience.breaker import Breaker, BreakerSettings
@@ -60,7 +69,7 @@ def test_the_executable_that_is_likely_there_comes_first(
 
     async def twice() -> None:
         for _ in range(2):
-            assert await endpoint._launched(cast("Any", server), cast("Any", front), "--mark") == cast("Any", "browser")
+            assert await endpoint.launched(cast("Any", server), cast("Any", front), "--mark") == cast("Any", "browser")
 
     asyncio.run(twice())
     assert server.asked == [*asked, asked[-1]], "it is remembered"
@@ -90,7 +99,7 @@ class World:
         if place.name in self.down:
             raise Failed(down(place.name, "silent"))
         if place.name in self.unfit:
-            raise Failed(unfit(place.name, "too old"))
+            raise Failed(endpoint_failure(place.name, "too old"))
         return f"browser of {place.name}"
 
     def get(self, **sessions: int) -> Any:
@@ -141,7 +150,7 @@ def test_what_cannot_change_is_asked_once_and_feeds_no_circuit() -> None:
     world = World(unfit={ONE, TWO})
     first, second = world.failure(), world.failure()
     assert (first.code, second.code, sorted(world.asked)) == (UNFIT, UNFIT, [ONE, TWO])
-    assert second.message == "no browser endpoint gives a browser: " + "; ".join(
+    assert second.message == "no browser endpoint provides a browser: " + "; ".join(
         f"{name}: too old" for name in sorted((ONE, TWO), key=second.message.index)
     )
     assert not any(breaker.failures for breaker in world.breakers.values())

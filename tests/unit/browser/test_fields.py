@@ -26,9 +26,9 @@ from harness.browser.acts.fields import TypedField
     ],
 )
 def test_dropped(kind: str, typed: str, value: str, dropped: bool) -> None:
-    assert TypedField(kind, value).dropped(typed) is dropped
+    assert TypedField(kind, value).has_dropped(typed) is dropped
 
 
 def test_what_a_range_takes() -> None:
-    assert TypedField("range", "5", "1", "9").takes == "a number of its steps from 1 to 9"
-    assert TypedField("range", "5").takes == "a number of its steps from 0 to 100"
+    assert TypedField("range", "5", "1", "9").accepted_values == "a number that fits its steps, from 1 to 9"
+    assert TypedField("range", "5").accepted_values == "a number that fits its steps, from 0 to 100"

@@ -18,14 +18,14 @@ def test_the_pace_is_that_of_the_busier_second() -> None:
     whole = Pace(clock)
     pace, quiet = Pace(clock, whole), Pace(clock, whole)
     for _ in range(FLOOD - 1):
-        pace.beat("requests")
+        pace.count_event("requests")
     assert not pace.floods
-    pace.beat("console lines")
+    pace.count_event("console lines")
     assert pace.floods
     assert whole.floods
     assert not quiet.floods
     clock.time += 1.0
-    pace.beat("requests")
+    pace.count_event("requests")
     assert pace.counts == {"requests": FLOOD - 1, "console lines": 1}
     clock.time += 1.0
     assert pace.counts == {"requests": 1}
@@ -38,9 +38,9 @@ def test_a_flood_lingers_while_nothing_more_arrives() -> None:
     clock = FakeClock()
     pace = Pace(clock)
     for _ in range(HEAVY):
-        pace.beat("console lines")
+        pace.count_event("console lines")
     clock.time += LINGERS
-    pace.beat("requests")
+    pace.count_event("requests")
     assert pace.floods
     assert pace.counts == {"console lines": HEAVY}
     clock.time += 1.0

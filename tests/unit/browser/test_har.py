@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from harness.browser.flood import Newest
-from harness.browser.har import BODY_CHARACTERS, MOST_ENTRIES, HarSegment, load, merged, of_exchanges, whole
+from harness.browser.har import BODY_CHARACTERS, MOST_ENTRIES, HarSegment, load, merge_har, merge_logs, of_exchanges
 from harness.browser.page_events import RequestRecord
 
 
@@ -30,14 +30,14 @@ def test_recordings_become_one_in_order() -> None:
         {"entries": [entry("a", "x")], "pages": [1]},
         {"entries": [entry("b", "y")], "browser": {"name": "c"}},
     ]
-    log = merged(logs)["log"]
+    log = merge_logs(logs)["log"]
     assert [each["request"]["url"] for each in log["entries"]] == ["a", "b"]
     assert (log["version"], log["pages"], log["browser"]) == ("1.2", [1], {"name": "c"})
 
 
 def test_long_bodies_are_left_out_and_said() -> None:
     long, short = entry("a", "x" * (BODY_CHARACTERS + 1)), entry("b", "x" * BODY_CHARACTERS)
-    contents = [each["response"]["content"] for each in merged([{"entries": [long, short]}])["log"]["entries"]]
+    contents = [each["response"]["content"] for each in merge_logs([{"entries": [long, short]}])["log"]["entries"]]
     assert "text" not in contents[0]
     assert str(BODY_CHARACTERS + 1) in contents[0]["comment"]
     assert contents[1]["text"] == "x" * BODY_CHARACTERS
@@ -68,25 +68,25 @@ def test_contexts_that_wrote_nothing_are_told_by_the_watch(tmp_path: Path) -> No
     written = {"entries": [{"request": {"url": "http://b/"}}], "browser": {"name": "chromium"}}
     (tmp_path / "second").write_text(json.dumps({"log": written}))
     lost = HarSegment(tmp_path / "first", kept(RequestRecord("http://a/", "GET", start, status=200)))
-    log = whole([lost, HarSegment(tmp_path / "second", kept())])["log"]
+    log = merge_har([lost, HarSegment(tmp_path / "second", kept())])["log"]
     assert [entry["request"]["url"] for entry in log["entries"]] == ["http://a/", "http://b/"]
     assert log["browser"] == {"name": "chromium"}
-    assert log["comment"].startswith("of 1 requests only what was seen of them")
-    assert "comment" not in whole([HarSegment(tmp_path / "second", kept())])["log"]
+    assert log["comment"].startswith("only what was seen of 1 requests")
+    assert "comment" not in merge_har([HarSegment(tmp_path / "second", kept())])["log"]
 
 
 def test_requests_that_fell_out_are_counted(tmp_path: Path) -> None:
     start = datetime(2026, 1, 1, tzinfo=UTC)
     asked = [RequestRecord(f"http://a/{number}", "GET", start) for number in range(9)]
-    log = whole([HarSegment(tmp_path / "lost", kept(*asked, most=4))])["log"]
+    log = merge_har([HarSegment(tmp_path / "lost", kept(*asked, most=4))])["log"]
     assert [entry["request"]["url"] for entry in log["entries"]] == [f"http://a/{number}" for number in range(5, 9)]
-    assert log["comment"].startswith("of 4 requests (5 older ones were dropped) only what was seen of them")
+    assert log["comment"].startswith("only what was seen of 4 requests (5 older ones were dropped)")
 
 
 def test_of_a_flood_the_newest_requests_are_kept_and_the_others_counted(tmp_path: Path) -> None:
     entries = [entry(str(number), "") for number in range(MOST_ENTRIES + 7)]
     (tmp_path / "flood").write_text(json.dumps({"log": {"entries": entries}}))
-    log = whole([HarSegment(tmp_path / "flood", kept())])["log"]
+    log = merge_har([HarSegment(tmp_path / "flood", kept())])["log"]
     assert [each["request"]["url"] for each in log["entries"]] == [each["request"]["url"] for each in entries[7:]]
     assert log["comment"] == f"7 older requests were left out: the last {MOST_ENTRIES} are kept"
 
@@ -95,6 +95,6 @@ def test_a_recording_that_is_too_long_is_told_by_the_watch(tmp_path: Path, monke
     monkeypatch.setattr("harness.browser.har.MOST_BYTES", 10)
     (tmp_path / "long").write_text(json.dumps({"log": {"entries": [entry("long", "")]}}))
     seen = RequestRecord("http://a/", "GET", datetime(2026, 1, 1, tzinfo=UTC))
-    log = whole([HarSegment(tmp_path / "long", kept(seen))])["log"]
+    log = merge_har([HarSegment(tmp_path / "long", kept(seen))])["log"]
     assert [each["request"]["url"] for each in log["entries"]] == ["http://a/"]
     assert "wrote more than can be read" in log["comment"]

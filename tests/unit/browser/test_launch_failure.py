@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.browser.executable import check_display, last_words, why
+from harness.browser.executable import check_display, last_words, launch_error_text
 from harness.recovery.failure import Failed
 
 LOG = """BrowserType.launch: Target page, context or browser has been closed
@@ -50,21 +50,21 @@ def test_sandbox() -> None:
     )
     said = ("Chromium sandboxing failed", "No usable sandbox! If you are running on Ubuntu")
     assert last_words(message) == said
-    assert why(RuntimeError(message)) == "; ".join(said)
+    assert launch_error_text(RuntimeError(message)) == "; ".join(said)
 
 
 def test_without_words_the_end_is_told() -> None:
-    assert why(RuntimeError(log())) == "it ended with exit code 1"
-    assert why(RuntimeError(log(code="null", signal="SIGSEGV"))) == "it ended by SIGSEGV"
+    assert launch_error_text(RuntimeError(log())) == "it ended with exit code 1"
+    assert launch_error_text(RuntimeError(log(code="null", signal="SIGSEGV"))) == "it ended by SIGSEGV"
 
 
 def test_playwrights_own_reason_comes_first() -> None:
     head = "Failed to launch: Error: spawn /etc/passwd EACCES"
-    assert why(RuntimeError(f"BrowserType.launch: {head}\nCall log:\n  - [pid=N/A] cleanup")) == head
-    assert why(RuntimeError("BrowserType.launch: Timeout 30000ms exceeded.\n  - [pid=7][err] stuck")) == (
+    assert launch_error_text(RuntimeError(f"BrowserType.launch: {head}\nCall log:\n  - [pid=N/A] cleanup")) == head
+    assert launch_error_text(RuntimeError("BrowserType.launch: Timeout 30000ms exceeded.\n  - [pid=7][err] stuck")) == (
         "Timeout 30000ms exceeded.: stuck"
     )
-    assert why(TimeoutError()) == "TimeoutError"
+    assert launch_error_text(TimeoutError()) == "TimeoutError"
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from harness.browser.failures.login import Form, form_of, is_login, page_of, unsent, visited
+from harness.browser.failures.login import Form, form_of, is_login, is_unsent, page_of, was_requested
 from harness.browser.page_events import RequestRecord
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -87,17 +87,17 @@ def test_form_of() -> None:
     ],
 )
 def test_visited(exchanges: list[RequestRecord], again: bool, wanted: bool) -> None:
-    assert visited(exchanges, LOGIN, again=again) is wanted
+    assert was_requested(exchanges, LOGIN, again=again) is wanted
 
 
 @pytest.mark.parametrize("again", [True, False])
 def test_a_page_not_called_a_login_is_visited_where_the_task_types_again(again: bool) -> None:
-    assert visited([asked("http://shop.local/")], "http://shop.local/", again=again) is again
+    assert was_requested([asked("http://shop.local/")], "http://shop.local/", again=again) is again
 
 
 def test_unsent() -> None:
     filled = replace(BARE, filled=True)
-    assert unsent(filled, [asked(LOGIN)], LOGIN)
-    assert unsent(filled, [asked(LOGIN), asked("http://shop.local/api/me", status=401)], LOGIN)
-    assert not unsent(filled, [asked(LOGIN), asked("http://shop.local/api/session", "POST", 401)], LOGIN)
-    assert not unsent(BARE, [asked(LOGIN)], LOGIN)
+    assert is_unsent(filled, [asked(LOGIN)], LOGIN)
+    assert is_unsent(filled, [asked(LOGIN), asked("http://shop.local/api/me", status=401)], LOGIN)
+    assert not is_unsent(filled, [asked(LOGIN), asked("http://shop.local/api/session", "POST", 401)], LOGIN)
+    assert not is_unsent(BARE, [asked(LOGIN)], LOGIN)

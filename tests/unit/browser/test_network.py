@@ -52,7 +52,7 @@ def test_code_of_net_errors(error: str, code: str) -> None:
 def test_the_closed_proxy_means_policy() -> None:
     failure = net_failure("ERR_PROXY_CONNECTION_FAILED", "http://evil.test/x", Domains(("good.test",)))
     assert (failure.code, failure.effect) == ("POLICY_DOMAIN", Effect.NONE)
-    assert failure.message == ("evil.test is outside of the task's allowed_domains: http://evil.test/x was not opened")
+    assert failure.message == ("evil.test is outside the task's allowed_domains: http://evil.test/x was not opened")
     assert failure.details == {
         "url": "http://evil.test/x",
         "host": "evil.test",
@@ -97,17 +97,17 @@ def test_api_failures(text: str, code: str, effect: Effect) -> None:
     [
         ("ERR_CERT_DATE_INVALID", "expired_or_not_yet_valid", "Renew the certificate of shop.local"),
         ("ERR_CERT_AUTHORITY_INVALID", "unknown_issuer", "whole chain"),
-        ("ERR_CERT_COMMON_NAME_INVALID", "wrong_host", "other names than shop.local"),
+        ("ERR_CERT_COMMON_NAME_INVALID", "wrong_host", "does not name shop.local"),
         ("ERR_CERT_REVOKED", "revoked", "revoked the certificate of shop.local"),
         ("ERR_SSL_PINNED_KEY_NOT_IN_CERT_CHAIN", "not_pinned", "pinned"),
         ("ERR_CERT_WEAK_SIGNATURE_ALGORITHM", "weak_certificate", "too weak"),
-        ("ERR_CERT_INVALID", "certificate_not_accepted", "Mend the certificate"),
+        ("ERR_CERT_INVALID", "certificate_not_accepted", "Fix the certificate"),
         ("ERR_SSL_VERSION_OR_CIPHER_MISMATCH", "no_common_protocol", "TLS 1.2"),
         ("ERR_SSL_PROTOCOL_ERROR", "no_tls", "use http://"),
         ("certificate has expired", "expired_or_not_yet_valid", "Renew"),
         ("self-signed certificate", "unknown_issuer", "whole chain"),
         ("unable to verify the first certificate", "unknown_issuer", "whole chain"),
-        ("Hostname/IP does not match certificate's altnames", "wrong_host", "other names"),
+        ("Hostname/IP does not match certificate's altnames", "wrong_host", "does not name"),
         ("write EPROTO ... wrong version number", "no_tls", "use http://"),
     ],
 )

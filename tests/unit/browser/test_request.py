@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from harness.browser.context import context_options
 from harness.browser.request import SessionRequest
-from harness.model.settings import Recording, Tracing
+from harness.model.settings import Recording, Settings, Tracing
+from harness.runner.compile import compile_plan
+from harness.spec.task import TaskSpec
+from tests.unit.spec.files import task
 
 
 def request(recording: Recording = "auto", tracing: Tracing = "retain-on-failure", **more: object) -> SessionRequest:
@@ -41,3 +45,15 @@ def test_context_options() -> None:
     assert full["proxy"] == {"server": "http://127.0.0.1:9", "bypass": "<-loopback>,a.test,*.a.test"}
     assert full["storage_state"] == {"cookies": []}
     assert full["record_har_path"] == Path("x.har")
+
+
+def test_what_the_task_and_the_settings_say_of_a_session() -> None:
+    spec = TaskSpec.model_validate(task(allowed_domains=["a.test", "shop.local"], time="2025-11-16T09:00:00Z"))
+    settings = Settings(base_url="http://a.test/", recording="minimal", tracing="off")
+    plan = replace(compile_plan(spec, settings=settings, run_id="r"), folder=Path("tasks"))
+    asked = SessionRequest.of(plan, settings, Path("scratch"))
+    assert (asked.world, asked.folder, asked.uploads) == (plan.world, Path("scratch"), Path("tasks"))
+    assert (asked.allowed_domains, asked.start, asked.base_url) == (spec.allowed_domains, plan.start, "http://a.test/")
+    assert (asked.recording, asked.tracing) == ("minimal", "off")
+    in_full = SessionRequest.of(replace(plan, in_full=True), settings, Path("scratch"))
+    assert (in_full.recording, in_full.tracing) == ("full", "on")

@@ -303,8 +303,8 @@ def test_closing_ends_listeners_and_connections(tmp_path: Path) -> None:
         reader, writer = await connect(front)
         writer.write(b"x")
         await reader.readexactly(1)
-        front.shut()
-        front.shut()
+        front.stop_listening()
+        front.stop_listening()
         await front.close()
         with suppress(ConnectionError):
             assert await reader.read() == b""

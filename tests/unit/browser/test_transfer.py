@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.browser.acts.files import confined, free_path
+from harness.browser.acts.files import free_path, resolve_upload
 from harness.recovery.failure import Failed
 
 FOLDER = Path("/nowhere/downloads")
@@ -35,8 +35,8 @@ def test_confined(tmp_path: Path) -> None:
     (folder / "a.txt").touch()
     (tmp_path / "b.txt").touch()
     (folder / "link").symlink_to(tmp_path / "b.txt")
-    assert confined(folder, "a.txt") == folder / "a.txt"
+    assert resolve_upload(folder, "a.txt") == folder / "a.txt"
     for value in ("../b.txt", "link", str(tmp_path / "b.txt"), "none.txt", "."):
         with pytest.raises(Failed) as raised:
-            confined(folder, value)
+            resolve_upload(folder, value)
         assert raised.value.failure.code == "INVALID_INPUT"

@@ -31,7 +31,7 @@ def told(folder: Path, text: str, around: Settings | None = None) -> list[str]:
     [
         (
             "  - {act: open, url: 'http://shop.locl/'}",
-            "4 steps[1].url: shop.locl is no host of [tool.harness.services]",
+            "4 steps[1].url: shop.locl is not a host of [tool.harness.services]",
         ),
         ("  - {act: api, url: 'http://shoplocal/'}", "; did you mean `shop.local`?"),
         ("  - {act: open, url: shop.local/}", "steps[1].url: a URL without `http://` is relative"),

@@ -51,7 +51,7 @@ def chaos(*args: str) -> Any:
 def test_what_cannot_be_written_is_refused_before_the_first_trial(
     args: tuple[str, str], said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(command, "_run", lambda *_: pytest.fail("trials were made"))
+    monkeypatch.setattr(command, "make_trials", lambda *_: pytest.fail("trials were made"))
     done = chaos(*args)
     assert done.exit_code == 2
     assert said in done.stderr
@@ -60,7 +60,7 @@ def test_what_cannot_be_written_is_refused_before_the_first_trial(
 
 def test_a_plan_that_does_not_fit_the_project(project: Path) -> None:
     write(project, REFUSE % "nosuch.example", "p.faults.yaml")
-    with pytest.raises(SpecError, match="no host of"):
+    with pytest.raises(SpecError, match="no service of"):
         given([project], project / "p.faults.yaml")
 
 
@@ -73,7 +73,7 @@ def test_two_campaigns_of_which_one_ends_services(project: Path, monkeypatch: py
             inner.append(chaos())
         return True
 
-    monkeypatch.setattr(command, "_run", run)
+    monkeypatch.setattr(command, "make_trials", run)
     assert chaos("--json", "c.json").exit_code == command.INTERRUPTED
     assert inner[0].exit_code == 2
     assert "another campaign runs in this project (pid " in inner[0].stderr
@@ -84,7 +84,7 @@ def test_the_table_comes_before_the_file_that_cannot_be_written(project: Path, m
         (project / "c.json").mkdir()
         return True
 
-    monkeypatch.setattr(command, "_run", run)
+    monkeypatch.setattr(command, "make_trials", run)
     done = chaos("--json", "c.json")
     assert isinstance(done.exception, IsADirectoryError)
     assert "interrupted after 0 of 2 trials" in done.stdout

@@ -67,10 +67,10 @@ def test_all_are_reset(root: Path) -> None:
 
 def test_what_cannot_be_done_is_said(root: Path, tmp_path: Path) -> None:
     wrong = ran(root, "--reset", "origin:http://pub.local", code=1).stderr
-    assert "expected one that was used, found none of this name" in wrong
+    assert "expected a circuit that was used, found none of this name" in wrong
     assert SHOP in wrong
     assert "expected SCOPE:NAME" in ran(root, "--reset", "shop", code=1).stderr
-    assert "give one of the two" in ran(root, "--reset", SHOP, "--all", code=2).stderr
+    assert "give only one of the two" in ran(root, "--reset", SHOP, "--all", code=2).stderr
     nowhere = tmp_path / "nowhere"
     nowhere.mkdir()
     (nowhere / "pyproject.toml").write_text("[tool.harness]\n", "utf-8")

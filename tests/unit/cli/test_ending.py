@@ -86,7 +86,9 @@ def test_a_report_that_a_disk_does_not_take(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr("harness.reporting.allure.build.build_report", full)
     code, found, told = ended("report", "--json")
-    words = "allure-report cannot be written: No space left on device; make room there, or name another with --output"
+    words = (
+        "allure-report cannot be written: No space left on device; free space there, or name another one with --output"
+    )
     assert (code, found["error"]["message"], found["error"]["file"], told) == (1, words, "allure-report", f"{words}\n")
 
 
@@ -95,8 +97,8 @@ def test_a_merge_that_a_disk_does_not_take(monkeypatch: pytest.MonkeyPatch, tmp_
         raise OSError(28, "No space left on device")
 
     save_run(tmp_path, run())
-    monkeypatch.setattr("harness.reporting.history.merging._made", full)
+    monkeypatch.setattr("harness.reporting.history.merging.save_run", full)
     code, found, _ = ended("merge", ".", "--json")
     assert (code, found["error"]["file"]) == (1, "merged")
-    assert "nothing was merged: [Errno 28] No space left on device; make room" in found["error"]["message"]
+    assert "nothing was merged: [Errno 28] No space left on device; free space" in found["error"]["message"]
     assert [path.name for path in tmp_path.iterdir()] == [".harness"]

@@ -17,13 +17,13 @@ def test_a_code_in_full(capsys: pytest.CaptureFixture[str]) -> None:
     assert "category:  execution, severity error, scope " in shown
     assert f"cause:     {row.cause}\n" in shown
     assert f"do:        {row.hint}\n" in shown
-    assert "rule:      `on_action_failed`, by default `retry`: the step again; then the task ends as failed" in shown
+    assert "rule:      `on_action_failed`, by default `retry`: it does the step again; then it ends the task" in shown
     assert '"error_message": "#buy is covered by <div id' in shown
 
 
 def test_a_code_that_a_retry_cannot_help(capsys: pytest.CaptureFixture[str]) -> None:
     explain("NET_TLS")
-    said = "`on_network_error`, by default `retry`, which does not try this code again: the task ends as failed"
+    said = "`on_network_error`, by default `retry`, which does not try this code again: it ends the task as failed"
     assert said in capsys.readouterr().out
 
 

@@ -32,7 +32,7 @@ def test_a_directory_that_names_no_run_hides_nothing(tmp_path: Path, foreign: st
     assert other.startswith("left out: ")
     assert "X-1: its manifest names " in other
     assert "\x1b" not in other
-    assert older.startswith("1 of earlier runs left out")
+    assert older.startswith("left out: failures of earlier runs (1)")
 
 
 def test_where_no_directory_names_a_run_they_are_all_there_is(tmp_path: Path) -> None:

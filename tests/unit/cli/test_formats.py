@@ -48,5 +48,5 @@ def test_errors_come_last_and_the_same_warning_is_told_once(capsys: pytest.Captu
         "  5 times more: t1:2:3, t2:2:3, t3:2:3 and 2 more",
         "error: t0:1:1: steps: no steps",
         "error: t1:1:1: steps: no steps",
-        "6 task files, 0 load, 2 with errors, 6 warnings",
+        "6 task files, 0 loaded, 2 with errors, 6 warnings",
     ]

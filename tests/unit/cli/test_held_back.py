@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from harness.cli.replay import HeldBack
+from harness.cli.replay import RequestBlocker
 
 
 @pytest.mark.parametrize(
@@ -22,11 +22,11 @@ from harness.cli.replay import HeldBack
     ],
 )
 def test_what_may_write_elsewhere_is_not_sent(method: str, url: str, refused: bool) -> None:
-    assert HeldBack(frozenset({"shop.local"})).refuses(SimpleNamespace(method=method, url=url)) is refused
+    assert RequestBlocker(frozenset({"shop.local"})).refuses(SimpleNamespace(method=method, url=url)) is refused
 
 
 def test_what_a_redirect_leads_to_is_named() -> None:
-    held = HeldBack(frozenset({"shop.local"}))
+    held = RequestBlocker(frozenset({"shop.local"}))
     first = SimpleNamespace(method="POST", url="http://shop.local/buy", redirected_from=None)
     for url, before in [
         ("http://other.example/buy?token=a", first),

@@ -19,7 +19,7 @@ from harness.reporting.dashboard.page import page
 from harness.reporting.history.reading import load_run, recent_runs
 from harness.reporting.history.record import OwnerProcess
 from harness.reporting.history.writing import RunWriter, save_run
-from harness.spec.names import blanked
+from harness.spec.names import blank_unprintable
 from tests.unit.reporting.history.runs import execution, failed, nodeid, record, run, several
 
 RUN = CliRunner()
@@ -99,7 +99,7 @@ def test_compare_what_is_the_same(tmp_path: Path) -> None:
     one, two = several(2)
     save_run(tmp_path, one.model_copy(update={"executions": two.executions[:1]}))
     save_run(tmp_path, two.model_copy(update={"executions": two.executions[:1]}))
-    assert told(tmp_path, "compare").splitlines()[1:] == ["no difference that the history's spread does not explain"]
+    assert told(tmp_path, "compare").splitlines()[1:] == ["no difference beyond the usual variation"]
     assert json.loads(told(tmp_path, "compare", "--json"))["newly_failing"] == []
 
 
@@ -111,7 +111,7 @@ def test_compare_names_new_tasks_with_their_outcome_and_what_is_not_judged(tmp_p
     assert [line.removesuffix(" (Ctrl-C, or its process was ended).") for line in lines[1:5]] == [
         "new tasks: 1",
         f"  failed  {nodeid('c')}  STEP_TIMEOUT: the step took longer than 10 s",
-        "not judged (cut off from outside): 1",
+        "not judged (stopped from outside): 1",
         f"  {nodeid('b')}  INTERRUPTED: The run was interrupted",
     ]
 
@@ -124,7 +124,7 @@ def triage_notes(root: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def test_a_run_under_way_is_still_running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     begun = run(parts=(), ending="unfinished", finished=None, exit_status=None)
-    writer = RunWriter(tmp_path, begun, OwnerProcess.own())
+    writer = RunWriter(tmp_path, begun, OwnerProcess.this_process())
     try:
         for name in "abc":
             writer.add(execution(record(name)))
@@ -132,7 +132,9 @@ def test_a_run_under_way_is_still_running(tmp_path: Path, monkeypatch: pytest.Mo
         assert told(tmp_path, "show").splitlines()[0].endswith(", still running (3 tasks so far)")
         assert triage_notes(tmp_path, monkeypatch) == "still running (3 tasks so far)\n"
         view = dashboard(load_run(tmp_path), recent_runs(tmp_path), {}, lambda _record: FoundEvidence())
-        assert view.notices == ("The run is still running (3 tasks so far): this is what it has written.",)
+        assert view.notices == (
+            "The run is still running (3 tasks so far). The page shows what it has written so far.",
+        )
         assert "<strong>still running</strong>" in page(view)
     finally:
         writer.close()
@@ -140,9 +142,9 @@ def test_a_run_under_way_is_still_running(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_a_run_of_another_machine_may_be_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     begun = run(parts=(), ending="unfinished", finished=None, exit_status=None)
-    RunWriter(tmp_path, begun, replace(OwnerProcess.own(), host="another")).close()
+    RunWriter(tmp_path, begun, replace(OwnerProcess.this_process(), host="another")).close()
     assert not load_run(tmp_path).running
-    assert triage_notes(tmp_path, monkeypatch) == "the run did not come to its end\n"
+    assert triage_notes(tmp_path, monkeypatch) == "the run did not reach its end\n"
 
 
 def test_compare_for_programs(root: Path) -> None:
@@ -198,9 +200,10 @@ def test_notes_of_runs(tmp_path: Path) -> None:
 
 
 def test_what_others_wrote_does_not_steer_the_terminal() -> None:
-    assert blanked("a\x1b[31mb\nc\u202ed") == "a [31mb c d"
+    assert blank_unprintable("a\x1b[31mb\nc\u202ed") == "a [31mb c d"
 
 
+@pytest.mark.thorough
 def test_the_command_starts_without_the_history() -> None:
     code = "import sys, harness.cli.main; print('harness.reporting.history' in sys.modules)"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}

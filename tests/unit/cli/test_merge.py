@@ -64,14 +64,14 @@ def test_what_cannot_be_read_is_named_and_left_out(shards: Path) -> None:
     (shards / "3\x1b").mkdir()
     done = merge("1", "3\x1b")
     assert done.exit_code == 0
-    assert done.stderr == "left out: 3 : neither .harness/history.sqlite3 nor history.sqlite3 is in it\n"
+    assert done.stderr == "left out: 3 : it contains neither .harness/history.sqlite3 nor history.sqlite3\n"
     assert load_run(shards / "merged").merged_from == ("20251116T090000-1",)
 
 
 def test_strict(shards: Path) -> None:
     done = merge("1", "3", "--strict")
     assert done.exit_code == 1
-    assert done.stderr.endswith("nothing was merged: --strict refuses to leave out a folder\n")
+    assert done.stderr.endswith("nothing was merged, because --strict allows no folder to be left out\n")
     assert not (shards / "merged").exists()
 
 
@@ -83,7 +83,7 @@ def test_nothing_to_merge(shards: Path) -> None:
 def test_an_output_that_is_a_project(shards: Path) -> None:
     done = merge("1", "--output", "2")
     assert done.exit_code == 1
-    assert done.stderr == "2 is there, and was not made by `harness merge`; name a new folder with --output\n"
+    assert done.stderr == "2 exists and was not made by `harness merge`; name a new folder with --output\n"
 
 
 def divided(folder: Path, part: int, of: int) -> None:
@@ -135,7 +135,7 @@ def test_of_two_executions_of_a_task_the_later_one_counts(shards: Path, monkeypa
     merge("once", "--output", "out")
     found, notes = told("triage", "--artifacts", "out/errors")
     assert "1 failed: 1 cause" in found
-    assert notes == "1 left out: a later execution of the same task counts\n"
+    assert notes == "left out: failures that a later execution of the same task replaced (1)\n"
     monkeypatch.chdir(shards / "out")
     assert [line.endswith("(a later execution counts)") for line in told("show")[0].splitlines()] == [True, False]
     assert [each["counts"] for each in json.loads(told("show", "--json")[0])["failures"]] == [False, True]
@@ -152,7 +152,7 @@ def test_a_part_that_is_missing_is_named(parts: Path) -> None:
 def test_strict_wants_all_parts(parts: Path) -> None:
     done = merge("shard-1", "shard-3", "--strict")
     assert done.exit_code == 1
-    assert done.stderr.endswith("nothing was merged: --strict refuses to go without a part: part 2 of 3 is missing\n")
+    assert done.stderr.endswith("nothing was merged, because --strict requires every part: part 2 of 3 is missing\n")
     assert not (parts / "merged").exists()
 
 

@@ -16,13 +16,13 @@ from harness.cli import replay as replayed
 from harness.cli.failures import ArtifactDirectory, read_kept
 from harness.cli.open_trace import has_desktop, has_display
 from harness.cli.replay import (
-    _Pause,
+    Pause,
     foreign_hosts,
     left_out,
     place,
     plan_of,
     setting,
-    shown,
+    step_text,
     stop_index,
     why_asked,
     writes,
@@ -72,7 +72,7 @@ def test_the_task_has_a_world_of_its_own_and_stops_where_it_failed(kept: Artifac
 def test_what_it_writes_is_named_without_secrets(plan: Plan) -> None:
     assert writes(plan, 4) == ("2 submit form",)
     assert writes(plan, 2) == ()
-    assert "hunter2" not in shown(plan, 1)
+    assert "hunter2" not in step_text(plan, 1)
 
 
 def test_sites_that_the_project_does_not_serve(plan: Plan) -> None:
@@ -135,8 +135,8 @@ def test_where_nothing_can_be_stopped_at(
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"source": "gone.task.yaml"}, "the file of T-1 is not here: gone.task.yaml"),
-        ({"source": ""}, "its report names none"),
+        ({"source": "gone.task.yaml"}, "the project has no task file of T-1: gone.task.yaml"),
+        ({"source": ""}, "its report names no file"),
         ({"task_id": "T-2"}, "t.task.yaml has no task 'T-2' any more"),
     ],
 )
@@ -162,7 +162,7 @@ def test_a_foreign_report_leads_to_no_file_outside_of_the_project(
     with pytest.raises(typer.Exit):
         plan_of(changed(kept, source=str(outside)), Settings(root=project), "run-1")
     said = capsys.readouterr().err
-    assert "the file of T-1 is not here" in said
+    assert "the project has no task file of T-1" in said
     assert "hunter2" not in said
 
 
@@ -178,11 +178,11 @@ def test_a_person_may_look_until_enter_the_end_or_ctrl_c(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], person: io.StringIO
 ) -> None:
     monkeypatch.setattr(sys, "stdin", person)
-    _Pause(headed=True, place="step 3", redactor=Redactor())("http://shop.local/\x1b[2J")
+    Pause(headed=True, place="step 3", redactor=Redactor())("http://shop.local/\x1b[2J")
     lines = capsys.readouterr().err.splitlines()
     assert lines[:2] == [
         "stopped before step 3, at http://shop.local/ [2J",
-        "the window is yours; Enter (or Ctrl-C) ends",
+        "you can use the window now; Enter or Ctrl-C ends the replay",
     ]
 
 
@@ -190,7 +190,7 @@ def test_without_a_window_nobody_is_waited_for(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "stdin", Impatient())
-    _Pause(headed=False, place="step 3", redactor=Redactor())("")
+    Pause(headed=False, place="step 3", redactor=Redactor())("")
     assert capsys.readouterr().err == "stopped before step 3, at no page\n"
 
 

@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from harness.cli.report import TOLD, _document, _lines
+from harness.cli.report import TOLD, document, lines
 from harness.reporting.allure.build import Report
 
 
@@ -15,24 +15,24 @@ def built(*left_out: str) -> Report:
 
 
 def test_what_was_left_out_is_named_and_steers_no_terminal() -> None:
-    lines = _lines(built("a\x1b[2Jb-result.json: not JSON"))
-    assert lines == [
+    told = lines(built("a\x1b[2Jb-result.json: not JSON"))
+    assert told == [
         "left out: a\\x1b[2Jb-result.json: not JSON", "report: out/index.html (5 results, Allure 3.18.0)",
     ]  # fmt: skip
 
 
 def test_a_long_list_is_cut() -> None:
-    lines = _lines(built(*(f"{n}.txt: foreign" for n in range(TOLD + 3))))
-    assert lines[TOLD] == "left out: 3 more (--json names them)"
+    told = lines(built(*(f"{n}.txt: foreign" for n in range(TOLD + 3))))
+    assert told[TOLD] == "left out: 3 more (--json names them)"
 
 
 def test_the_document() -> None:
-    assert json.loads(_document(built("x: y"))) == {
+    assert json.loads(document(built("x: y"))) == {
         "report": "out/index.html", "results": 5, "left_out": ["x: y"], "notes": [], "allure": "3.18.0",
     }  # fmt: skip
 
 
 def test_what_else_is_to_be_known() -> None:
     made = replace(built(), notes=("of earlier runs\x1b[2J",))
-    assert _lines(made)[0] == "note: of earlier runs\\x1b[2J"
-    assert json.loads(_document(made))["notes"] == ["of earlier runs\x1b[2J"]
+    assert lines(made)[0] == "note: of earlier runs\\x1b[2J"
+    assert json.loads(document(made))["notes"] == ["of earlier runs\x1b[2J"]

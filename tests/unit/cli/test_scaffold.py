@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.cli.demo import free_ports, settings_text
-from harness.cli.new import _isolated, demo_task, site_task
+from harness.cli.new import demo_task, isolated, site_task
 from harness.demo.sites import HOSTS
 from harness.model.settings import Settings
 from harness.spec.advice import advice
@@ -56,7 +56,7 @@ def test_the_settings_are_those_of_the_demo_sites() -> None:
 )
 def test_the_isolation_of_the_demo_sites_goes_into_a_table_that_is_there(before: str, added: bool) -> None:
     """Never over what the project declares, nor where a channel of its own may know of no worlds."""
-    after = _isolated(before)
+    after = isolated(before)
     assert (after != before) == added
     assert not added or tomllib.loads(after)["tool"]["harness"] == {"isolation": "world", "heal": False}
 

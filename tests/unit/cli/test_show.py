@@ -10,7 +10,15 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from harness.cli.failures import UnreadableReportError, earlier, last_run, latest, named, read_kept, the_failure
+from harness.cli.failures import (
+    UnreadableReportError,
+    directories_of,
+    earlier,
+    last_run,
+    latest,
+    read_kept,
+    the_failure,
+)
 from harness.cli.main import app
 from harness.cli.show import headline, line, page
 from harness.reporting.history.writing import save_run
@@ -231,9 +239,9 @@ def test_directories_are_found_by_name_and_by_task(tmp_path: Path) -> None:
     (tmp_path / "notes").mkdir()
     assert latest(tmp_path) == [one, two]
     assert list(earlier(tmp_path).items()) == [("run-2", [newer]), ("run-1", [old])]
-    assert named([one, two], "T-1-2") == [two]
-    assert named([two], "T-1") == [two]
-    assert named([one, two], "X") == []
+    assert directories_of([one, two], "T-1-2") == [two]
+    assert directories_of([two], "T-1") == [two]
+    assert directories_of([one, two], "X") == []
     assert latest(tmp_path / "nowhere") == []
 
 
@@ -250,7 +258,10 @@ def test_the_last_failure_of_the_last_run(
     with pytest.raises(typer.Exit):
         the_failure("last", None, None, "harness open")
     told = capsys.readouterr().err
-    assert "in the last run, 20251116T091000-1; the last failure is of run run-7: harness open B" in told
+    assert (
+        "no failure of the last run, 20251116T091000-1, was kept; the last failure is of run run-7: harness open B"
+        in told
+    )
 
 
 def test_what_failed_last_where_nothing_has_failed(

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from harness.criteria.evaluate import LONGEST_PAUSE, SHORTEST_PAUSE
 from harness.criteria.syntax import Compare, Condition, Literal, Read, Test, walk
+from tests.unit.conftest import examples
 from tests.unit.criteria.conftest import FakeClock, World
 from tests.unit.criteria.trees import Hand, joined
 
@@ -57,7 +58,7 @@ def page(watch: Watch, limit: float, reading: float = 0.0) -> Slow:
     return world
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @given(trees, st.floats(0, 20))
 def test_no_tree_outlasts_its_deadline(tree: Condition, limit: float) -> None:
     watch = Watch()
@@ -65,7 +66,7 @@ def test_no_tree_outlasts_its_deadline(tree: Condition, limit: float) -> None:
     assert watch.time <= limit + SHORTEST_PAUSE + 1e-6
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(trees, st.floats(0, 20), st.floats(0, 3))
 def test_with_a_slow_page_no_look_begins_after_the_deadline(tree: Condition, limit: float, reading: float) -> None:
     watch = Watch()
@@ -74,7 +75,7 @@ def test_with_a_slow_page_no_look_begins_after_the_deadline(tree: Condition, lim
     assert max(watch.looks) <= limit + one_look + SHORTEST_PAUSE + 1e-6
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(trees, st.floats(0, 20))
 def test_the_looks_are_few(tree: Condition, limit: float) -> None:
     """Besides one in every longest pause: the first, quicker ones, and the ends of the waits, which may start again."""
@@ -84,7 +85,7 @@ def test_the_looks_are_few(tree: Condition, limit: float) -> None:
     assert len(watch.looks) <= (limit / LONGEST_PAUSE + 10) * (parts + 1)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(trees)
 def test_once_the_deadline_is_over_nothing_waits(tree: Condition) -> None:
     watch = Watch()

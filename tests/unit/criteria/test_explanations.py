@@ -55,7 +55,7 @@ def test_a_comparison(shop: World) -> None:
         ("mem('id') < '2026-01-01'", "expected < '2026-01-01' (a date has an order only with another date)"),
         ("mem('evil') matches '(a|aa)+$'", "(the regular expression took more than 0.4 s)"),
         ("time_since('soon') < 5", "time_since('soon') is missing (memory 'soon' holds no ISO time), expected < 5"),
-        ("(5).length == 1", "(5).length is missing (5 is no text, list or object and has no length), expected 1"),
+        ("(5).length == 1", "(5).length is missing (5 is not a text, list or object, so it has no length), expected 1"),
         ("exists('#no')", "no element matches '#no'"),
         ("visible('#no')", "no visible element matches '#no'"),
         ("NOT[text('#total') == '30.99']", "expected not text('#total') == '30.99', but text('#total') is '30.99'"),

@@ -22,6 +22,7 @@ from harness.criteria.syntax import (
     Value,
     Within,
 )
+from tests.unit.conftest import examples
 from tests.unit.criteria.conftest import World
 from tests.unit.criteria.model import DATES, NUMERIC, PLAIN, holds, one
 from tests.unit.criteria.trees import ORDERS, Hand
@@ -101,7 +102,7 @@ leaves |= st.builds(Within, st.sampled_from([0.0, 0.4]), leaves)  # around a STA
 trees: st.SearchStrategy[Condition] = st.recursive(leaves, deeper, max_leaves=5)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 @given(worlds, trees, st.integers(0, 1000))
 def test_a_criterion_holds_when_the_model_says_so(world: World, tree: Condition, seed: int) -> None:
     verdict = world.judge(Hand(seed).write(tree))
@@ -109,13 +110,13 @@ def test_a_criterion_holds_when_the_model_says_so(world: World, tree: Condition,
     assert verdict.holds or verdict.explanation.message
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(worlds, values)
 def test_a_value_is_what_the_model_says(world: World, tree: Value) -> None:
     assert world.value(Hand().write(tree)) == one(tree, world)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 @given(scalars, st.sampled_from(ORDERS), scalars)
 def test_two_constants_compare_as_the_model_says(left: Json, operator: str, right: Json) -> None:
     tree = Compare(operator, Literal(left), Literal(right))

@@ -114,7 +114,7 @@ def test_escapes(quoted: str, value: str) -> None:
         ("text('a') matches mem('p')", 18, "quoted regular expression", ""),
         ("text('a') matches '((a{1000}){1000}){1000}'", 19, "too many repeats", ""),
         ("text('a') matches 'x(?R)'", 20, "recursion", ""),
-        ("mem('a') == {b: 1, b: 2}", 19, "stands twice", ""),
+        ("mem('a') == {b: 1, b: 2}", 19, "appears twice", ""),
         ("mem('a') == 1e999", 12, "too large", ""),
         ("mem('a') == " + "9" * 200, 12, "at most 100", ""),
         (r"mem('a') == '\ud800'", 12, "surrogate", ""),

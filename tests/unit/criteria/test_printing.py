@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from harness.criteria import parse, parse_value
 from harness.criteria.syntax import Condition, Value, walk
+from tests.unit.conftest import examples
 from tests.unit.criteria.trees import Hand, conditions, values
 
 ROOT = Path(__file__).parents[3]
@@ -36,7 +37,7 @@ def test_a_value_comes_back_however_it_is_written(tree: Value, seed: int | None)
     assert parse_value(Hand().write(parse_value(text).tree)).tree == tree
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 @given(conditions, st.integers(0, 10**6))
 def test_every_part_of_a_tree_knows_where_it_stands(tree: Condition, seed: int) -> None:
     text = Hand(seed).write(tree)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
+from harness.criteria import look_once, parse
+from harness.criteria.evaluate import Unsettled
+from harness.criteria.values import Patience
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -166,3 +171,21 @@ def test_a_wait_always_ends_in_time(
     assert world.clock.time <= end + 0.002
     if abs(appears - end) > 0.01:
         assert held is (appears < end)
+
+
+@pytest.mark.parametrize(
+    ("text", "expect", "holds"),
+    [
+        ("exists('#on')", 0, True),
+        ("exists('#late')", 0, False),
+        ("exists('#on')", 5, True),
+        ("exists('#late')", 5, None),
+        ("EVENTUALLY(exists('#late'))", 0, None),
+        ("STABLE(1, exists('#late'))", 5, False),
+        ("STABLE(1, exists('#on'))", 0, None),
+    ],
+)
+def test_one_look_settles_what_needs_no_time(page: World, text: str, expect: float, holds: bool | None) -> None:
+    found = asyncio.run(look_once(parse(text), page, Patience(), expect=expect))
+    assert (None if isinstance(found, Unsettled) else found.holds) is holds
+    assert page.clock.sleeps == []

@@ -108,7 +108,7 @@ BAD: list[tuple[Any, str]] = [
     ({"act": "type", "selector": "#f", "value": "${inputs.wher}"}, "did you mean `where`?"),
     ({"act": "type", "selector": "#f", "value": "${x"}, "no closing brace"),
     ({"act": "assert", "expr": "exists("}, "expr:"),
-    ({"act": "type", "selector": "#f", "value": {1, 2}}, "what JSON cannot"),
+    ({"act": "type", "selector": "#f", "value": {1, 2}}, "that JSON cannot"),
     (Click.model_construct(selector=7), "selector: wrong type"),
     ("click #a", "it is a str, not a step"),
     ([OPEN], "it is a list, not a step"),
@@ -179,7 +179,7 @@ def test_what_an_agent_fails_with_at_the_page_keeps_its_code() -> None:
     agent.looks = True
     result = play(agent, theatre)
     assert failure(result).code == "PAGE_UNRESPONSIVE"
-    assert failure(result).message.startswith("the page hangs; page or browser were lost 3 times")
+    assert failure(result).message.startswith("the page hangs; page or browser was lost 3 times")
 
 
 def test_a_browser_lost_while_the_agent_looks_is_got_over_as_any_other() -> None:
@@ -285,7 +285,7 @@ def test_an_agent_that_thinks_past_the_tasks_end_is_out_of_time() -> None:
     async def late(plan: Any, folder: Any) -> Any:
         theatre.clock.time += 9.9
         theatre.stage = None
-        return await theatre._stage(plan, folder)
+        return await theatre.open_stage(plan, folder)
 
     theatre.stage = late
     result = play(agent, theatre, timeout=10)

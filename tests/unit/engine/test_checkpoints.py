@@ -77,7 +77,7 @@ def test_the_second_timeout_captures_and_ends() -> None:
     assert acts(theatre) == ["#a", "#b", "#b"]
     assert result.final_state == "failed"
     assert result.failure is not None
-    assert "stretched once already" in result.failure.message
+    assert "already extended once" in result.failure.message
     assert theatre.archive.kept[0][1].recovery_strategy == "retry_from_checkpoint"
 
 
@@ -240,7 +240,7 @@ def test_a_write_of_which_no_channel_shows_anything_was_not_undone(step: dict[st
     assert result.ok == again
     if result.failure is not None:
         assert result.failure.code == "OUTCOME_UNKNOWN"
-        assert "no channel showed what it did, so that nothing was put back" in result.failure.message
+        assert "no channel had shown what the step did, so nothing was restored" in result.failure.message
 
 
 CRASHES = {"on_browser_crash": "restart_from_checkpoint"}
@@ -475,4 +475,4 @@ def test_a_page_that_a_write_opened_is_not_asked_for_again() -> None:
     assert len(theatre.session.acts) == 2
     assert result.failure is not None
     assert result.failure.code == "OUTCOME_UNKNOWN"
-    assert "http://shop.local/ came of step 0 (open http://shop.local/), a write" in result.failure.message
+    assert "step 0 (open http://shop.local/), a write, produced http://shop.local/" in result.failure.message

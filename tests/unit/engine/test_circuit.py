@@ -93,7 +93,7 @@ def test_a_declared_retry_waits_until_the_site_may_be_tried_again(rule: dict[str
         ("network_error_recovered", 0),
         ("circuit_closed", 1),
     ]
-    assert "Waited for a site that was left alone" in result.warnings[0].message
+    assert "The task waited for a site whose circuit was open" in result.warnings[0].message
 
 
 def test_nobody_waits_again_for_a_site_that_failed_when_it_was_tried() -> None:

@@ -18,7 +18,7 @@ def test_a_redirect_to_a_site_that_is_left_alone_says_so() -> None:
     assert codes(result) == ["NET_CONNECTION_REFUSED"]
     assert result.failure is not None
     assert result.failure.message.startswith(
-        "http://bank.local/ does not answer; the step does not name that site, whose circuit origin:http://bank.local "
+        "http://bank.local/ does not answer; the step was led to another site, whose circuit origin:http://bank.local "
         "is open after 5 failures in a row, the last: NET_TIMEOUT: gone; it is tried again in 30.0 s"
     )
     assert result.failure.details["circuit"] == {"name": "origin:http://bank.local", "state": "open"}

@@ -24,13 +24,13 @@ GONE = Failure("ELEMENT_NOT_FOUND", "no #a", "#a")
 
 @dataclass
 class Injector(FakeInjector):
-    """`at_last` is what `met` says once it was closed."""
+    """`at_last` are the results after `close`."""
 
     so_far: tuple[MetFault, ...] = ()
     at_last: tuple[MetFault, ...] = ()
     error: Exception | None = field(default=None)
 
-    def met(self) -> tuple[MetFault, ...]:
+    def results(self) -> tuple[MetFault, ...]:
         return self.at_last if self.closed else self.so_far
 
     async def close(self) -> None:
@@ -92,9 +92,9 @@ def test_the_session_is_closed_whatever_healing_does() -> None:
     [
         (
             OSError(28, "No space left on device", "errors/T/error_report.json"),
-            "No space left on device; make room on its disk (errors/T/error_report.json)",
+            "No space left on device; free space on the disk (errors/T/error_report.json)",
         ),
-        (OSError("it is gone"), "What it left could not be kept: it is gone; make room on its disk"),
+        (OSError("it is gone"), "The evidence of the task could not be kept: it is gone; free space on the disk"),
     ],
 )
 def test_a_disk_that_does_not_take_what_a_task_left_changes_nothing_of_how_it_ended(error: OSError, words: str) -> None:
@@ -120,11 +120,11 @@ LEFT_OUT = {"preconditions": ["mem('a') == 1"], "error_recovery": {"on_precondit
     [
         (
             OSError(28, "No space left on device", "errors/T"),
-            "No space left on device; make room on its disk (errors/T)",
+            "No space left on device; free space on the disk (errors/T)",
         ),
         (
             NotADirectoryError(20, "Not a directory", "errors/.kept/T"),
-            "Not a directory; see that it can be written (err",
+            "Not a directory; make the folder writable (err",
         ),
     ],
 )
@@ -158,7 +158,7 @@ def test_a_task_without_a_folder_for_its_files_fails_and_says_why(monkeypatch: p
     assert result.failure is not None
     assert (result.final_state, result.failure.code, result.failed_index) == ("failed", "ARTIFACTS_UNWRITABLE", -1)
     assert result.failure.message.endswith("could be made: No space left on device: errors/.tmp/1/T-1-1")
-    assert [type(event).__name__ for event in theatre.events] == ["TaskStarted", "TaskEnded"]
+    assert [type(event).__name__ for event in theatre.events] == ["TaskStarted", "ResilienceActed", "TaskEnded"]
     [(_, report, evidence, _)] = theatre.archive.kept
     assert (report.code, evidence.folder.exists()) == ("ARTIFACTS_UNWRITABLE", False)
     assert result.artifacts is not None

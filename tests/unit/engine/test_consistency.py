@@ -89,7 +89,7 @@ def test_without_a_person_manual_resolution_fails_with_both_values() -> None:
     result = play(theatre("1234", "7777"), "manual_resolution")
     assert result.final_state == "failed"
     assert result.failure is not None
-    assert result.failure.message.endswith("nobody has decided which is right")
+    assert result.failure.message.endswith("nobody decided which value is right")
     assert result.failure.assertion is not None
     assert (result.failure.assertion.actual, result.failure.assertion.expected) == ("1234", "7777")
 
@@ -153,4 +153,4 @@ def test_nothing_in_the_environment_is_not_trusted() -> None:
     result = play(theatre("1234", "7777"), state_bindings={"card": "env.lats4"})
     assert (result.final_state, result.memory) == ("failed", {"card": "1234"})
     assert result.failure is not None
-    assert "nothing is at lats4 of the channel `env` to be trusted" in result.failure.message
+    assert "the channel `env` has no value at lats4" in result.failure.message

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from harness.model.events import RemedyChosen
+from harness.model.events import ResilienceActed
 from harness.model.record import TaskResult
 from tests.unit.fakes import Theatre
 
@@ -65,7 +65,7 @@ def test_an_element_of_a_criterion_that_is_in_a_frame(criterion: str) -> None:
     assert result.failure is not None
     assert result.error is not None
     assert result.failure.details["in_frame"] == "#inner"
-    assert result.error.hint.startswith("#b is in the frame #inner: criteria look at the page itself.")
+    assert result.error.hint.startswith("#b is in the frame #inner, but criteria read only the page itself.")
     assert 'step with `frame: "#inner"`' in result.error.hint
 
 
@@ -115,7 +115,7 @@ def test_expect_timeout_is_how_long_a_criterion_and_an_assert_wait_for_themselve
     result = play(theatre, steps=steps, success_criteria=["exists('#b')"], expect_timeout=4)
     assert result.final_state == "completed"
     assert 6 <= theatre.clock.time < 6.5
-    assert not any(isinstance(event, RemedyChosen) for event in theatre.events)
+    assert not any(isinstance(event, ResilienceActed) for event in theatre.events)
 
 
 @pytest.mark.parametrize("step", [{"selector": "#state", "value": "done"}, {"expr": "text('#state') == 'done'"}])

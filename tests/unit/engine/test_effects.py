@@ -47,7 +47,10 @@ def test_what_never_saw_the_answer_cannot_say_that_nothing_happened(seen: str) -
     theatre.session.script = [MUTE]
     result = play(theatre, steps=[{**SUBMIT, "done_when": seen}])
     assert (code(result), len(theatre.session.acts)) == ("OUTCOME_UNKNOWN", 1)
-    assert "its `done_when` asks the page or the memory" in str(result.failure and result.failure.message)
+    reason = (
+        "its `done_when` reads the page or the memory, which are as before the step; read a channel with `json(...)`"
+    )
+    assert reason in str(result.failure and result.failure.message)
 
 
 def test_a_page_that_shows_the_effect_is_believed() -> None:
@@ -202,7 +205,9 @@ def test_what_leaves_while_a_step_only_looks_is_the_doing_of_the_act_before() ->
     result = play(theatre, steps=steps, checkpoints=[0], error_recovery=BACK)
     assert (code(result), len(theatre.session.acts)) == ("STEP_TIMEOUT", 2)
     assert "step 0 is a write without `done_when`" in str(result.failure and result.failure.message)
-    assert "it sent POST http://shop.local/order; `effect: idempotent` would" in str(result.failure)
+    assert "it sent POST http://shop.local/order; if it may be done twice, declare `effect: idempotent`" in str(
+        result.failure
+    )
 
 
 def test_what_leaves_while_an_element_is_missing_is_not_the_doing_of_this_step() -> None:
@@ -257,7 +262,7 @@ def test_a_page_that_crashed_is_not_opened_again_at_the_address_of_a_write() -> 
     theatre.session.script = [sending(document(OPEN["url"])), crash]
     result = play(theatre, steps=[OPEN, {"act": "click", "selector": "#b"}], error_recovery={})
     assert (code(result), theatre.session.renewed) == ("OUTCOME_UNKNOWN", 1)
-    assert "http://shop.local/order came of step 0" in str(theatre.session.barred)
+    assert "produced http://shop.local/order: it is not requested again" in str(theatre.session.barred)
 
 
 def test_what_the_browser_sent_twice_by_itself_is_a_warning() -> None:
@@ -283,7 +288,7 @@ def test_what_the_browser_sent_twice_by_itself_is_a_warning() -> None:
 )
 def test_safe_statuses_are_refused_where_nothing_is_written(step: dict[str, Any], refused: bool) -> None:
     document = {"task_id": "T-1", "goal": "g", "steps": [{**step, "safe_statuses": [503]}]}
-    expected = pytest.raises(ValueError, match="say `effect: write`") if refused else nullcontext()
+    expected = pytest.raises(ValueError, match="add `effect: write`") if refused else nullcontext()
     with expected:
         TaskSpec.model_validate(document)
 
@@ -316,7 +321,7 @@ def test_a_page_that_sends_as_it_loads_is_not_asked_for_again_after_a_click_on_i
     steps = [{"act": "click", "selector": "#link"}, {"act": "wait", "selector": "#x"}]
     result = play(theatre, steps=steps, checkpoints=[1], error_recovery=BACK)
     assert (code(result), len(theatre.session.restored)) == ("OUTCOME_UNKNOWN", 0)
-    assert f"{page} came of step 0 (click #link), which was seen to write" in str(result.failure)
+    assert f"step 0 (click #link), which was seen to write, produced {page}" in str(result.failure)
 
 
 @pytest.mark.parametrize(
@@ -336,7 +341,7 @@ def test_a_field_whose_filling_wrote_is_not_filled_again(
     (why,) = theatre.session.unfilled
     assert (why is not None) == barred
     if why is not None:
-        assert why.startswith("step 0 (select #qty = '2'), which fills one, is a write (it sent POST")
+        assert why.startswith("step 0 (select #qty = '2'), which filled one of them, is a write (it sent POST")
 
 
 GONE = "json('env', 'gone.order') == 'O-1'"
@@ -358,7 +363,7 @@ def test_a_write_that_is_tried_again_only_because_done_when_was_false_is_told(ac
     result = play(theatre, steps=[{**step, "done_when": GONE}], error_recovery=RETRY)
     assert (result.final_state, len(theatre.session.acts)) == ("completed", 2)
     assert warned(result)[0] == ("write_repeated", 0)
-    assert "nothing put back" in result.warnings[0].message
+    assert "nothing was restored" in result.warnings[0].message
     assert result.warnings[0].details == {"done_when": GONE}
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from harness.recovery.catalog import CATALOG, Effect
 from harness.recovery.failure import Failure, Outcome, Passed
 from harness.spec.validation import RULES
+from tests.unit.conftest import examples
 from tests.unit.fakes import Theatre
 
 CODES = sorted(set(CATALOG) - {"INTERRUPTED", "WORKER_CRASHED", "INTERNAL_ERROR"})
@@ -37,7 +38,7 @@ STEPS = [
 ]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(
     rules=rulebooks,
     script=outcomes,

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from harness.engine.result import metrics
 from harness.model.record import TaskResult
+from harness.model.score import attempts_of, metrics
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failure, Passed
 from harness.spec.advice.rules import METRICS
@@ -251,7 +251,7 @@ def test_without_parts_and_rubrics_there_is_no_score() -> None:
 
 
 def test_the_advice_knows_the_metrics_that_are_measured() -> None:
-    assert tuple(metrics((), (), 0, succeeded=True)) == METRICS
+    assert tuple(metrics((), attempts_of((), 0), succeeded=True)) == METRICS
 
 
 @pytest.mark.parametrize("failure", [Failure("STEP_TIMEOUT", "late", effect=Effect.POSSIBLE), UNANSWERED])
@@ -261,4 +261,4 @@ def test_a_write_of_which_nobody_knows_has_no_alternative(failure: Failure) -> N
     theatre.session.script = [failure]
     result = play(theatre, **{**ALTERNATIVE, "steps": [{"act": "click", "selector": "#buy", "effect": "write"}]})
     assert (result.final_state, result.alternative) == ("failed", None)
-    assert "the alternative task OTHER was not run, since it may do the same once more" in str(result.failure)
+    assert "the alternative task OTHER was not run, because it might repeat the write" in str(result.failure)

@@ -33,7 +33,10 @@ def test_losses_on_the_way_back_count() -> None:
     result = play(theatre, checkpoints=[1], error_recovery={})
     assert len(theatre.session.restored) == 2
     assert result.failure is not None
-    assert "lost 3 times within 5 minutes: permanent for this task; this was on the way back" in result.failure.message
+    assert (
+        "lost 3 times within 5 minutes: permanent for this task; this happened on the way back"
+        in result.failure.message
+    )
 
 
 def test_a_site_that_does_not_answer_on_the_way_back_is_asked_again() -> None:

@@ -100,7 +100,7 @@ def test_a_task_repairs_a_precondition_in_the_same_world() -> None:
     async def stage(plan: Any, folder: Any) -> Any:
         plans.append(plan)
         theatre.stage = None
-        opened = await theatre._stage(plan, folder)
+        opened = await theatre.open_stage(plan, folder)
         theatre.stage = stage
         return opened
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from harness.runner.schedule import Job, Schedule
@@ -82,7 +82,7 @@ def test_one_that_runs_again_passes_nobody_over() -> None:
     assert started(schedule, 1) == ["a"]
     schedule.call("a")
     schedule.end("a", False)
-    schedule.again(Job("a"))
+    schedule.requeue(Job("a"))
     schedule.call("a")
     assert started(schedule, 1) == ["a"]
     schedule.end("a", True)
@@ -162,7 +162,9 @@ def test_an_episode_keeps_its_slot_between_its_jobs() -> None:
     schedule.end("b", True)
     assert schedule.startable(10) == []
     schedule.end("d", True)
-    assert not schedule._held()
+    for name in "ef":
+        schedule.add(Job(name))
+    assert started(schedule) == ["e", "f"], "no slot is held any more"
 
 
 def test_what_is_called_does_not_wait_for_an_episode_that_cannot_go_on() -> None:
@@ -175,6 +177,22 @@ def test_what_is_called_does_not_wait_for_an_episode_that_cannot_go_on() -> None
     assert started(schedule) == ["x"]
 
 
+def test_two_episodes_under_way_do_not_run_at_once_in_one_slot() -> None:
+    """The second was let in because the first could not go on; then both can, one after the other."""
+    jobs = [Job(name, episode=name[0], ahead=name == "F2") for name in ("E1", "F1", "E2", "F2")]
+    schedule = Schedule.of(jobs, slots=1)
+    for name in ("E1", "F1"):
+        schedule.call(name)
+        assert started(schedule) == [name]
+        schedule.end(name, True)
+    schedule.call("E2")
+    assert started(schedule) == ["E2"]
+    assert started(schedule) == [], "F2 shares the one state"
+    schedule.end("E2", True)
+    assert started(schedule) == ["F2"]
+
+
+@example(jobs=[("E", False), ("F", False), ("E", False), ("F", True)], slots=1)
 @given(
     jobs=st.lists(st.tuples(st.sampled_from(["", "E", "F"]), st.booleans()), min_size=1, max_size=8),
     slots=st.integers(1, 3),

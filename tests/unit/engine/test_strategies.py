@@ -149,8 +149,8 @@ def test_a_wait_with_fallbacks_goes_by_the_rule_of_elements() -> None:
     result = asyncio.run(theatre.play(steps=steps, error_recovery=rules))
     assert result.failure is not None
     assert result.failure.code == "ELEMENT_NOT_FOUND"
-    assert "#a did not come (looked for 4s): no element matches" in result.failure.message
-    assert "nor does any of its fallbacks help: #b, #c" in result.failure.message
+    assert "#a did not appear (looked for 4s): no element matches" in result.failure.message
+    assert "its fallbacks were tried in vain: #b, #c" in result.failure.message
 
 
 def test_a_wait_without_fallbacks_waits_as_long_as_the_step_may_take() -> None:

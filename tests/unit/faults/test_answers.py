@@ -65,7 +65,7 @@ async def struck(
     finally:
         await gate.close()
         server.close()
-        assert not gate._connections
+        assert not gate.connections
 
 
 def play(check: Callable[[FaultGate, Raw], Any], fault: dict[str, Any], answer: bytes = PLAIN, **how: Any) -> None:
@@ -167,7 +167,7 @@ def test_hang_ends_with_a_client_that_gives_up() -> None:
         writer.write(GET)
         await clock.sleeper()
         writer.close()
-        await until(lambda: not gate._connections)
+        await until(lambda: not gate.connections)
 
     play(check, {"kind": "hang", "seconds": 3600}, clock=clock)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.faults import prepare
-from harness.faults.network import blamed
+from harness.faults.network import name_fault
 from harness.model.ports import Injection, Undo
 from harness.model.settings import Settings
 from harness.recovery.failure import Failed, Failure
@@ -29,15 +29,15 @@ class Refusing:
 
 
 def test_the_hint_names_the_fault_and_its_line() -> None:
-    fault = PageCrash().placed("a.faults.yaml:7")
-    hint = blamed(Failed(WRONG), fault).failure.hint
-    assert hint.startswith("Mend the fault `page_crash` (a.faults.yaml:7), not the step, ")
-    assert "(injected from Python)" in blamed(Failed(WRONG), PageCrash()).failure.hint
+    fault = PageCrash().with_source("a.faults.yaml:7")
+    hint = name_fault(Failed(WRONG), fault).failure.hint
+    assert hint.startswith("Fix the fault `page_crash` (a.faults.yaml:7) as ")
+    assert "(injected from Python)" in name_fault(Failed(WRONG), PageCrash()).failure.hint
 
 
 def test_what_is_not_the_faults_mistake_keeps_its_hint() -> None:
     failed = Failed(Failure("CHANNEL_UNREADABLE", "it is down"))
-    assert blamed(failed, PageCrash()) is failed
+    assert name_fault(failed, PageCrash()) is failed
 
 
 def test_faults_know_the_line_that_declares_them(tmp_path: Path) -> None:
@@ -54,8 +54,8 @@ def test_the_injector_blames_the_fault_that_could_not_strike() -> None:
             one.injector.attach(Refusing())
             with pytest.raises(Failed) as caught:
                 await one.step(0, CLICK)
-            assert caught.value.failure.hint.startswith("Mend the fault `page_crash`")
-            assert one.injector.met()[0].problem == WRONG.message
+            assert caught.value.failure.hint.startswith("Fix the fault `page_crash`")
+            assert one.injector.results()[0].problem == WRONG.message
 
     asyncio.run(main())
 
@@ -65,5 +65,5 @@ def test_a_host_that_there_is_not_is_the_faults_mistake(tmp_path: Path) -> None:
     faults = compile_plan(loaded(tmp_path, text), settings=Settings(), run_id="r").faults
     with pytest.raises(Failed) as caught:
         asyncio.run(prepare(faults, hosts={"shop.local": 1}, clock=ManualClock()))
-    assert "Mend the fault `hang`" in caught.value.failure.hint
+    assert "Fix the fault `hang`" in caught.value.failure.hint
     assert "t.task.yaml:5)" in caught.value.failure.hint

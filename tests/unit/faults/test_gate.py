@@ -84,7 +84,7 @@ def test_a_client_learns_that_its_connection_ends_also_when_the_site_keeps_it() 
         expected = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi"
         assert await reader.readexactly(len(expected)) == expected
         writer.close()
-        await until(lambda: not between._connections)
+        await until(lambda: not between.connections)
         await between.close()
         server.close()
 
@@ -282,7 +282,7 @@ def test_what_chromium_sends_again_by_itself_is_struck_again_and_not_counted(sto
             seen: list[tuple[str, ...]] = []
             between = gate(fake, strikes(Empty(url="*"), 1, seen), clock)
             reader, writer = await asyncio.open_connection("127.0.0.1", between.port)
-            await until(lambda: between._connections)
+            await until(lambda: between.connections)
             await clock.advance(stood)
             writer.write(b"GET /a HTTP/1.1\r\nHost: shop.local\r\n\r\n")
             assert await reader.read() == b""
@@ -304,7 +304,7 @@ def test_connections_without_a_request_can_be_ended_alone() -> None:
             held = asyncio.create_task(talk(between.port, b"GET / HTTP/1.1\r\n\r\n"))
             await clock.sleeper()
             reader, writer = await asyncio.open_connection("127.0.0.1", between.port)
-            await until(lambda: len(between._unused) == 1)
+            await until(lambda: len(between.unused) == 1)
             between.drop_unused()
             await read_to_the_end(reader)
             assert not held.done()

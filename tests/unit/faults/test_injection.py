@@ -116,7 +116,7 @@ def test_clear_takes_all_away() -> None:
 def test_a_text_is_no_fault() -> None:
     with pytest.raises(InjectionError) as caught:
         fault_of("refuse")  # type: ignore[arg-type]
-    assert str(caught.value).startswith("'refuse' is no fault: expected a mapping such as {'kind': 'refuse', ...}")
+    assert str(caught.value).startswith("'refuse' is not a fault: expected a mapping such as {'kind': 'refuse', ...}")
 
 
 def test_a_network_failure_of_a_host_that_there_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,16 +34,16 @@ class Recorder:
     strikes: list[Injection] = field(default_factory=list)
 
     async def strike(self, strike: Injection) -> Undo | None:
-        self._do(f"strike {strike.fault.kind}")
+        self.do(f"strike {strike.fault.kind}")
         self.strikes.append(strike)
         strike.met()
 
         async def heal() -> None:
-            self._do(f"heal {strike.fault.kind}")
+            self.do(f"heal {strike.fault.kind}")
 
         return heal
 
-    def _do(self, what: str) -> None:
+    def do(self, what: str) -> None:
         if self.broken:
             raise Failed(Failure("CHANNEL_UNREADABLE", "it is down"))
         self.did.append(what)
@@ -63,7 +63,7 @@ class Play:
 
     @property
     def counts(self) -> list[int]:
-        return [each.count for each in self.injector.met()]
+        return [each.count for each in self.injector.results()]
 
     async def step(self, index: int, step: Any = CLICK) -> None:
         await self.injector.before_step(index, step)
@@ -78,12 +78,13 @@ class Play:
 
 
 @asynccontextmanager
-async def play(*faults: Mapping[str, Any], seed: int = 1) -> AsyncIterator[Play]:
+async def play(*faults: Mapping[str, Any], seed: int = 1, state: Recorder | None = None) -> AsyncIterator[Play]:
+    """`state`: the hands that alter the state, if they are not those of the browser."""
     clock, hands = ManualClock(), Recorder()
     async with site() as fake:
         parsed = [FAULT.validate_python(fault) for fault in faults]
         network = await prepare(parsed, hosts={"Shop.local": fake.port, "bank.local": 9}, clock=clock)
-        injector = FaultInjector(parsed, Where(network, hands, hands), clock, seed=seed, task="t")
+        injector = FaultInjector(parsed, Where(network, state or hands, state or hands), clock, seed=seed, task="t")
         injector.attach(hands)
         try:
             yield Play(injector, network, fake, clock, hands)
@@ -138,7 +139,7 @@ def test_refuse_for_some_seconds() -> None:
             assert await refuses(one.port)
             await one.clock.advance(0.2)
             assert b"200 OK" in await one.get()
-            [met] = one.injector.met()
+            [met] = one.injector.results()
             assert (met.count, met.strikes, met.healed) == (1, (0.0,), (5.1,))
 
     asyncio.run(main())
@@ -255,10 +256,10 @@ def test_a_strike_in_the_middle_of_a_step() -> None:
         async with play({"kind": "page_crash", "delay": 2}) as one:
             await one.step(0)
             await one.clock.sleeper()
-            assert (one.hands.did, one.injector.claim()) == ([], False)
+            assert (one.hands.did, one.injector.claim_loss()) == ([], False)
             await one.clock.advance(2)
             assert one.hands.did == ["strike page_crash"]
-            assert [one.injector.claim(), one.injector.claim()] == [True, False]
+            assert [one.injector.claim_loss(), one.injector.claim_loss()] == [True, False]
 
     asyncio.run(main())
 
@@ -275,7 +276,7 @@ def test_healing_after_some_seconds_or_at_the_end_and_only_once() -> None:
             await one.injector.close()
             await one.injector.close()
             assert one.hands.did[2:] == ["heal missing", "heal covered"]
-            assert [each.healed for each in one.injector.met()] == [(5.0,), (6.0,)]
+            assert [each.healed for each in one.injector.results()] == [(5.0,), (6.0,)]
 
     asyncio.run(main())
 
@@ -323,9 +324,9 @@ class Halting(Recorder):
 @asynccontextmanager
 async def halfway(*faults: Mapping[str, Any]) -> AsyncIterator[tuple[Play, Halting]]:
     """The last fault is half-way with its strike."""
-    async with play(*faults, {"kind": "environment_altered", "path": "a", "value": 1, "delay": 1}) as one:
-        hands = Halting()
-        one.injector._where = Where(one.network, hands, hands)
+    hands = Halting()
+    altered = {"kind": "environment_altered", "path": "a", "value": 1, "delay": 1}
+    async with play(*faults, altered, state=hands) as one:
         await one.step(0)
         await one.clock.sleeper()
         await one.clock.advance(1)
@@ -342,7 +343,7 @@ def test_a_strike_that_the_end_interrupts_is_done_to_its_end_and_healed() -> Non
             hands.go.set()
             await closing
             assert hands.did == ["altered", "strike environment_altered", "heal environment_altered"]
-            [met] = one.injector.met()
+            [met] = one.injector.results()
             assert (met.count, len(met.healed), met.problem) == (1, 1, "")
 
     asyncio.run(main())
@@ -350,9 +351,8 @@ def test_a_strike_that_the_end_interrupts_is_done_to_its_end_and_healed() -> Non
 
 def test_a_strike_whose_step_is_interrupted_is_done_to_its_end_and_healed() -> None:
     async def main() -> None:
-        async with play({"kind": "environment_altered", "path": "a", "value": 1, "seconds": 5}) as one:
-            hands = Halting()
-            one.injector._where = Where(one.network, hands, hands)
+        hands = Halting()
+        async with play({"kind": "environment_altered", "path": "a", "value": 1, "seconds": 5}, state=hands) as one:
             step = asyncio.create_task(one.step(0))
             await hands.half.wait()
             step.cancel()
@@ -371,7 +371,7 @@ def test_a_strike_that_fails_at_the_end_of_the_task_is_told() -> None:
             hands.broken = True
             asyncio.get_running_loop().call_later(0.01, hands.go.set)
             await one.injector.close()
-            assert [each.problem for each in one.injector.met()] == ["it is down"]
+            assert [each.problem for each in one.injector.results()] == ["it is down"]
 
     asyncio.run(main())
 
@@ -383,7 +383,7 @@ def test_a_strike_that_does_not_end_keeps_no_other_from_healing_and_is_told(monk
         async with halfway({"kind": "missing", "selector": "#a"}) as (one, _):
             await one.injector.close()
             assert one.hands.did == ["strike missing", "heal missing"]
-            assert [each.problem for each in one.injector.met()] == ["", "its strike did not end within 0.05 s"]
+            assert [each.problem for each in one.injector.results()] == ["", "the strike did not end within 0.05 s"]
 
     asyncio.run(main())
 
@@ -402,7 +402,7 @@ def test_what_cannot_strike_is_raised_and_what_cannot_heal_is_kept() -> None:
             one.hands.broken = True
             await one.clock.advance(1)
             await one.injector.close()
-            assert [each.problem for each in one.injector.met()] == ["it is down", "it is down"]
+            assert [each.problem for each in one.injector.results()] == ["it is down", "it is down"]
 
     asyncio.run(main())
 
@@ -433,7 +433,7 @@ def test_tls_trouble_lasts_as_long_as_it_says() -> None:
             await one.clock.sleeper()
             await one.clock.advance(5)
             assert one.network.tls_problem("shop.local") is None
-            [met] = one.injector.met()
+            [met] = one.injector.results()
             assert (met.count, met.healed) == (1, (5.0,))
             assert b"200 OK" in await one.get()
 
@@ -482,17 +482,17 @@ def test_a_healing_that_breaks_keeps_no_other_from_it_and_is_told() -> None:
     async def main() -> None:
         async with play({"kind": "missing", "selector": "#a"}, {"kind": "covered", "selector": "#b"}) as one:
             await one.step(0)
-            before = one.hands._do
+            before = one.hands.do
 
             def breaks(what: str) -> None:
                 if what == "heal covered":
                     raise ValueError("not there")
                 before(what)
 
-            one.hands._do = breaks  # type: ignore[method-assign]
+            one.hands.do = breaks  # type: ignore[method-assign]
             await one.injector.close()
             assert one.hands.did[-1] == "heal missing"
-            assert [each.problem for each in one.injector.met()] == ["", "ValueError: not there"]
+            assert [each.problem for each in one.injector.results()] == ["", "ValueError: not there"]
 
     asyncio.run(main())
 
@@ -502,11 +502,11 @@ def test_a_strike_that_nobody_noticed_is_claimed_by_no_later_loss() -> None:
         async with play({"kind": "browser_kill"}, {"kind": "page_crash", "step": 1}) as one:
             await one.step(0)
             await one.step(1)
-            assert [one.injector.claim() for _ in range(3)] == [True, True, False]
+            assert [one.injector.claim_loss() for _ in range(3)] == [True, True, False]
         async with play({"kind": "browser_kill"}) as one:
             for index in range(3):
                 await one.step(index)
-            assert not one.injector.claim()
+            assert not one.injector.claim_loss()
 
     asyncio.run(main())
 
@@ -521,7 +521,7 @@ def test_each_strike_knows_its_step_and_one_that_never_came_says_why() -> None:
             await one.step(1)
             assert await one.get() == b"reset"
             await one.clock.sleeper()
-            met = one.injector.met()
+            met = one.injector.results()
         assert (met[0].steps, met[0].why) == ((1,), "")
         assert met[1].why == "step 9 was never reached"
         assert met[2].why == "the task ended before its `delay` of 90 s was over"

@@ -30,7 +30,7 @@ def strikes(fault: Fault, times: list[float], seed: int = 1, name: str = "a") ->
     triggers = Triggers(fault, source_of(seed, "task", name))
     struck = []
     for t in times:
-        if triggers.due(t):
+        if triggers.count_occasion(t):
             triggers.strike()
             struck.append(t)
     assert triggers.struck == len(struck)
@@ -61,10 +61,10 @@ def test_what_comes_later_changes_nothing_before(fault: Fault, times: list[float
 @given(st.integers(0, 5))
 def test_a_due_occasion_that_another_fault_took_is_not_spent(lost: int) -> None:
     triggers = Triggers(Empty(url="*", times=1), source_of(1, "task", "a"))
-    assert all(triggers.due(0) for _ in range(lost))
-    assert triggers.due(0)
+    assert all(triggers.count_occasion(0) for _ in range(lost))
+    assert triggers.count_occasion(0)
     triggers.strike()
-    assert not triggers.due(0)
+    assert not triggers.count_occasion(0)
 
 
 def test_chances_come_out_as_declared_and_differ_by_name_and_task() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.faults.checks import Project, misplaced, misplaced_in_plan
+from harness.faults.checks import Project, misplaced_faults, misplaced_in_plan
 from harness.model.settings import Settings
 from harness.pytest_plugin.faults import ODDITIES, check_plans
 from harness.spec.fault_plan import load_fault_plan
@@ -24,7 +24,7 @@ def project(root: Path, *, known: bool = True) -> Project:
 
 
 def told(folder: Path, text: str, around: Project | None = None) -> list[str]:
-    found = misplaced(loaded(folder, HEAD + text + "\n"), around or project(folder))
+    found = misplaced_faults(loaded(folder, HEAD + text + "\n"), around or project(folder))
     return [f"{each.severity} {each.line}:{each.column} {each.path}: {each.message}; {each.hint}" for each in found]
 
 
@@ -71,7 +71,7 @@ def test_outside_of_its_project_nothing_is_certain(tmp_path: Path) -> None:
     faults = "faults: [{kind: refuse, host: a.b, seconds: 1}, {kind: service_killed, service: x}]"
     found = told(tmp_path, faults, around)
     assert [line.partition(" ")[0] for line in found] == ["warning", "warning"]
-    assert found[0].endswith("write it inside of its project")
+    assert found[0].endswith("put the file into its project")
     assert told(tmp_path, LOCKED % "/etc/hosts", around) == []
 
 
@@ -85,7 +85,8 @@ def test_faults_of_a_plan(tmp_path: Path) -> None:
     plan = load_fault_plan(write(tmp_path, PLAN, "p.faults.yaml"))
     (problem,) = misplaced_in_plan(plan, project(tmp_path))
     assert str(problem) == (
-        f"{plan.source}:2:26: faults[0].host: the task cannot start: this is no host of [tool.harness.services]\n"
+        f"{plan.source}:2:26: faults[0].host: "
+        "the task cannot start: no service of [tool.harness.services] has this host\n"
         "  expected: bank.local, node1.test or shop.local\n  found: xyz.example"
     )
 
@@ -100,7 +101,7 @@ class Config:
 def test_a_run_with_such_a_plan_does_not_begin(tmp_path: Path) -> None:
     settings = project(tmp_path).settings
     wrong = settings.model_copy(update={"faults": (write(tmp_path, PLAN, "p.faults.yaml"),)})
-    with pytest.raises(SpecError, match="no host of"):
+    with pytest.raises(SpecError, match="no service of"):
         check_plans(Config(), wrong)  # type: ignore[arg-type]
     text = "faults:\n  - {kind: page_crash, expect: {}}\n"
     config, odd = Config(), settings.model_copy(update={"faults": (write(tmp_path, text, "q.faults.yaml"),)})

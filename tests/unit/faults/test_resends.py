@@ -21,9 +21,9 @@ URLS = ("http://shop.local/a",)
 def test_the_same_request_soon_is_struck_at_once_and_reaches_no_site(fault: Fault, again: Fault) -> None:
     resends = Resends()
     resends.remember(b"head", URLS, fault, 5)
-    assert resends.again(b"another head", 5) is None
-    assert resends.again(b"head", 5 + WITHIN) == again
-    assert resends.again(b"head", 5 + WITHIN + 0.1) is None
+    assert resends.fault_for_repeat(b"another head", 5) is None
+    assert resends.fault_for_repeat(b"head", 5 + WITHIN) == again
+    assert resends.fault_for_repeat(b"head", 5 + WITHIN + 0.1) is None
 
 
 @pytest.mark.parametrize(
@@ -38,11 +38,11 @@ def test_what_the_browser_has_learnt_of_is_over(url: str, forgotten: bool) -> No
     resends = Resends()
     resends.remember(b"head", URLS, Empty(url="*"), 5)
     resends.failed(url)
-    assert (resends.again(b"head", 5) is None) is forgotten
+    assert (resends.fault_for_repeat(b"head", 5) is None) is forgotten
 
 
 def test_old_ones_are_not_kept() -> None:
     resends = Resends()
     for number in range(100):
         resends.remember(b"%d" % number, URLS, Empty(url="*"), number)
-    assert len(resends._broken) <= 2
+    assert [number for number in range(100) if resends.fault_for_repeat(b"%d" % number, number)] == [98, 99]

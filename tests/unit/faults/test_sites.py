@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from harness.faults import SiteHands
+from harness.faults import SiteTarget
 from harness.faults.services import PortOccupier
 from harness.model.ports import Injection, Undo
 from harness.recovery.failure import Failed, Failure
@@ -39,7 +39,7 @@ class FakeSites:
 async def strike(sites: FakeSites, met: list[str], **fault: Any) -> Undo | None:
     kind = fault["kind"]
     parsed = FAULT.validate_python({"service": "demo", **fault})
-    return await SiteHands(sites).strike(Injection(parsed, Random(0), lambda: met.append(kind), lambda _: False))
+    return await SiteTarget(sites).strike(Injection(parsed, Random(0), lambda: met.append(kind), lambda _: False))
 
 
 def free_ports(count: int) -> tuple[int, ...]:
@@ -77,7 +77,7 @@ def test_a_port_that_somebody_has_taken_already() -> None:
     first, second = free_ports(2)
 
     async def main() -> None:
-        with socket.create_server(("127.0.0.1", second)), pytest.raises(Failed, match="somebody else was faster"):
+        with socket.create_server(("127.0.0.1", second)), pytest.raises(Failed, match="another program took it first"):
             await strike(FakeSites((first, second)), [], kind="port_taken", seconds=5)
         assert await refuses(first)
 
@@ -89,13 +89,13 @@ def test_a_stranger_who_is_called_back_on_his_way_holds_no_port(rounds: int) -> 
     ports = free_ports(2)
 
     async def main() -> None:
-        coming = asyncio.create_task(PortOccupier.at(ports))
+        coming = asyncio.create_task(PortOccupier.listen_on(ports))
         for _ in range(rounds):
             await asyncio.sleep(0)
         coming.cancel()
         came = await asyncio.gather(coming, return_exceptions=True)
         if isinstance(came[0], PortOccupier):
-            await came[0].leave()
+            await came[0].free_ports()
         assert all([await refuses(port) for port in ports])
 
     asyncio.run(main())
@@ -106,7 +106,7 @@ def test_a_stranger_who_meets_what_is_no_port_holds_none() -> None:
 
     async def main() -> None:
         with pytest.raises(OverflowError):
-            await PortOccupier.at((port, 70_000))
+            await PortOccupier.listen_on((port, 70_000))
         assert await refuses(port)
 
     asyncio.run(main())

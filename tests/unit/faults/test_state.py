@@ -16,7 +16,7 @@ from pydantic import TypeAdapter
 from harness.environment.channels import Channels
 from harness.environment.memory import MemoryStore
 from harness.environment.world import TaskWorld
-from harness.faults import StateHands
+from harness.faults import StateTarget
 from harness.model.plan import Plan
 from harness.model.ports import Injection, Undo
 from harness.model.settings import ChannelSettings
@@ -36,7 +36,7 @@ class Stage:
         assert isinstance(plan, Plan)
         channels = Channels({"env": ChannelSettings(file="env.json")}, hosts={}, root=root)
         self.world = TaskWorld(plan, MemoryStore(), channels, clock)
-        self.hands = StateHands(self.world, root, lambda name: root / name)
+        self.hands = StateTarget(self.world, root, lambda name: root / name)
         self.met = 0
 
     async def strike(self, **fault: Any) -> Undo | None:
@@ -88,7 +88,8 @@ def test_a_place_that_was_not_there_is_null_again(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "words"), [("shop.lines.*", "names 2 places"), ("shop..stock", "is no path"), ("shop[0]", "cannot write")]
+    ("path", "words"),
+    [("shop.lines.*", "names 2 places"), ("shop..stock", "is not a path"), ("shop[0]", "cannot write")],
 )
 def test_a_path_that_does_not_fit(stage: Stage, path: str, words: str) -> None:
     with pytest.raises(Failed, match=words) as caught:

@@ -23,8 +23,12 @@ RESET = {"kind": "reset", "url": "*"}
         ({**RESET, "step": 3}, {}, "step 3 was never reached"),
         ({**CRASH, "act": "submit"}, {}, "no submit step began from step 0 on"),
         (RESET, {}, "no request matched its `url`"),
-        ({**CRASH, "after": 9}, {"early_or_late": 2}, "all 2 of its occasions were before `after` or past `until`"),
-        ({**CRASH, "nth": 3}, {"seen": 2}, "`nth` is 3, and there were only 2 of its occasions"),
+        (
+            {**CRASH, "after": 9},
+            {"early_or_late": 2},
+            "all 2 of its occasions were before `after` or later than `until`",
+        ),
+        ({**CRASH, "nth": 3}, {"seen": 2}, "`nth` is 3, and it had only 2 occasions"),
         (
             {**CRASH, "probability": 0.1},
             {"seen": 4},
@@ -38,19 +42,19 @@ RESET = {"kind": "reset", "url": "*"}
         (
             {"kind": "missing", "selector": "#x"},
             {"seen": 1, "struck": 1},
-            "its `selector` matched nothing on any page while it stood",
+            "its `selector` matched nothing on any page while the fault was active",
         ),
         (
             {"kind": "refuse", "host": "a.local", "seconds": 1},
             {"seen": 1, "struck": 1},
-            "nothing connected to its `host` while it stood",
+            "nothing connected to its `host` while the fault was active",
         ),
         ({"kind": "dns", "url": "*"}, {"struck": 1}, "no request matched its `url`"),
-        ({"kind": "alert_on_load"}, {"struck": 1}, "no page was loaded while it stood"),
-        ({"kind": "session_expired"}, {"struck": 1}, "there were no cookies to take away"),
+        ({"kind": "alert_on_load"}, {"struck": 1}, "no page was loaded while the fault was active"),
+        ({"kind": "session_expired"}, {"struck": 1}, "there were no cookies to delete"),
         ({"kind": "storage_cleared"}, {"struck": 1}, "the open pages had stored nothing"),
         ({"kind": "popup"}, {"struck": 1}, "the page did not open it"),
-        (CRASH, {"struck": 1}, "what it strikes was not there, or did not answer"),
+        (CRASH, {"struck": 1}, "its target did not exist or did not answer"),
     ],
 )
 def test_why(fault: dict[str, Any], seen: dict[str, Any], words: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from harness.model.diagnosis import behind, fault_effect, undone, unmet_expectations
+from harness.model.diagnosis import fault_effect, responsible_faults, uninjected_fault, unmet_expectations
 from harness.model.record import MetFault, StepRecord, TaskResult
 from harness.recovery.failure import Failure, Passed
 from harness.spec.faults import Fault
@@ -108,19 +108,19 @@ def test_a_failure_follows_what_struck_in_its_step_or_the_one_before_or_stood_th
     history = (record(0, (0, Passed())), record(1, (3, Passed())), record(2, (4, Passed())), record(3, (7, LATE)))
     ended = result(record(0, (2, Passed())), *history[1:], failure=LATE)
     struck = replace(met(*strikes), healed=healed)
-    assert behind(replace(ended, faults=(struck,))) == ((struck,) if follows else ())
-    assert behind(replace(ended, failure=None, faults=(struck,))) == ()
+    assert responsible_faults(replace(ended, faults=(struck,))) == ((struck,) if follows else ())
+    assert responsible_faults(replace(ended, failure=None, faults=(struck,))) == ()
 
 
 def test_a_failure_of_the_first_step_and_one_before_it_follow_what_struck_by_then() -> None:
     first = result(record(0, (1, LATE)), failure=LATE)
-    assert behind(replace(first, faults=(met(0.2),)))
-    assert behind(replace(result(failure=LATE), faults=(met(0.2),)))
+    assert responsible_faults(replace(first, faults=(met(0.2),)))
+    assert responsible_faults(replace(result(failure=LATE), faults=(met(0.2),)))
 
 
 def test_a_fault_that_could_not_be_done_is_the_failure() -> None:
     wrong, other = replace(met(), problem="late"), replace(met(), problem="else")
     ended = replace(result(record(0, (1, Passed())), failure=LATE), faults=(other, wrong))
-    assert (behind(ended), undone(ended)) == ((wrong,), wrong)
-    assert undone(replace(ended, faults=(other,))) is None
-    assert undone(replace(ended, faults=(met(0.5),))) is None
+    assert (responsible_faults(ended), uninjected_fault(ended)) == ((wrong,), wrong)
+    assert uninjected_fault(replace(ended, faults=(other,))) is None
+    assert uninjected_fault(replace(ended, faults=(met(0.5),))) is None

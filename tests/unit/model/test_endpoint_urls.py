@@ -20,7 +20,7 @@ def test_several_are_written_with_commas() -> None:
     ["http://a:1/", "ws://", "ws:///x", "ws://a:notaport/", "ws://a:70000/", "127.0.0.1:3000", "ws://a:0/", "ws://["],
 )
 def test_what_is_no_endpoint_is_refused_with_what_was_expected(text: str) -> None:
-    with pytest.raises(ValueError, match=r"is no browser endpoint: expected ws://HOST:PORT/PATH"):
+    with pytest.raises(ValueError, match=r"is not a browser endpoint: expected ws://HOST:PORT/PATH"):
         split(f"{ONE},{text}")
 
 
@@ -41,7 +41,7 @@ def test_none_at_all(text: str) -> None:
 
 
 def test_the_same_twice() -> None:
-    with pytest.raises(ValueError, match="is there twice"):
+    with pytest.raises(ValueError, match="is given twice"):
         split(f"{ONE},{ONE}")
 
 
@@ -87,7 +87,7 @@ def test_the_secrets_of_a_url(url: str, found: set[str]) -> None:
     ],
 )
 def test_a_mistyped_one_keeps_its_secret(text: str, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="is no browser endpoint") as raised:
+    with pytest.raises(ValueError, match="is not a browser endpoint") as raised:
         split(text)
     assert "hidden" not in str(raised.value)
     for written in (f'["{text}"]', f'"{text}"', f'["ws://a/hidden", "ws://a/hidden", "{text}"]'):
@@ -95,7 +95,7 @@ def test_a_mistyped_one_keeps_its_secret(text: str, tmp_path: Path) -> None:
         with pytest.raises(SettingsError) as refused:
             load_settings(tmp_path)
         assert "hidden" not in str(refused.value)
-    with pytest.raises(ValueError, match="is there twice") as raised:
+    with pytest.raises(ValueError, match="is given twice") as raised:
         split("ws://a/hidden,ws://a/hidden")
     assert "hidden" not in str(raised.value)
 
@@ -103,7 +103,7 @@ def test_a_mistyped_one_keeps_its_secret(text: str, tmp_path: Path) -> None:
 def test_the_variable() -> None:
     assert of_environment({}) == of_environment({VARIABLE: ""}) == ()
     assert of_environment({VARIABLE: ONE}) == (ONE,)
-    with pytest.raises(ValueError, match=rf"{VARIABLE}: '\.\.\.' \(URL 1 of 1\) is no browser endpoint"):
+    with pytest.raises(ValueError, match=rf"{VARIABLE}: '\.\.\.' \(URL 1 of 1\) is not a browser endpoint"):
         of_environment({VARIABLE: "x"})
 
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from harness.model.events import ResilienceActed
 from harness.model.figures import FIGURES, Figures, figures, verdict
 from harness.recovery.catalog import Family
 from harness.recovery.failure import Failure, Passed
 from harness.reporting.telemetry.record import TaskDone
-from harness.reporting.telemetry.stream import Translator
 from tests.unit.fakes import Theatre
 
 REFUSED = Failure("NET_CONNECTION_REFUSED", "refused")
@@ -32,11 +32,12 @@ def played(*script: Any, **spec: Any) -> tuple[Figures, Theatre, list[str]]:
     theatre = Theatre()
     theatre.session.script = list(script)
     result = asyncio.run(theatre.play(**{"steps": CLICKS, **spec}))
-    translator = Translator()
-    told = [each for event in theatre.events for _, each in translator.translate(event)]
-    kinds, found = Counter(each.type for each in told), figures(result)
+    kinds, found = (
+        Counter(each.event.type for each in theatre.events if isinstance(each, ResilienceActed)),
+        figures(result),
+    )
     assert (kinds["retry"], kinds["fallback"], kinds["recovered"]) == (found.retries, found.fallbacks, found.recovered)
-    (done,) = [each for each in told if isinstance(each, TaskDone)]
+    done = TaskDone.of(result)
     assert (done.retries, done.successful_retries) == (found.retries, found.successful_retries)
     assert (done.fallbacks, done.recovered, done.attempts) == (found.fallbacks, found.recovered, found.attempts)
     return found, theatre, [warning.type for warning in result.warnings]
@@ -113,7 +114,7 @@ def test_a_failure_after_fallbacks_names_the_selector_of_the_step() -> None:
     absent = [Failure("ELEMENT_NOT_FOUND", f"nothing matches {name}", name) for name in ("#a", "#x", "#y")]
     _, theatre, _ = played(*absent, error_recovery={"on_element_not_found": OTHERS})
     _, report, _, _ = theatre.archive.kept[0]
-    assert report.error_message == "nothing matches #a; nor does any of its fallbacks help: #x, #y"
+    assert report.error_message == "nothing matches #a; its fallbacks were tried in vain: #x, #y"
     assert report.context.model_extra["selector"] == "#a"
     assert report.context.model_extra["fallback_selectors"] == ["#x", "#y"]
 

@@ -30,7 +30,7 @@ def told(*records: StepRecord) -> list[tuple[str, str]]:
 def test_a_rewind_is_told_with_its_cause() -> None:
     back = record(LATE, rewound=Rewound(1))
     assert told(back, record(Passed())) == [
-        ("checkpoint_restored", "Went back from step 2 to the checkpoint before step 1: too late")
+        ("checkpoint_restored", "The task went back from step 2 to the checkpoint before step 1: too late")
     ]
 
 
@@ -64,6 +64,27 @@ def test_a_repaired_precondition_is_named() -> None:
     assert told(StepRecord(-1, of, tries)) == [("precondition_repaired", "Repaired: mem('a') == 1")]
 
 
+@pytest.mark.parametrize(
+    ("code", "warning", "words"),
+    [
+        ("ELEMENT_COVERED", "action_retry_success", "action_failed recovered after 0 retries"),
+        ("ELEMENT_NOT_FOUND", "element_appeared_late", "element_not_found recovered after 0 retries"),
+        ("PAGE_CRASHED", "page_recovered", "oh; the page was freed or opened again"),
+        ("CIRCUIT_OPEN", "network_error_recovered", "The task waited for a site whose circuit was open: oh"),
+    ],
+)
+def test_a_failure_that_was_got_over_is_told_as_its_family_says(code: str, warning: str, words: str) -> None:
+    assert told(record(Failure(code, "oh"), Passed())) == [(warning, words)]
+
+
+def test_each_family_that_was_got_over_is_told_by_its_own_failure() -> None:
+    failures = (Failure("ELEMENT_NOT_FOUND", "no element"), Failure("PAGE_CRASHED", "the page crashed"))
+    assert told(record(*failures, Passed()))[1] == (
+        "page_recovered",
+        "the page crashed; the page was freed or opened again",
+    )
+
+
 def test_an_inconsistency_says_who_was_trusted() -> None:
     of = step(act="assert", expr="mem('a') == json('env', 'a')")
     tries = (attempt(of, 0, 1, Failure("STATE_INCONSISTENT", "differ")), attempt(of, 1, 1, Passed(), Trust("memory")))
@@ -76,7 +97,7 @@ def test_refused_hosts_are_told_once_for_the_whole_task() -> None:
     assert told(record(seen), record(seen), record(Passed({"refused_hosts": ["x.test"]}))) == [
         (
             "domain_refused",
-            "Pages asked for hosts outside of `allowed_domains`, and nothing was sent: ads.test, cdn.test, x.test",
+            "Pages requested hosts outside `allowed_domains`; nothing was sent to: ads.test, cdn.test, x.test",
         )
     ]
 
@@ -94,7 +115,7 @@ GONE = Missing(id="gone", selector=".item")
     ("met", "words"),
     [
         (
-            MetFault("n/gone", GONE.placed("n.faults.yaml:5"), 1, (1.5,), steps=(2,)),
+            MetFault("n/gone", GONE.with_source("n.faults.yaml:5"), 1, (1.5,), steps=(2,)),
             "gone (missing .item from step 0 on, n.faults.yaml:5): struck once in step 2 at 1.5 s",
         ),
         (MetFault("gone", GONE, 1, (1.5,)), "gone (missing .item from step 0 on): struck once at 1.5 s"),
@@ -103,7 +124,7 @@ GONE = Missing(id="gone", selector=".item")
             "status * from step 0 on, status 503: struck 4 times, first in step 1 at 0.3 s",
         ),
         (
-            MetFault("browser_kill-0", BrowserKill(step=1, delay=1.5).placed("t.yaml:7"), why="it ended before"),
+            MetFault("browser_kill-0", BrowserKill(step=1, delay=1.5).with_source("t.yaml:7"), why="it ended before"),
             "browser_kill at step 1, delay 1.5 (t.yaml:7): never struck: it ended before",
         ),
         (

@@ -25,14 +25,14 @@ def test_hosts_as_a_list_are_on_one_port() -> None:
     [
         ({"command": ["x", "{prot}"]}, r"command: unknown placeholder `\{prot\}` \(did you mean `port`\?\)"),
         ({"command": ["x", "{port:a.test}"]}, r"names no host of this service"),
-        ({"command": ["x"]}, "the port of shop.test is chosen from outside, and the program is not told"),
+        ({"command": ["x"]}, "the port of shop.test is set from outside, but the program does not learn it"),
         ({"hosts": []}, "`hosts` is empty"),
         ({"hosts": ["a.test", "A.test"]}, "must name each host once"),
         ({"port": 70_000}, 'is neither "auto" nor a port'),
         ({"port": 81, "hosts": {"shop.test": 81}}, "`port` belongs to `hosts` as a list"),
-        ({"port": 81, "instances": 2}, "needs ports of their own"),
+        ({"port": 81, "instances": 2}, "needs a port for each instance"),
         ({"command": None}, "`port` must be a number"),
-        ({"command": None, "port": 81, "template": "t"}, "`template` is for a service that is started here"),
+        ({"command": None, "port": 81, "template": "t"}, "`template` belongs to a service that the run starts"),
         ({"reset": "again"}, 'must be "restart", or a command'),
     ],
 )
@@ -52,7 +52,7 @@ def test_ports_from_outside() -> None:
     found = overridden(services, {"my-shop": "90", "two:b.test": "91"})
     assert found["my-shop"].declared == {"shop.test": 90, "www.shop.test": 90}
     assert found["two"].declared == {"shop.test": 1, "b.test": 91}
-    with pytest.raises(ValueError, match="HARNESS_PORT_SHIP is of no service"):
+    with pytest.raises(ValueError, match="HARNESS_PORT_SHIP matches no service"):
         ports_of_environment(services, {"HARNESS_PORT_SHIP": "90"})
     for ports, said in (
         ({"my-shp": "1"}, "did you mean `my-shop`"),
@@ -62,5 +62,5 @@ def test_ports_from_outside() -> None:
     ):
         with pytest.raises(ValueError, match=said):
             overridden(services, ports)
-    with pytest.raises(ValueError, match="the program is not told"):
+    with pytest.raises(ValueError, match="the program does not learn it"):
         overridden({"fixed": table(command=["x"], port=1)}, {"fixed": "2"})

@@ -28,7 +28,7 @@ SLIPS = {
     ),
     "[tool.harness]\nbrowser_endpoint = 'ws://a'": 'tool.harness.browser_endpoint: must be a list, as in ["..."]',
     "[tool.harness]\nbrowser_endpoint = ['http://a']": (
-        "tool.harness.browser_endpoint: 'http://a' (URL 1 of 1) is no browser endpoint: "
+        "tool.harness.browser_endpoint: 'http://a' (URL 1 of 1) is not a browser endpoint: "
         "expected ws://HOST:PORT/PATH or wss://HOST/PATH"
     ),
     "[tool.harness]\nisolation = 'worlds'": (
@@ -45,11 +45,11 @@ SLIPS = {
         "(found: 'reset.py')"
     ),
     "[tool.harness]\nisolation = 'world'\nworld_header = 'User-Agent'": (
-        "tool.harness.world_header: is a header that the browser itself sends: choose another name, as X-Test-World "
-        "(found: 'User-Agent')"
+        "tool.harness.world_header: is a header that the browser itself sends: "
+        "choose another name, such as X-Test-World (found: 'User-Agent')"
     ),
     "[tool.harness]\nisolation = 'world'\nworld_header = 'X-W'\nworld_cookie = 'w'": (
-        "tool.harness.world_cookie: beside `world_header`: one of the two is enough (found: 'w')"
+        "tool.harness.world_cookie: `world_header` is set too: use only one of the two (found: 'w')"
     ),
 }
 """What stands in pyproject.toml -> what is said of it."""

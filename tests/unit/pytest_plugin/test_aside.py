@@ -11,7 +11,7 @@ from typing import cast
 
 import pytest
 
-from harness.pytest_plugin.parallel import DeferredOutput, Streams, _Logs
+from harness.pytest_plugin.parallel import DeferredLogs, DeferredOutput, Streams
 from harness.runner.parallel import Output, kept_in
 
 
@@ -33,7 +33,7 @@ def test_what_a_task_prints_too_early_is_printed_in_its_turn(monkeypatch: pytest
     streams.look()
     with kept_in(output):
         print("early", 2)
-    output.turn()
+    output.print_now()
     with kept_in(output):
         print("late")
     assert later.getvalue() == "early 1\nearly 2\nlate\n"
@@ -87,7 +87,7 @@ def test_without_capture_it_goes_past_the_stream_of_another_test(monkeypatch: py
     streams.look()
     with kept_in(output):
         print("early")
-        output.turn()
+        output.print_now()
         print("in its turn")
     print("another")
     assert (start.getvalue(), capsys.getvalue()) == ("early\n", "in its turn\nanother\n")
@@ -106,7 +106,7 @@ def heard() -> Iterator[list[logging.LogRecord]]:
             found.append(record)
 
     handler = Handler()
-    logs = _Logs(SimpleNamespace(caplog_handler=handler))
+    logs = DeferredLogs(SimpleNamespace(caplog_handler=handler))
     logging.getLogger().addHandler(handler)
     yield found
     logging.getLogger().removeHandler(handler)
@@ -125,7 +125,7 @@ def test_a_record_says_what_it_said_when_it_was_logged(heard: list[logging.LogRe
     things.append("two")
     error.args = ("another",)
     assert heard == []
-    output.turn()
+    output.print_now()
     assert [each.getMessage() for each in heard] == ["['one']", "broken"]
     assert str(heard[1].exc_text).endswith("ValueError: as it was")
 
@@ -134,7 +134,7 @@ def test_a_record_that_cannot_be_formatted_fails_where_it_is_logged(heard: list[
     output = Output()
     with kept_in(output), pytest.raises(TypeError):
         logging.warning("%d", "x")
-    assert output.turn() is None
+    assert output.print_now() is None
     assert heard == []
 
 

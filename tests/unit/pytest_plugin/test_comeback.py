@@ -33,9 +33,10 @@ from harness.pytest_plugin.crashed_workers import (
 )
 from harness.pytest_plugin.run import plan_of
 from harness.pytest_plugin.state import AFRESH, DONE, STATE, SessionState
-from harness.pytest_plugin.xdist import READ, XdistHooks, _scheduling
+from harness.pytest_plugin.xdist import READ, XdistHooks
 from harness.recovery.failure import Passed
 from harness.reporting.progress import ProgressLine
+from harness.reporting.redaction import Redactor
 from tests.unit.reporting import sample
 from tests.unit.spec.files import loaded, task
 
@@ -74,7 +75,7 @@ class Session:
             getoption=lambda _name: "load", getvalue=lambda _name: ["popen"] * nodes,
             pluginmanager=SimpleNamespace(getplugin=lambda _name: self),
         )  # fmt: skip
-        self.sched = _scheduling()(self.config, None)
+        self.sched = self.hooks.pytest_xdist_make_scheduler(self.config, None)
         self.sched.names = {}
         self.workers = [self.add() for _ in range(nodes)]
         for node in self.workers:
@@ -165,7 +166,7 @@ def test_the_only_one_that_ran_has_killed_it_wherever_it_stands() -> None:
 def test_of_several_that_ran_none_is_condemned_but_those_that_wrote() -> None:
     begun = JournalEntries(frozenset({"T-0", "T-1", "T-2"}), frozenset({"T-3"}), frozenset({"T-1", "T-3"}))
     found = verdict([T0, T1, T2, T3], begun, last=False)
-    beside = "at the same time it ran T-0, T-2: any of them may have ended it"
+    beside = "the process ran at the same time T-0, T-2: any of them may have ended it"
     assert found == CrashVerdict({T1: f"{beside}; {WROTE}", T3: UNTOLD}, (T0, T2))
 
 
@@ -179,7 +180,7 @@ def test_what_is_in_its_turn_is_a_suspect_though_it_has_not_begun() -> None:
 def test_where_no_worker_follows_all_are_condemned_who_may_have_done_it() -> None:
     found = verdict([T0, T1, T2], JournalEntries(frozenset({"T-0", "T-1"})), last=True)
     assert list(found.condemned) == [T0, T1]
-    assert all("at the same time it ran T-" in why and NO_OTHER in why for why in found.condemned.values())
+    assert all("the process ran at the same time T-" in why and NO_OTHER in why for why in found.condemned.values())
     assert found.again == ()
 
 
@@ -269,11 +270,9 @@ def plan(*steps: dict[str, Any], **fields: Any) -> Plan:
 
 
 def wrote(folder: Path, *events: Any) -> JournalEntries | None:
-    heard: list[Any] = []
-    journal = WorkerJournal(folder / "gw0", heard.append)
+    journal = WorkerJournal(folder / "gw0")
     for event in events:
-        journal.hear(event)
-    assert heard == list(events)
+        journal.on_event(event, Redactor())
     return read_journal(folder / "gw0")
 
 

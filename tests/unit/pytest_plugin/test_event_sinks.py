@@ -12,7 +12,7 @@ from allure_commons.reporter import AllureReporter
 
 from harness.model.settings import Settings
 from harness.pytest_plugin import telemetry
-from harness.pytest_plugin.telemetry import AllureEvents, check_extras, printable, shown
+from harness.pytest_plugin.telemetry import AllureEvents, check_extras, is_shown, printable
 from harness.reporting.telemetry.record import TaskDone, TelemetryEvent
 from harness.resilience.events import CircuitChanged, GaveUp, Retrying, ServiceChanged, SlotAwaited, Waiting
 from harness.resilience.thresholds import ThresholdCrossed
@@ -39,7 +39,7 @@ OPENED = CircuitChanged("origin:shop", "closed", "open", "consecutive_failures_5
 )
 def test_how_much_is_shown(event: TelemetryEvent, least: int) -> None:
     """`least`: the verbosity from which on it is; 9: never."""
-    assert [shown(record(event), verbosity) for verbosity in (-1, 0, 1)] == [False, least <= 0, least <= 1]
+    assert [is_shown(record(event), verbosity) for verbosity in (-1, 0, 1)] == [False, least <= 0, least <= 1]
 
 
 def test_nothing_steers_the_terminal() -> None:
@@ -80,12 +80,12 @@ def allure() -> Iterator[Listener]:
 
 def test_allure_has_what_steps_do_not_show(allure: Listener) -> None:
     events = AllureEvents()
-    events(record(QUICK, task_id="T-1", step=0))
-    events(record(TaskDone("completed", 1, 1, 1, 0), task_id="T-1"))
+    events.on_delivery(record(QUICK, task_id="T-1", step=0))
+    events.on_delivery(record(TaskDone("completed", 1, 1, 1, 0), task_id="T-1"))
     events.attach("T-1")
     assert allure.attached == []
-    events(record(OPENED, task_id="T-1"))
-    events(record(ServiceChanged("demo", "down", "booting", "crash 1 of 3")))
+    events.on_delivery(record(OPENED, task_id="T-1"))
+    events.on_delivery(record(ServiceChanged("demo", "down", "booting", "crash 1 of 3")))
     events.attach("T-1")
     events.attach("T-1")
     ((name, text),) = allure.attached

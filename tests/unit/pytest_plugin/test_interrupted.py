@@ -7,7 +7,7 @@ from pathlib import Path
 
 from harness.model.diagnosis import error_report
 from harness.model.report import Context
-from harness.pytest_plugin.state import interrupted_tasks
+from harness.pytest_plugin.state import interrupted_by_manifest
 from harness.recovery.failure import Failure
 from tests.unit.reporting import sample
 
@@ -29,4 +29,4 @@ def test_a_task_that_failed_when_nobody_listened_any_more_is_told_too(tmp_path: 
     left(tmp_path, "HEARD", "ELEMENT_NOT_FOUND")
     left(tmp_path, "EARLIER", "ELEMENT_NOT_FOUND", run="r0")
     left(tmp_path, "DECLARED", "ELEMENT_NOT_FOUND", expected=True)
-    assert [record.key for record in interrupted_tasks(tmp_path, "r1", {"HEARD"})] == ["CUT", "UNHEARD"]
+    assert [record.key for record in interrupted_by_manifest(tmp_path, "r1", {"HEARD"})] == ["CUT", "UNHEARD"]

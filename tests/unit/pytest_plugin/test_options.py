@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from harness.model.settings import Settings
 from harness.pytest_plugin.foreign import FOREIGN
-from harness.pytest_plugin.options import ALIASES, TASK_OPTIONS, canonical, contradiction, expanded
+from harness.pytest_plugin.options import ALIASES, TASK_OPTIONS, canonical, contradiction, expand_files
 
 
 def test_no_name_is_one_that_a_project_would_take() -> None:
@@ -61,8 +61,11 @@ def test_nothing_but_names_changes(words: list[str]) -> None:
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        ("--task-agent a --task-agent b", "--task-agent is given twice, with different values: leave one out"),
-        ("--task-agent=a tasks --agent b", "--task-agent and --agent are one option, and are given with different"),
+        ("--task-agent a --task-agent b", "--task-agent is given twice with different values: leave one out"),
+        (
+            "--task-agent=a tasks --agent b",
+            "--task-agent and --agent are the same option, but are given with different",
+        ),
         ("--task-agent a --task-agent=a", None),
         ("--faults a --task-faults b", None),
         ("--task-no-heal tasks --no-heal other", None),
@@ -82,4 +85,4 @@ def test_two_names_are_two_options_where_the_alias_is_the_projects() -> None:
 
 def test_files_of_options_are_read(tmp_path: Path) -> None:
     (tmp_path / "words.txt").write_text("--agent\na\n", "utf-8")
-    assert expanded(["x", f"@{tmp_path}/words.txt", "@none.txt"]) == ["x", "--agent", "a", "@none.txt"]
+    assert expand_files(["x", f"@{tmp_path}/words.txt", "@none.txt"]) == ["x", "--agent", "a", "@none.txt"]

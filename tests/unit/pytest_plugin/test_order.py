@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.pytest_plugin.selection import _episodes_together, groups
+from harness.pytest_plugin.selection import episodes_together, groups
 from harness.pytest_plugin.xdist import in_slots
 
 
@@ -35,7 +35,7 @@ def task(task_id: str, episode: str | None = None, *dependencies: str) -> Any:
 
 
 def arranged(*tasks: Any) -> str:
-    return " ".join(item.loaded.spec.task_id for item in _episodes_together(tasks))
+    return " ".join(item.loaded.spec.task_id for item in episodes_together(tasks))
 
 
 def test_an_episode_is_in_one_piece_after_all_that_it_depends_on() -> None:

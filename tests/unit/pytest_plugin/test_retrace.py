@@ -93,6 +93,8 @@ def test_the_command_that_is_offered_meets_the_same_faults_and_agent(tmp_path: P
 def test_faults_strike_no_task_beside_it_and_a_task_without_a_page_has_no_trace(tmp_path: Path) -> None:
     plan, result = sample.plan(faults=(CRASH,)), failed(tmp_path)
     assert refusal(plan, result, Settings(), alone=True) is None
-    assert refusal(plan, result, Settings(), alone=False) == "its faults could strike the tasks that run beside it"
+    assert (
+        refusal(plan, result, Settings(), alone=False) == "its faults could strike the tasks that run at the same time"
+    )
     down = replace(result, history=(), failed_index=-1, failure=Failure("SERVICE_DOWN", "it is down"))
     assert refusal(sample.plan(), down, Settings(), alone=True) == "it failed before it had a page"

@@ -32,5 +32,5 @@ def test_parts_are_even() -> None:
 def test_how_a_part_is_written() -> None:
     assert str(Shard.parse("2/3")) == "2/3"
     for text in ("0/3", "4/3", "2", "a/b", "1/0", "-1/3", "1/3/5", ""):
-        with pytest.raises(ArgumentTypeError, match="no part such as 2/3"):
+        with pytest.raises(ArgumentTypeError, match="not a part such as 2/3"):
             Shard.parse(text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -11,6 +12,7 @@ import pytest
 from harness.model.settings import Settings
 from harness.pytest_plugin import plugin
 from harness.pytest_plugin.state import BROWSER, STATE, SessionState
+from harness.reporting.progress import ProgressLine
 
 
 class Harness:
@@ -26,16 +28,23 @@ class Harness:
             raise self._error
 
 
-def state_of(harness: Harness, root: Path) -> SessionState:
-    state = SessionState(Settings(root=root), cast("Any", None))
-    state._harness = cast("Any", harness)
-    return state
+@pytest.fixture
+def state(tmp_path: Path) -> SessionState:
+    return SessionState(Settings(root=tmp_path), ProgressLine(io.StringIO()))
+
+
+def begin(state: SessionState, harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first task runs, in this harness."""
+    monkeypatch.setattr("harness.runner.harness.SyncHarness", lambda *_: harness)
+    assert state.harness() is cast("Any", harness)
 
 
 @pytest.mark.parametrize("worker", [True, False])
-def test_a_worker_closes_before_it_says_that_it_is_done(tmp_path: Path, worker: bool) -> None:
+def test_a_worker_closes_before_it_says_that_it_is_done(
+    state: SessionState, monkeypatch: pytest.MonkeyPatch, worker: bool
+) -> None:
     harness, output = Harness(), dict[str, Any]()
-    state = state_of(harness, tmp_path)
+    begin(state, harness, monkeypatch)
     config: Any = SimpleNamespace(stash={STATE: state}, pluginmanager=SimpleNamespace(getplugin=lambda _: None))
     if worker:
         config.workeroutput = output
@@ -45,9 +54,9 @@ def test_a_worker_closes_before_it_says_that_it_is_done(tmp_path: Path, worker: 
     assert state.browser == "Chromium 1"
 
 
-def test_what_was_cut_off_in_closing_is_not_closed_again(tmp_path: Path) -> None:
+def test_what_was_cut_off_in_closing_is_not_closed_again(state: SessionState, monkeypatch: pytest.MonkeyPatch) -> None:
     harness = Harness(KeyboardInterrupt())
-    state = state_of(harness, tmp_path)
+    begin(state, harness, monkeypatch)
     with pytest.raises(KeyboardInterrupt):
         state.close()
     state.close()

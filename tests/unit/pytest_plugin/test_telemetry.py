@@ -16,12 +16,15 @@ import pytest
 
 from harness.model.events import TaskStarted
 from harness.model.settings import Settings
+from harness.pytest_plugin.crashed_workers import JOURNAL
 from harness.pytest_plugin.state import SessionState
 from harness.pytest_plugin.telemetry import METRICS, PROMETHEUS, RunTelemetry
 from harness.reporting.progress import ProgressLine
 from harness.reporting.redaction import Redactor
 from harness.reporting.task_record import task_record
 from harness.reporting.telemetry.log import LOGGER, EventLog, events_of
+from harness.reporting.telemetry.sinks import begun_stream
+from harness.reporting.telemetry.stream import Telemetry
 from harness.resilience.events import Retrying, Waiting
 from tests.unit.reporting import sample
 from tests.unit.reporting.telemetry.stage import record
@@ -45,15 +48,24 @@ class Screen:
 class Process:
     """Of pytest: the only one, or with `dist` the controller of xdist."""
 
-    def __init__(self, root: Path, dist: str = "no", screen: Screen | None = None) -> None:
+    def __init__(
+        self,
+        root: Path,
+        dist: str = "no",
+        screen: Screen | None = None,
+        worker: dict[str, str] | None = None,
+        settings: dict[str, Any] | None = None,
+    ) -> None:
         plugins = {"terminalreporter": screen}
         self.config: Any = SimpleNamespace(
             pluginmanager=SimpleNamespace(getplugin=plugins.get),
             getoption=lambda name, default=None: {"dist": dist}.get(name, default),
             get_verbosity=lambda: 0,
             hook=SimpleNamespace(pytest_taskspec_event=lambda event, config: None),
+            **({"workerinput": worker} if worker else {}),
         )
-        self.state = SessionState(Settings(root=root), ProgressLine(io.StringIO()))
+        made = Settings.model_validate({"root": root, **(settings or {})})
+        self.state = SessionState(made, ProgressLine(io.StringIO()))
         self.telemetry = RunTelemetry(self.config, self.state)
 
     def report(self, document: object = None) -> None:
@@ -80,6 +92,31 @@ def process(tmp_path: Path) -> Iterator[Callable[..., Process]]:
         each.telemetry.close()
     logger.setLevel(level)
     logger.handlers = handlers
+
+
+EVERY = ["events.jsonl", "logging"]
+LATER = ["hook pytest_taskspec_event", "Allure"]
+
+
+def told(telemetry: Telemetry) -> list[str]:
+    return [sink.name for sink in telemetry.sinks]
+
+
+def test_who_is_told_in_which_run(process: Callable[..., Process], tmp_path: Path) -> None:
+    assert told(process().telemetry.stream) == [*EVERY, *LATER, "terminal", "live line", "metrics"]
+    assert told(process(dist="load").telemetry.stream) == [*EVERY, *LATER, "terminal", "live line"]
+    worker = process(worker={"workerid": "gw0"})
+    assert told(worker.telemetry.stream) == [*EVERY, *LATER, "live line"]
+    ahead = process(worker={"workerid": "gw0", JOURNAL: str(tmp_path / "gw0")})
+    assert told(ahead.telemetry.stream) == [*EVERY, "journal of the worker", *LATER, "live line"]
+    elsewhere = process(worker={"workerid": "gw0", JOURNAL: str(tmp_path / "nowhere" / "gw0")})
+    assert told(elsewhere.telemetry.stream) == told(worker.telemetry.stream)
+    assert told(begun_stream(Settings(root=tmp_path), "R", Redactor())) == EVERY
+
+
+def test_spans_are_made_where_the_project_asks_for_them(process: Callable[..., Process]) -> None:
+    spanned = process(settings={"telemetry": {"otel": True}}).telemetry.stream
+    assert told(spanned) == [*EVERY, "OpenTelemetry", *LATER, "terminal", "live line", "metrics"]
 
 
 def test_figures_are_written_without_a_terminal(process: Callable[..., Process], tmp_path: Path) -> None:
@@ -111,7 +148,7 @@ def test_long_waits_of_workers_are_shown_once(process: Callable[..., Process], t
     run.telemetry.begin()
     worker = EventLog(events_of(tmp_path, run.state.run_id))
     for event in (LONG, Retrying("open", 1, 3, 1.0, "refused")):
-        worker(record(event, run=run.state.run_id, worker="gw0", task_id="T-1", step=0))
+        worker.on_record(record(event, run=run.state.run_id, worker="gw0", task_id="T-1", step=0))
     worker.close()
     run.telemetry.emit(LONG)  # by the controller itself
     run.report()
@@ -135,5 +172,5 @@ def test_nobody_counts_while_the_figures_are_looked_at(
         thread.join()
 
     monkeypatch.setattr(run.telemetry.metrics, "look", look)
-    run.telemetry.on(TaskStarted(sample.plan(), sample.START))
+    run.telemetry.stream.on(TaskStarted(sample.plan(), sample.START))
     assert free == [False]

@@ -51,6 +51,36 @@ def test_what_is_so_of_a_failure_is_evidence_and_stays_so() -> None:
     assert told.circumstances == Circumstances(shared=True, injected=True)
 
 
+@pytest.mark.parametrize(
+    ("failure", "category"),
+    [
+        (Failure("HTTP_RATE_LIMITED", "429"), "rate_limit"),  # its row names one
+        (Failure("NET_DNS", "no such name"), "network"),  # its family does
+        (Failure("BROWSER_CRASHED", "gone"), "session"),
+        (Failure("BROWSER_CRASHED", "gone", circumstances=Circumstances(innocent=True)), "infrastructure"),
+        (Failure("ELEMENT_NOT_FOUND", "no #a"), "element_not_found"),  # its `error_type`
+        (Failure("AGENT_STUCK", "stuck"), "logic"),  # which is `unknown` here
+        (Failure("AGENT_INVALID_STEP", "no step"), "validation"),
+    ],
+)
+def test_what_events_call_a_failure(failure: Failure, category: str) -> None:
+    assert failure.event_category == category
+
+
+@pytest.mark.parametrize(
+    ("failure", "source"),
+    [
+        (Failure("NET_DNS", "no such name"), "server"),
+        (Failure("DATA_CORRUPTION", "no JSON"), "server"),
+        (Failure("SERVICE_DOWN", "down"), "server"),
+        (Failure("ELEMENT_NOT_FOUND", "no #a"), "client"),
+        (Failure("PRECONDITION_NOT_MET", "no cart; pytest_taskspec_repair failed: ValueError"), "hook"),
+    ],
+)
+def test_who_failed(failure: Failure, source: str) -> None:
+    assert failure.origin == {"code": failure.code, "severity": str(failure.severity), "source": source}
+
+
 def test_a_code_that_is_not_in_the_catalog_is_an_error() -> None:
     with pytest.raises(KeyError):
         _ = Failure("NOPE", "x").type

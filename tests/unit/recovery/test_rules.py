@@ -230,6 +230,13 @@ def test_every_strategy_can_be_told_to_keep_no_evidence(rule: str, strategy: str
 @pytest.mark.parametrize("strategy", ["save_trace_and_report", "retry_after_wait", "abort_silent"])
 def test_capture_none_and_a_capture_key_of_its_own_contradict_each_other(strategy: str) -> None:
     rule = {"strategy": strategy, "capture": "none", "capture_dom": True}
-    with pytest.raises(ValidationError, match="`capture: none` takes nothing, so `capture_dom: true` cannot act"):
+    with pytest.raises(ValidationError, match="`capture: none` keeps nothing, so `capture_dom: true` has no effect"):
         Rulebook.model_validate({"on_assertion_fail": rule})
     assert Rulebook.model_validate({"on_assertion_fail": {**rule, "capture_dom": False}}).on_assertion_fail
+
+
+def test_how_many_remedies_of_a_kind_are_planned() -> None:
+    rules = Rulebook()
+    assert (rules.planned(REFUSED, Retry), rules.planned(DNS, Retry), rules.planned(TLS, Retry)) == (3, 2, 0)
+    assert (rules.planned(REFUSED, Rewind), rules.planned(REFUSED, GiveUp)) == (0, 1)
+    assert NoRecovery().planned(REFUSED, Retry) == 0

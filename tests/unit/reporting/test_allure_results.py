@@ -87,7 +87,7 @@ def test_an_attachment_never_leads_out_of_the_folder(tmp_path: Path) -> None:
     found = read_results(tmp_path)
     assert "passwd" not in json.dumps([found.tests, found.fixtures])
     assert len(found.left_out) == 3
-    assert found.left_out[0] == "a-result.json: attachment 'passwords', '../../etc/passwd', is not there"
+    assert found.left_out[0] == "a-result.json: attachment 'passwords', '../../etc/passwd', was not found"
 
 
 def test_links_are_web_addresses(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_the_same_tests_of_earlier_runs_are_left_out(tmp_path: Path) -> None:
     run_id(tmp_path)
     found = read_results(tmp_path)
     assert list(found.tests) == ["a-result.json"]
-    assert found.left_out == ("2 of 3 results: of earlier runs (--all-runs keeps them)",)
+    assert found.left_out == ("2 of 3 results, which are from earlier runs (--all-runs keeps them)",)
     assert len(read_results(tmp_path, all_runs=True).tests) == 3
 
 
@@ -140,7 +140,7 @@ def test_a_run_that_was_killed_is_the_last_by_its_results(tmp_path: Path) -> Non
     run_id(tmp_path, R1)
     found = read_results(tmp_path)
     assert (list(found.tests), found.run, found.notes) == (["a-result.json"], R2, ())
-    assert found.left_out == ("1 of 2 results: of earlier runs (--all-runs keeps them)",)
+    assert found.left_out == ("1 of 2 results, which are from earlier runs (--all-runs keeps them)",)
 
 
 def test_a_run_of_other_tests_leaves_of_each_test_the_latest_run(tmp_path: Path) -> None:
@@ -150,8 +150,8 @@ def test_a_run_of_other_tests_leaves_of_each_test_the_latest_run(tmp_path: Path)
     run_id(tmp_path, R3)
     found = read_results(tmp_path)
     assert list(found.tests) == ["a-result.json", "b-result.json"]
-    assert found.left_out == ("1 of 3 results: of earlier runs (--all-runs keeps them)",)
-    assert found.notes == (f"1 of 2 results are of other runs than the last, {R3}, which did other tests",)
+    assert found.left_out == ("1 of 3 results, which are from earlier runs (--all-runs keeps them)",)
+    assert found.notes == (f"1 of 2 results are from other runs than the last one, {R3}, which ran other tests",)
 
 
 def test_what_ran_again_in_the_same_run_is_all_kept(tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ def test_a_run_that_left_nothing_is_told(tmp_path: Path) -> None:
     result(tmp_path, "a", 1, **of(R2))
     run_id(tmp_path, R3)
     assert read_results(tmp_path).notes == (
-        f"the last run, {R3}, left no results of tests here: these are of earlier runs",
+        f"the last run, {R3}, left no results of tests here; these are from earlier runs",
     )
 
 

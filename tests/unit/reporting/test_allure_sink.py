@@ -191,7 +191,7 @@ def test_a_task_that_was_interrupted_is_the_same_test_as_ever(allure: Allure) ->
 def test_a_task_that_was_lost_with_its_process_has_a_result(allure: Allure) -> None:
     plan = sample.plan(spec={"family": "B", "tags": ("smoke",)})
     lost = sample.failed(plan, Failure("WORKER_CRASHED", "The process that ran the task died"), index=-1)
-    AllureSink().lost("tasks/b1.task.yaml::B1-2025-001", plan, lost)
+    AllureSink().write_lost("tasks/b1.task.yaml::B1-2025-001", plan, lost)
     (found,) = allure.files.test_cases
     assert found["fullName"] == "tasks.b1.task#B1-2025-001"
     assert found["historyId"] == found["testCaseId"] == md5("tasks.b1.task#B1-2025-001")
@@ -214,7 +214,7 @@ def test_labels_and_excluded_parameters(allure: Allure) -> None:
 
 def test_a_failure_that_follows_a_fault_is_labelled_and_the_fault_is_a_step_at_its_time(allure: Allure) -> None:
     plan = sample.plan()
-    gone = BrowserKill(id="nightly/gone").placed("n.faults.yaml:5")
+    gone = BrowserKill(id="nightly/gone").with_source("n.faults.yaml:5")
     met = (MetFault("nightly/gone", gone, 1, (3.0,), steps=(4,)), MetFault("dns-1", Dns(url="*"), why="nobody asked"))
     AllureSink().finish(plan, replace(sample.failed(plan), faults=met), "chromium 140")
     labels = [(label.name, label.value) for label in allure.test.labels]

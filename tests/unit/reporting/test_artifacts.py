@@ -23,6 +23,7 @@ from harness.model.record import TaskResult
 from harness.reporting.archive import DirectoryArchive
 from harness.reporting.files import NAMES
 from harness.reporting.redaction import Redactor
+from tests.unit.conftest import examples
 from tests.unit.reporting import sample
 from tests.unit.reporting.test_har import har
 
@@ -105,7 +106,9 @@ def test_no_secret_is_in_any_file(tmp_path: Path) -> None:
 
 
 @settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=examples(25),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(
     st.text(
@@ -269,7 +272,7 @@ def test_a_task_that_passes_moves_its_old_directory(tmp_path: Path) -> None:
     made.passed(plan, sample.completed(plan))
     assert not (tmp_path / plan.key).exists()
     assert (tmp_path / ".previous/run-1" / plan.key / "error_report.json").is_file()
-    assert [p.read_bytes() for p in made.kept(plan)] == [b"\x89PNG"]
+    assert [p.read_bytes() for p in made.kept_files(plan)] == [b"\x89PNG"]
     assert not (tmp_path / ".tmp").exists()
 
 
@@ -323,10 +326,10 @@ def test_kept_files_are_replaced_by_the_next_run(tmp_path: Path) -> None:
     (scratch / "downloads").mkdir()
     (scratch / "downloads/a.txt").write_text("a")
     made.passed(plan, sample.completed(plan))
-    assert len(made.kept(plan)) == 1
+    assert len(made.kept_files(plan)) == 1
     made.scratch(plan)
     made.passed(plan, sample.completed(plan))
-    assert made.kept(plan) == ()
+    assert made.kept_files(plan) == ()
 
 
 @pytest.mark.parametrize("key", ["../x", "a/b", "..", ".", ".tmp", "", "a\x00b", "x" * 300, "a\\b", "C:x"])
@@ -394,6 +397,7 @@ t.keep(t.archive(root, "run-2"), sample.plan())
 
 
 @pytest.mark.parametrize("renames", [0, 1, 2])
+@pytest.mark.sampled(1)
 def test_kill_9_leaves_none_or_a_whole_one(tmp_path: Path, renames: int) -> None:
     """Killed before the old one moves, before the new one comes, and just after."""
     plan = sample.plan()

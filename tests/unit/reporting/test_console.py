@@ -16,7 +16,7 @@ from harness.model.record import MetFault, Rewound, StepRecord, Warning_
 from harness.model.report import Context
 from harness.recovery import Retry
 from harness.recovery.failure import Assertion, Failure
-from harness.reporting.console import brief, failure_text, folded, headline
+from harness.reporting.console import brief, failure_text, fold_lines, headline
 from harness.reporting.redaction import MARK, Redactor
 from harness.spec.faults import Covered, Hang, Refuse
 from tests.unit.reporting import sample
@@ -117,7 +117,7 @@ def test_incomplete() -> None:
     lines = text.splitlines()
     assert lines[0] == "B1-2025-001 failed: INCOMPLETE at the end"
     assert lines[5].split() == [">", "end", "memory_keys,", "artifacts", "FAILED"]
-    assert "A step must write what `memory_keys` and `artifacts` name" in text
+    assert "Add a step that writes what `memory_keys` and `artifacts` name" in text
     assert "tried:" not in text
 
 
@@ -134,7 +134,7 @@ def test_a_step_shows_what_was_done() -> None:
 
 def test_a_long_value_says_where_the_whole_is(tmp_path: Path) -> None:
     plan = sample.plan()
-    where = "    (shortened: the whole is in error_report.json)"
+    where = "    (shortened; error_report.json has the whole text)"
     for long, shown in (("a" * 300, True), ("short", False)):
         failure = Failure("ASSERTION_FAILED", "no", assertion=Assertion("x", "e", long, ""))
         result = sample.failed(plan, failure, artifacts=tmp_path)
@@ -202,7 +202,7 @@ def test_the_matches_of_an_ambiguous_selector_are_listed() -> None:
 def test_faults_of_the_task_are_named() -> None:
     faults = (Hang(url="http://shop.local/*", seconds=2, step=4), Refuse(host="bank.local", connections=2))
     plan = sample.plan(faults=faults)
-    placed = faults[0].placed("t.task.yaml:9")
+    placed = faults[0].with_source("t.task.yaml:9")
     met = (MetFault("refuse-0", faults[1], why="nobody asked"), MetFault("hang-1", placed, 1, (3.5,), steps=(4,)))
     result = replace(sample.failed(plan), faults=met)
     text = failure_text(plan, result)
@@ -213,7 +213,7 @@ def test_faults_of_the_task_are_named() -> None:
     assert f"  faults injected:\n{textwrap.fill(hang, 98, initial_indent='    ', subsequent_indent='      ')}\n" in text
     assert "    refuse bank.local from step 0 on, connections 2: never struck: nobody asked\n" in text
     assert f"\ninjected fault: {hang}\n" in brief(plan, result)
-    assert "hint: This failure follows an injected fault; to outlast it: `on_timeout`" in text
+    assert "hint: This failure follows an injected fault. To survive it, use `on_timeout`" in text
     report = error_report(plan, result, Context(), expected=False)
     assert [(each.id, each.where, each.struck, each.behind) for each in report.faults] == [
         ("refuse-0", "", 0, False), ("hang-1", "t.task.yaml:9", 1, True),
@@ -351,5 +351,5 @@ def test_a_click_that_was_retried_as_a_navigation_says_so() -> None:
 
 
 def test_what_each_attempt_says_to_the_console_stands_once() -> None:
-    assert folded(["a", "b", "a", "a"]) == ("b", "a (3 times)")
-    assert folded([*["x" * 200] * 2, "y"], 40) == ("x" * 29 + "… (2 times)", "y")
+    assert fold_lines(["a", "b", "a", "a"]) == ("b", "a (3 times)")
+    assert fold_lines([*["x" * 200] * 2, "y"], 40) == ("x" * 29 + "… (2 times)", "y")

@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from harness.criteria import difference
-from harness.criteria.check import shown
+from harness.criteria.check import in_sentence
 from harness.reporting.console import shortened
 from harness.reporting.redaction import MARK, Redactor
 
@@ -59,7 +59,7 @@ def test_a_secret_in_what_people_read_goes(secret: str, width: int) -> None:
     diff = "\n".join(
         f"    {line}" for line in difference({"a": "x", "pw": "no"}, {"a": "x", "pw": secret}).splitlines()
     )
-    for text in (shown(secret), shown({"pw": secret}), shortened(f"#f = {secret!r}", width), diff):
+    for text in (in_sentence(secret), in_sentence({"pw": secret}), shortened(f"#f = {secret!r}", width), diff):
         _gone(secret, redactor.text(text))
 
 

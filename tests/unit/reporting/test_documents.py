@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.cli.failures import UnreadableReportError, read_kept
-from harness.pytest_plugin.terminal import refused
+from harness.pytest_plugin.terminal import write_or_report
 from harness.reporting.allure.results import written_run
 from harness.reporting.files import read_json, read_regular, write_text
 
@@ -51,7 +51,7 @@ def test_what_cannot_be_written_is_named_and_leaves_nothing(tmp_path: Path, monk
 def test_a_summary_says_which_file_a_run_could_not_write(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", "utf-8")
     place = tmp_path / "file" / "last-run.json"
-    (line,) = refused(place, lambda: write_text(place, "x"))
+    (line,) = write_or_report(place, lambda: write_text(place, "x"))
     assert "last-run.json cannot be written: " in line
-    assert "make room" in line
-    assert refused(tmp_path / "x", lambda: write_text(tmp_path / "x", "x")) == []
+    assert "free space" in line
+    assert write_or_report(tmp_path / "x", lambda: write_text(tmp_path / "x", "x")) == []

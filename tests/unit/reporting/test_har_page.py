@@ -38,7 +38,7 @@ def test_what_failed_comes_first_and_the_rest_by_time() -> None:
         ["200", "GET", "http://x/1", "0.00 s", "12", "2.0 KiB", "text/html", "OK"],
         ["200", "GET", "http://x/2", "2.50 s", "12", "2.0 KiB", "text/html", "OK"],
     ]
-    assert "4 requests; 2 failed, those first" in (page or "")
+    assert "4 requests; 2 failed, shown first" in (page or "")
 
 
 def test_what_a_site_says_is_shown_and_never_acts() -> None:

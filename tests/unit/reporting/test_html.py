@@ -165,7 +165,9 @@ def test_the_projects_own_configuration_is_used_and_that_among_results_is_not_ru
     (results / "allurerc.mjs").write_text("process.exit(1)")
     built = build_report(results, tmp_path / "report", project=tmp_path)
     assert (tmp_path / "report/seen/allurerc.mjs").read_text() == "export default {}"
-    assert built.left_out == ("allurerc.mjs: a program, which is not run; a project's own stands in its folder",)
+    assert built.left_out == (
+        "allurerc.mjs: a program, which is not run; the project's own configuration belongs into its folder",
+    )
 
 
 @pytest.mark.usefixtures("allure")
@@ -188,7 +190,7 @@ def test_other_peoples_folders_are_not_deleted(results: Path, tmp_path: Path) ->
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/thesis.txt").write_text("x")
     (tmp_path / "mine/index.html").write_text("mine")
-    with pytest.raises(ReportError, match="holds no report"):
+    with pytest.raises(ReportError, match="contains no report"):
         build_report(results, tmp_path / "mine", project=tmp_path)
     with pytest.raises(ReportError, match="the results themselves"):
         build_report(results, tmp_path, project=tmp_path)

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from harness.browser.failures.scene import shortened as scene_shortened
 from harness.criteria import difference
-from harness.criteria.check import shown
+from harness.criteria.check import in_sentence
 from harness.environment.world import Difference
 from harness.model.plan import Plan
 from harness.model.ports import Evidence, Item, Snapshot
@@ -31,6 +31,7 @@ from harness.reporting.attachments import on_failing_step, on_test
 from harness.reporting.console import brief, failure_text, headline
 from harness.reporting.redaction import Redactor
 from harness.reporting.task_record import task_record
+from tests.unit.conftest import examples
 from tests.unit.reporting import sample
 from tests.unit.reporting.test_har import har
 
@@ -64,7 +65,7 @@ def _said_anyway() -> str:
     return "".join("\0".join(views).split())
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(SECRETS)
 @example("p@ss wörd&\"<x>/é+1=it's")
 @example("sk-" + "A1b2C3d4E5" * 32)
@@ -140,9 +141,8 @@ def _plan(secret: str) -> Plan:
 def _result(plan: Plan, secret: str) -> TaskResult:
     """It says the secret wherever a task can, shortened as the browser, the criteria and the world do."""
     changed = Difference("env", ("a", secret), "nothing", f"it is {secret}")
-    message = (
-        f"mem('pw') is {shown(secret)}, {shown({'pw': secret})}; wait with text {scene_shortened(secret)!r}; {changed}"
-    )
+    memory = f"mem('pw') is {in_sentence(secret)}, {in_sentence({'pw': secret})}"
+    message = f"{memory}; wait with text {scene_shortened(secret)!r}; {changed}"
     expected, actual = {"pw": "nothing"}, {"pw": secret, "more": [f"and {secret}"]}
     assertion = Assertion(f"mem('pw') == {secret!r}", expected, actual, difference(expected, actual))
     result = sample.failed(plan, Failure("ASSERTION_FAILED", message, "#y", assertion=assertion), 3, attempts=2)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import io
 import re
 
-from harness.model.events import RemedyChosen, StepStarted, TaskEnded, TaskStarted
-from harness.recovery import GiveUp, Retry, Substitute
-from harness.recovery.failure import Failure
+import pytest
+
+from harness.model.events import Resilience, ResilienceActed, StepStarted, TaskEnded, TaskStarted
+from harness.recovery import GiveUp, Remedy, RepairPrecondition, Retry, Rewind, Substitute, Trust
 from harness.reporting.progress import ProgressLine, line
+from harness.resilience.events import Degraded, FellBack, GaveUp, Recovered, Retrying, Waiting
 from tests.unit.reporting import sample
 
 
@@ -32,43 +34,58 @@ class Screen(io.StringIO):
 
 
 PLAN = sample.plan(secrets=("env-secret",))
-REFUSED = Failure("NET_CONNECTION_REFUSED", "connection refused env-secret")
 
 
 def test_lines() -> None:
     assert line(TaskStarted(PLAN, sample.START)) == " B1-2025-001"
     assert line(StepStarted(PLAN, 3, PLAN.steps[3], sample.START)) == " B1-2025-001 step 3 (of 0-5) click"
     assert line(StepStarted(PLAN, 6, PLAN.steps[3], sample.START)) == " B1-2025-001 success criteria click"
-    retry = line(RemedyChosen(PLAN, 0, Failure("NET_DNS", "connection refused"), Retry(2.0), 2))
-    assert retry == " B1-2025-001 step 0 (of 0-5) retry 2 in 2.0 s: connection refused"
-    assert line(RemedyChosen(PLAN, 0, REFUSED, Substitute("#b"), 1)) == " B1-2025-001 step 0 (of 0-5) trying #b"
-    assert line(RemedyChosen(PLAN, 0, REFUSED, GiveUp(), 1)) == ""
+
+
+@pytest.mark.parametrize(
+    ("event", "remedy", "said"),
+    [
+        (Retrying("open", 2, 3, 2.0, "connection refused"), Retry(2.0), "retry 2 in 2.0 s: connection refused"),
+        (Retrying("open", 2, 3, 0.0, "connection refused"), Retry(), "retry 2: connection refused"),
+        (Waiting("open", 30.0, "circuit c is open"), Retry(30.0), "waiting 30.0 s: circuit c is open"),
+        (Retrying("open", 1, 1, 0.0, "too slow"), Rewind(), "going back to a checkpoint"),
+        (Retrying("assert", 1, 1, 0.0, "no cart"), RepairPrecondition(), "repairing"),
+        (FellBack("click", "#a", "#b", "no #a"), Substitute("#b"), "trying #b"),
+        (FellBack("assert", "memory", "environment", "they differ"), Trust("environment"), ""),
+        (GaveUp("open", "refused", True), GiveUp(), ""),
+        (Recovered("open", 2.0, 2), None, ""),
+        (Degraded("open", "the task goes on without it"), None, ""),
+    ],
+)
+def test_what_is_done_about_a_failure(event: Resilience, remedy: Remedy | None, said: str) -> None:
+    where = " B1-2025-001 step 0 (of 0-5) " if said else ""
+    assert line(ResilienceActed(PLAN, 0, event, remedy)) == where + said
 
 
 def test_pytests_own_line_stays() -> None:
     screen = Screen()
     screen.write("tasks/b1.task.yaml ")
     progress = ProgressLine(screen, lambda: 60)
-    progress.on(TaskStarted(PLAN, sample.START))
-    progress.on(StepStarted(PLAN, 3, PLAN.steps[3], sample.START))
+    progress.on_turn(TaskStarted(PLAN, sample.START))
+    progress.on_turn(StepStarted(PLAN, 3, PLAN.steps[3], sample.START))
     assert screen.visible() == "tasks/b1.task.yaml  B1-2025-001 step 3 (of 0-5) click"
-    progress.on(TaskEnded(PLAN, sample.completed(PLAN), sample.START))
+    progress.on_turn(TaskEnded(PLAN, sample.completed(PLAN), sample.START))
     assert screen.visible() == "tasks/b1.task.yaml "
 
 
 def test_it_never_wraps() -> None:
     screen = Screen()
     progress = ProgressLine(screen, lambda: 12)
-    progress.on(StepStarted(PLAN, 3, PLAN.steps[3], sample.START))
+    progress.on_turn(StepStarted(PLAN, 3, PLAN.steps[3], sample.START))
     assert screen.visible() == " B1-2025-00"
-    ProgressLine(screen, lambda: -5).on(StepStarted(PLAN, 3, PLAN.steps[3], sample.START))
+    ProgressLine(screen, lambda: -5).on_turn(StepStarted(PLAN, 3, PLAN.steps[3], sample.START))
     assert screen.visible() == " B1-2025-00"
 
 
 def test_no_secrets_and_no_control_characters() -> None:
     screen = Screen()
-    failure = Failure("NET_DNS", "env-secret \x1b]0;title\x07")
-    ProgressLine(screen, lambda: 200).on(RemedyChosen(PLAN, 0, failure, Retry(), 1))
+    event = Retrying("open", 1, 3, 0.0, "env-secret \x1b]0;title\x07")
+    ProgressLine(screen, lambda: 200).on_turn(ResilienceActed(PLAN, 0, event, Retry()))
     assert "env-secret" not in screen.getvalue()
     assert "\x1b]" not in screen.getvalue()
 
@@ -76,6 +93,6 @@ def test_no_secrets_and_no_control_characters() -> None:
 def test_silent_off_a_terminal() -> None:
     screen = Screen(tty=False)
     progress = ProgressLine(screen)
-    progress.on(TaskStarted(PLAN, sample.START))
+    progress.on_turn(TaskStarted(PLAN, sample.START))
     progress.clear()
     assert screen.getvalue() == ""

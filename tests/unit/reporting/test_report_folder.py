@@ -35,7 +35,7 @@ def make(output: Path, name: str = "index.html") -> None:
     ],
 )
 def test_a_folder_of_somebody_elses_is_refused(tmp_path: Path, names: tuple[str, ...]) -> None:
-    with pytest.raises(ReportError, match="holds no report"):
+    with pytest.raises(ReportError, match="contains no report"):
         check(filled(tmp_path / "site", *names))
 
 
@@ -55,7 +55,7 @@ def test_a_report_may_be_made_anew(tmp_path: Path, names: tuple[str, ...]) -> No
 
 def test_the_place_of_work_is_refused_even_with_the_mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     work = filled(tmp_path / "work", MARK, "deep/x")
-    with pytest.raises(ReportError, match="is the project, or holds it"):
+    with pytest.raises(ReportError, match="is or contains the project"):
         check_output(tmp_path / "results", work, work / "deep")
     monkeypatch.chdir(work)
     with pytest.raises(ReportError, match="the current folder"):

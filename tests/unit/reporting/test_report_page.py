@@ -6,7 +6,7 @@ import json
 import re
 from pathlib import Path
 
-from harness.reporting.allure.build import finish_report, guarded
+from harness.reporting.allure.build import finish_report, with_policy
 
 LOCAL = 'new URL("trace-viewer/index.html",location.href.split("#")[0]).href'
 
@@ -20,12 +20,12 @@ def built(folder: Path, script: str = "") -> Path:
 
 
 def test_only_the_reports_own_scripts_run() -> None:
-    page = guarded('<head></head><script async>start("<b>")</script><SCRIPT src="app.js"></SCRIPT>')
+    page = with_policy('<head></head><script async>start("<b>")</script><SCRIPT src="app.js"></SCRIPT>')
     nonce = re.search(r"script-src 'nonce-([\w-]+)'", page)
     assert nonce is not None
     assert page.count(f'nonce="{nonce[1]}"') == 2
     assert "default-src 'none'" in page
-    assert guarded("<head></head>") != guarded("<head></head>")
+    assert with_policy("<head></head>") != with_policy("<head></head>")
 
 
 def test_allure_3_opens_traces_in_the_viewer_beside_it(tmp_path: Path) -> None:

@@ -49,15 +49,19 @@ def test_everything() -> None:
 
 def test_what_a_task_that_passed_could_not_leave_is_told_once() -> None:
     """One that failed says it in its own text."""
-    refused = {"type": "evidence_not_kept", "step_index": None, "message": "What it left could not be kept: no room"}
+    refused = {
+        "type": "evidence_not_kept",
+        "step_index": None,
+        "message": "The evidence of the task could not be kept: no room",
+    }
     lines = summary_lines([record(warnings=[refused]), record(final_state="failed", warnings=[refused])])
-    assert lines[1:] == ["warnings:", "  T: What it left could not be kept: no room"]
+    assert lines[1:] == ["warnings:", "  T: The evidence of the task could not be kept: no room"]
 
 
 def test_a_pass_without_a_required_part_of_the_score_is_not_quiet() -> None:
-    unmet = {"type": "required_part_unmet", "step_index": None, "message": "`pay` is required and not met"}
+    unmet = {"type": "required_part_unmet", "step_index": None, "message": "`pay` is required, but not met"}
     lines = summary_lines([record(final_state="partial_success", score=0.0, warnings=[unmet])])
-    assert lines[2:] == ["not wholly passed: T, score 0: `pay` is required and not met"]
+    assert lines[2:] == ["passed only in part: T, score 0: `pay` is required, but not met"]
 
 
 def test_what_a_green_run_leaves_is_explained() -> None:
@@ -135,7 +139,7 @@ def test_faults_that_were_not_met_are_one_line_for_each_task() -> None:
     several = [record(warnings=unmet), record(task_id="U", warnings=[*unmet[:1], healed])]
     assert summary_lines(several)[1:] == [
         "warnings:",
-        "  T: 3 faults were not met, the first: Fault refuse shop.local at step 0: never met",
+        "  T: 3 faults never struck; the first: Fault refuse shop.local at step 0: never met",
         "  U: Fault page_crash at step 0: it is down",
         "  U: Fault refuse shop.local at step 0: never met",
     ]

@@ -9,6 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from harness.resilience.breaker import TRANSITIONS, Breaker, BreakerSettings, CircuitOpen, CircuitState, Signal, Ticket
 from harness.resilience.events import CircuitChanged, ResilienceEvent
+from tests.unit.conftest import examples
 from tests.unit.fakes import FakeClock
 
 REST, PROBE = 30, 60
@@ -176,5 +177,5 @@ class BreakerMachine(RuleBasedStateMachine):
         assert all(event.reason.startswith(known) for event in self.events)
 
 
-BreakerMachine.TestCase.settings = settings(max_examples=300, stateful_step_count=50, deadline=None)
+BreakerMachine.TestCase.settings = settings(max_examples=examples(300), stateful_step_count=50, deadline=None)
 TestBreaker = BreakerMachine.TestCase

@@ -106,7 +106,9 @@ def test_reset_by_name() -> None:
 def test_reset_of_one_that_nobody_has_used_names_those_that_were() -> None:
     them = circuits()
     them.breaker(SHOP)
-    with pytest.raises(LookupError, match=r"'origin:http://shp.local': expected one that was used.*used: " + SHOP):
+    with pytest.raises(
+        LookupError, match=r"'origin:http://shp.local': expected a circuit that was used.*used: " + SHOP
+    ):
         them.reset("origin:http://shp.local")
     with pytest.raises(LookupError, match="used: none"):
         circuits().reset(SHOP)

@@ -40,17 +40,17 @@ def test_the_ways_of_000(table: TransitionTable, way: list[str]) -> None:
     machine = Machine("demo", table)
     states = [machine.state]
     for state in way[1:]:
-        machine.go(state, "because")
+        machine.enter(state, "because")
         states.append(machine.state)
     assert states == way
 
 
 def test_a_transition_is_told_and_staying_is_not() -> None:
     told: list[ResilienceEvent] = []
-    Machine("demo", SERVER, told.append).go("booting", "start")
+    Machine("demo", SERVER, told.append).enter("booting", "start")
     circuit = Machine("origin:shop", CIRCUIT, told.append)
-    circuit.go("closed", "manual_reset")
-    circuit.go("open", "consecutive_failures_5")
+    circuit.enter("closed", "manual_reset")
+    circuit.enter("open", "consecutive_failures_5")
     assert told == [
         ServiceChanged("demo", "down", "booting", "start"),
         CircuitChanged("origin:shop", "closed", "open", "consecutive_failures_5"),
@@ -61,12 +61,12 @@ def test_a_forbidden_transition_says_what_it_can_become() -> None:
     told: list[ResilienceEvent] = []
     machine = Machine("demo", EXTENSION, told.append)
     with pytest.raises(ForbiddenTransitionError) as refused:
-        machine.go("active", "wishful")
+        machine.enter("active", "wishful")
     assert str(refused.value) == (
         "`demo`: the extension is `disconnected` and cannot become `active`; it can: `connected`"
     )
-    with pytest.raises(ForbiddenTransitionError, match="which is no state of a extension"):
-        machine.go("asleep", "wishful")
+    with pytest.raises(ForbiddenTransitionError, match="which is not a state of a extension"):
+        machine.enter("asleep", "wishful")
     assert (machine.state, told) == ("disconnected", [])
 
 
@@ -119,11 +119,11 @@ def test_machines_never_leave_their_table(table: TransitionTable, choices: list[
     for choice in choices:
         before, wanted = machine.state, states[choice % len(states)]
         if wanted == before or wanted in table.moves[before]:
-            machine.go(wanted, "r")
+            machine.enter(wanted, "r")
             assert machine.state == wanted
         else:
             with pytest.raises(ForbiddenTransitionError):
-                machine.go(wanted, "r")
+                machine.enter(wanted, "r")
             assert machine.state == before
     assert snapshot([machine]) == {table.dimension: machine.state}
     assert all(after in table.moves for moves in table.moves.values() for after in moves)

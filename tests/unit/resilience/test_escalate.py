@@ -61,7 +61,7 @@ def test_the_work_goes_on_and_its_answer_is_kept() -> None:
         with pytest.raises(StillRunning) as caught:
             await escalate()(Scripted([40.0]))()
         answer = caught.value.answer
-        assert (answer.status, answer.hint[:17]) == (WorkStatus.TIMEOUT, "Give it more time")
+        assert (answer.status, answer.hint[:15]) == (WorkStatus.TIMEOUT, "The work still ")
         with pytest.raises(asyncio.InvalidStateError):
             answer.result()
         assert await answer == 40.0
@@ -101,7 +101,7 @@ def test_work_that_is_begun_and_asked_for_later() -> None:
         assert (quick.id, quick.status, quick.hint) == (
             "quick-1",
             WorkStatus.PENDING,
-            "Still processing: wait, and ask again.",
+            "Still processing: wait and ask again.",
         )
         await asyncio.sleep(29)
         assert (quick.status, slow.status) == (WorkStatus.COMPLETE, WorkStatus.PENDING)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -213,12 +214,11 @@ def test_a_listener_may_ask_about_circuits_and_use_them(party: Party) -> None:
     assert (mine.state, store.usable) == (CircuitState.CLOSED, True)
 
 
-def test_what_was_not_kept_is_not_taken_back(party: Party) -> None:
+def test_what_was_not_kept_is_not_taken_back(databases: list[sqlite3.Connection], party: Party) -> None:
     """A disk that is full: the store begins to write and cannot finish."""
     one = party.members[0]
     fail(one, 1)
-    store = party.stores[0]
-    database = store._open()
+    store, database = party.stores[0], databases[0]
     database.execute(f"PRAGMA max_page_count = {database.execute('PRAGMA page_count').fetchone()[0]}")
     for _ in range(4):
         one.admit().failed("x" * 100_000)
@@ -227,10 +227,12 @@ def test_what_was_not_kept_is_not_taken_back(party: Party) -> None:
     assert store.away_for() > 0
 
 
-def test_in_good_times_a_call_asks_the_store_twice_a_second_at_most(party: Party) -> None:
+def test_in_good_times_a_call_asks_the_store_twice_a_second_at_most(
+    databases: list[sqlite3.Connection], party: Party
+) -> None:
     one = party.members[0]
     asked: list[str] = []
-    party.stores[0]._open().set_trace_callback(asked.append)
+    databases[0].set_trace_callback(asked.append)
     for _ in range(1000):
         one.admit().succeeded()
         party.clock.time += 0.01

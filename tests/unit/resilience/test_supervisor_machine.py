@@ -34,7 +34,7 @@ class SupervisorMachine(RuleBasedStateMachine):
             self.crashes.append(self.clock.time)
             over = self.recent >= self.supervisor.limit
             self.expected = Condition.PERMANENTLY_FAILED if over else Condition.RESTARTING
-        assert self.supervisor.died() is self.expected
+        assert self.supervisor.record_death() is self.expected
 
     @rule()
     def it_is_ended_on_purpose(self) -> None:
@@ -42,13 +42,13 @@ class SupervisorMachine(RuleBasedStateMachine):
         if not self.failed:
             self.intended += 1
             self.expected = Condition.RESTARTING
-        assert self.supervisor.died(intended=True) is self.expected
+        assert self.supervisor.record_death(intended=True) is self.expected
 
     @rule()
     def it_is_ready(self) -> None:
         if self.expected is Condition.RESTARTING:
             self.expected = Condition.RUNNING
-        self.supervisor.ready()
+        self.supervisor.record_ready()
 
     @rule()
     def somebody_looks_after_it(self) -> None:

@@ -78,11 +78,11 @@ def test_only_changes_are_told() -> None:
 def test_the_error_rate_needs_some_attempts() -> None:
     clock, told = FakeClock(), list[ThresholdCrossed]()
     thresholds = Thresholds(clock.now, told.append)
-    thresholds.attempted(10, 10)
+    thresholds.count_attempts(10, 10)
     assert told == []
-    thresholds.attempted(90, 0)
+    thresholds.count_attempts(90, 0)
     assert [(each.after, each.value) for each in told] == [("warning", 0.1)]
-    thresholds.attempted(0, 6)
+    thresholds.count_attempts(0, 6)
     assert told[-1].reading.shown == "error_rate 16 % of the attempts (critical: over 15 %)"
 
 

@@ -25,7 +25,7 @@ from harness.resilience.breaker import CircuitOpen
 from harness.resilience.escalate import StillRunning
 from harness.resilience.limit import LimitExceeded
 from harness.resilience.retry import BACKOFF, retry
-from harness.resilience.verdict import KINDS, CallErrorCategory, RetryVerdict, classifier, classify, described
+from harness.resilience.verdict import KINDS, CallErrorCategory, RetryVerdict, classifier, classify, describe_error
 from tests.unit.fakes import START, FakeClock
 from tests.unit.resilience.virtual import LoopClock, Scripted, play
 
@@ -298,9 +298,9 @@ def test_every_error_gets_a_verdict_in_one_line(error: BaseException) -> None:
 
 
 def test_a_description_is_short() -> None:
-    assert described(ValueError()) == "ValueError"
-    assert described(_raised_from(KeyError())) == "RuntimeError: several"
-    assert len(described(ValueError("x" * 1000))) == len("ValueError: ") + 200
+    assert describe_error(ValueError()) == "ValueError"
+    assert describe_error(_raised_from(KeyError())) == "RuntimeError: several"
+    assert len(describe_error(ValueError("x" * 1000))) == len("ValueError: ") + 200
 
 
 def test_a_number_without_headers_is_no_http_status() -> None:

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from harness.model.events import TaskEnded
+from harness.model.events import ResilienceActed, TaskEnded
 from harness.model.plan import Plan
 from harness.model.record import TaskResult
 from harness.model.settings import Settings
 from harness.reporting.redaction import Redactor
 from harness.reporting.telemetry.log import LOGGER
 from harness.reporting.telemetry.stream import in_task
-from harness.resilience.events import CircuitChanged, Emit
+from harness.resilience.events import CircuitChanged, Emit, GaveUp
 from harness.runner import harness as wiring
 from harness.runner.api import execute_task
 from harness.spec.task import TaskSpec
@@ -35,6 +35,7 @@ class Failing:
         with in_task(plan, wake=sink):
             self._tell(CircuitChanged("c", "closed", "open", "consecutive_failures_5"))
         result = sample.failed(plan, index=-1)
+        sink(ResilienceActed(plan, -1, GaveUp("task T-1", "refused", exhausted=False)))
         sink(TaskEnded(plan, result, sample.START))
         return result
 

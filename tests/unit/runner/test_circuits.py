@@ -10,7 +10,7 @@ import pytest
 
 from harness.model.settings import BreakerTable, Settings
 from harness.resilience.breaker import CircuitOpen, CircuitState
-from harness.resilience.events import nobody
+from harness.resilience.events import discard
 from harness.runner.circuits import RunCircuits
 from harness.spec.task import Expect
 from tests.unit.fakes import FakeClock
@@ -29,7 +29,7 @@ def circuits(
 ) -> RunCircuits:
     (root / ".harness").mkdir(exist_ok=True)
     settings = Settings(root=root, breaker=BreakerTable(**table))
-    return RunCircuits(settings, clock or FakeClock(), nobody, environ or {})
+    return RunCircuits(settings, clock or FakeClock(), discard, environ or {})
 
 
 def fail(run: RunCircuits, times: int, url: str = SHOP) -> None:
@@ -80,7 +80,7 @@ def test_switched_off_nothing_is_counted(tmp_path: Path, table: dict[str, Any], 
 
 
 def test_without_recovery_there_are_none(tmp_path: Path) -> None:
-    run = RunCircuits(Settings(root=tmp_path, recovery=False), FakeClock(), nobody, {})
+    run = RunCircuits(Settings(root=tmp_path, recovery=False), FakeClock(), discard, {})
     assert run.of(PLAIN)(SHOP) is None
 
 

@@ -13,7 +13,7 @@ from harness.environment.ownership import ServiceState as Service
 from harness.environment.ownership import is_back
 from harness.model.settings import BreakerTable, Settings
 from harness.resilience.breaker import CircuitState
-from harness.resilience.events import ServiceChanged, nobody
+from harness.resilience.events import ServiceChanged, discard
 from harness.runner.circuits import FILE, RunCircuits, origin_of
 from tests.unit.fakes import FakeClock
 
@@ -22,7 +22,7 @@ PLAIN = cast("Any", SimpleNamespace(faults=(), spec=SimpleNamespace(expect=None)
 
 def kept(root: Path) -> RunCircuits:
     (root / ".harness").mkdir(exist_ok=True)
-    return RunCircuits(Settings(root=root, breaker=BreakerTable(persist=True)), FakeClock(), nobody, {})
+    return RunCircuits(Settings(root=root, breaker=BreakerTable(persist=True)), FakeClock(), discard, {})
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_what_a_url_says_of_a_person_is_in_no_file(tmp_path: Path, url: str) -> 
 
 
 def test_the_circuits_of_a_host_close_however_it_is_spelled(tmp_path: Path) -> None:
-    run = RunCircuits(Settings(root=tmp_path), FakeClock(), nobody, {})
+    run = RunCircuits(Settings(root=tmp_path), FakeClock(), discard, {})
     breaker = run.of(PLAIN)("https://b\u00fccher.local/")
     assert breaker is not None
     for _ in range(5):

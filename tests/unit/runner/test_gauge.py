@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from datetime import UTC, datetime
-from itertools import count
+from itertools import count, repeat
 from pathlib import Path
 
 import psutil
 import pytest
 
-from harness.runner.capacity import Gauge, Share, allowed, busy, cores
+from harness.runner.capacity import AdaptiveCapacity, Share, allowed, busy, cores
 
 GIB = 2**30
 FREE = Share()
@@ -34,18 +35,23 @@ class Slow:
 
 
 def limits(
-    late: float, monkeypatch: pytest.MonkeyPatch, busy: float = 10.0, share: Share = FREE, processes: int = 1
+    late: float,
+    monkeypatch: pytest.MonkeyPatch,
+    busy: float = 10.0,
+    share: Share | Iterator[Share] = FREE,
+    processes: int = 1,
 ) -> list[int]:
     """The first limits that are set on a machine with four processors, when every place is taken."""
+    shares = repeat(share) if isinstance(share, Share) else share
     monkeypatch.setattr("harness.runner.capacity.cores", lambda: 4)
-    monkeypatch.setattr("harness.runner.capacity.allowed", lambda: share)
+    monkeypatch.setattr("harness.runner.capacity.allowed", lambda: next(shares))
     monkeypatch.setattr(psutil, "cpu_percent", lambda percpu: [busy] * 256 if percpu else busy)
     memory = type("Memory", (), {"available": 8 * GIB, "total": 16 * GIB})
     monkeypatch.setattr(psutil, "virtual_memory", lambda: memory)
     found: list[int] = []
 
     async def main() -> None:
-        task = asyncio.create_task(Gauge(Slow(late), lambda: found[-1], found.append, processes).watch())
+        task = asyncio.create_task(AdaptiveCapacity(Slow(late), lambda: found[-1], found.append, processes).watch())
         while len(found) < 4:
             await asyncio.sleep(0)
         task.cancel()
@@ -82,12 +88,10 @@ def test_several_processes_share_what_there_is(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_quota_that_is_used_up_gets_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     """The machine is idle, as far as psutil can see."""
-    used = iter(Share(cores=2.0, used_seconds=seconds) for seconds in count(0.0, 1.0))
-    monkeypatch.setattr("harness.runner.capacity.allowed", lambda: next(used))
-    gauge = Gauge(Slow(0.0), lambda: 2, lambda _: None, 1)
-    monkeypatch.setattr(psutil, "cpu_percent", lambda percpu: [1.0] * 256)
-    sample = asyncio.run(gauge._sample())
-    assert sample.busy == 1.0
+    used = (Share(cores=2.0, used_seconds=seconds) for seconds in count(0.0, 2.0))
+    assert limits(0.0, monkeypatch, share=used) == [2, 2, 2, 2]
+    unused = (Share(cores=2.0, used_seconds=0.0) for _ in count())
+    assert limits(0.0, monkeypatch, share=unused) == [2, 3, 4, 5]
 
 
 def test_there_is_a_processor_and_its_load_is_known() -> None:

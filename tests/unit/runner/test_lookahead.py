@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import sys
 import threading
-from concurrent.futures import wait
 from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
@@ -35,7 +35,7 @@ def test_output_that_cannot_be_said_takes_no_outcome_away(monkeypatch: pytest.Mo
         return result
 
     loop, stderr, spoken = LoopThread(), io.StringIO(), threading.Event()
-    monkeypatch.setattr(lookahead, "reached", lambda _spec, _result: True)
+    monkeypatch.setattr(lookahead, "ended_as_declared", lambda _spec, _result: True)
     monkeypatch.setattr(sys, "stderr", stderr)
     tasks = ParallelRunner(cast("SyncHarness", SimpleNamespace(begin=loop.begin, play=play, slots=None)), 2)
     tasks.add((Job(name), partial(cast("Any", SimpleNamespace), spec=name)) for name in "AB")
@@ -52,18 +52,21 @@ def test_one_that_breaks_off_takes_nothing_of_the_others_along(monkeypatch: pyte
     """The run is over; of three that ran ahead, one has met a defect of ours."""
     result = SimpleNamespace(failure=None)
 
+    begun = threading.Semaphore(0)
+
     async def play(plan: Any, *_: Any) -> Any:
+        begun.release()
         if plan.spec == "C":
             raise NotADirectoryError("errors/.kept is a file")
         return result
 
     loop = LoopThread()
-    monkeypatch.setattr(lookahead, "reached", lambda _spec, _result: True)
+    monkeypatch.setattr(lookahead, "ended_as_declared", lambda _spec, _result: True)
     tasks = ParallelRunner(cast("SyncHarness", SimpleNamespace(begin=loop.begin, play=play, slots=None)), 4)
     tasks.add((Job(name), partial(cast("Any", SimpleNamespace), spec=name)) for name in "ABCD")
     tasks.run("A", lambda _event: None)
-    for begun in list(tasks._begun.values()):
-        wait([begun.pending._outcome], 30)
+    assert all(begun.acquire(timeout=30) for _ in "ABCD")
+    loop.call(asyncio.sleep(0))  # what has begun has ended by then
     left = tasks.stop()
     assert [each.plan.spec for each in left if isinstance(each, Ran)] == ["B", "D"]
     assert [(each.name, str(each.error)) for each in left if isinstance(each, BrokenTask)] == [

@@ -6,7 +6,7 @@ import asyncio
 import threading
 from functools import partial
 
-from harness.runner.parallel import Output, early, keep, kept_in
+from harness.runner.parallel import Output, is_deferred, keep, kept_in
 
 
 def test_what_is_kept_is_said_in_order_and_what_comes_later_at_once() -> None:
@@ -15,7 +15,7 @@ def test_what_is_kept_is_said_in_order_and_what_comes_later_at_once() -> None:
     with kept_in(output):
         assert [keep(partial(said.append, number)) for number in range(3)] == [True] * 3
         assert said == []
-        output.turn()
+        output.print_now()
         assert said == [0, 1, 2]
         assert not keep(partial(said.append, 3))
     assert said == [0, 1, 2]
@@ -39,7 +39,7 @@ def test_each_of_several_tasks_has_its_own_on_whatever_thread() -> None:
 
     outputs = Output(), Output()
     asyncio.run(main(*outputs))
-    outputs[1].turn()
+    outputs[1].print_now()
     assert said == {"a": [], "b": ["b"] * 3}
 
 
@@ -58,7 +58,7 @@ def test_what_is_said_as_the_turn_comes_is_neither_lost_nor_told_twice() -> None
 
     thread = threading.Thread(target=speak)
     thread.start()
-    output.turn()
+    output.print_now()
     thread.join()
     assert said == list(range(2000))
 
@@ -71,7 +71,7 @@ def test_what_cannot_be_said_takes_nothing_along() -> None:
         raise error
 
     with kept_in(output):
-        assert early()
+        assert is_deferred()
         for say in (
             partial(said.append, 1),
             partial(fail, first),
@@ -79,7 +79,7 @@ def test_what_cannot_be_said_takes_nothing_along() -> None:
             partial(fail, ValueError()),
         ):
             keep(say)
-        assert output.turn() is first
-        assert not early()
+        assert output.print_now() is first
+        assert not is_deferred()
     assert said == [1, 2]
-    assert Output().turn() is None
+    assert Output().print_now() is None

@@ -28,7 +28,7 @@ scratch = Scratch(SystemClock(), workspace)
 stopped = subprocess.Popen(["sleep", "60"], start_new_session=True)
 scratch.guard(stopped.pid)
 os.kill(stopped.pid, 19)
-print(scratch.path, stopped.pid, scratch._reaper.pid, flush=True)
+print(scratch.path, stopped.pid, scratch.reaper.pid, flush=True)
 if "forked" in sys.argv:
     os.fork()
 time.sleep(60)
@@ -44,7 +44,7 @@ def eventually(holds: Callable[[], bool]) -> bool:
 
 
 def runs(pid: int) -> bool:
-    return bool(reaper._birth(pid))
+    return bool(reaper.birth(pid))
 
 
 def ignores(pid: int, number: int) -> bool:
@@ -87,7 +87,7 @@ def test_with_the_harness_s_own_end_it_has_nothing_to_do(tmp_path: Path) -> None
     program.wait()
     scratch.close()
     assert not scratch.path.exists()
-    assert scratch._reaper.returncode == 0
+    assert scratch.reaper.returncode == 0
 
 
 def test_a_folder_with_the_workspaces_of_others_stays(tmp_path: Path) -> None:
@@ -99,8 +99,8 @@ def test_a_folder_with_the_workspaces_of_others_stays(tmp_path: Path) -> None:
 
 def test_a_harness_whose_reaper_was_killed_goes_on(tmp_path: Path) -> None:
     scratch = Scratch(SystemClock(), tmp_path)
-    scratch._reaper.kill()
-    scratch._reaper.wait()
+    scratch.reaper.kill()
+    scratch.reaper.wait()
     scratch.guard(1)
     scratch.close()
     assert not scratch.path.exists()
@@ -109,9 +109,9 @@ def test_a_harness_whose_reaper_was_killed_goes_on(tmp_path: Path) -> None:
 def test_a_program_that_has_the_pid_of_an_earlier_one_is_left_alone() -> None:
     program = subprocess.Popen(["sleep", "60"], start_new_session=True)
     try:
-        reaper._end(program.pid, "another birth")
+        reaper.end(program.pid, "another birth")
         assert runs(program.pid)
-        reaper._end(program.pid, reaper._birth(program.pid))
+        reaper.end(program.pid, reaper.birth(program.pid))
         assert eventually(lambda: not runs(program.pid))
     finally:
         program.kill()
@@ -129,9 +129,9 @@ def test_all_that_runs_below_a_program_is_ended(monkeypatch: pytest.MonkeyPatch,
     program = subprocess.Popen([sys.executable, "-c", PARENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert program.stdout is not None
     program.stdout.readline()
-    tree = reaper._tree(program.pid)
+    tree = reaper.tree(program.pid)
     assert tree == [program.pid, *(child.pid for child in psutil.Process(program.pid).children())]
     assert len(tree) == 2
-    reaper._end(program.pid, reaper._birth(program.pid))
+    reaper.end(program.pid, reaper.birth(program.pid))
     program.wait()
     assert eventually(lambda: not any(map(psutil.pid_exists, tree)))

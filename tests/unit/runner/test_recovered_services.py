@@ -9,18 +9,30 @@ from typing import Any, cast
 
 import pytest
 
+from harness.environment.services import Services
 from harness.model.settings import Settings
 from harness.reporting.redaction import Redactor
-from harness.reporting.telemetry.record import Record
 from harness.reporting.telemetry.stream import Telemetry, in_task
 from harness.resilience.breaker import CircuitState
-from harness.resilience.events import CircuitChanged, ServiceChanged
+from harness.resilience.events import CircuitChanged, Emit, ServiceChanged
 from harness.runner.harness import Harness
 from tests.unit.environment.services.conftest import settings
 from tests.unit.fakes import FakeClock
 from tests.unit.reporting import sample
+from tests.unit.reporting.telemetry.stage import Kept
 
 PLAIN = cast("Any", SimpleNamespace(faults=(), spec=SimpleNamespace(expect=None)))
+
+
+class Told(Services):
+    """Services of which a test says what becomes of them; none of them is started."""
+
+    def __init__(self, *args: Any, emit: Emit, **options: Any) -> None:
+        super().__init__(*args, emit=emit, **options)
+        self.emit = emit
+
+    async def start(self) -> None:
+        """They are as they are."""
 
 
 @pytest.mark.parametrize(
@@ -34,25 +46,28 @@ PLAIN = cast("Any", SimpleNamespace(faults=(), spec=SimpleNamespace(expect=None)
     ],
 )
 def test_circuits_close_when_their_service_was_gone_and_answers(
-    tmp_path: Path, before: str, started: bool, state: CircuitState
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str, started: bool, state: CircuitState
 ) -> None:
     """A worker of xdist sees what its controller restarts go `down` and come `up`. At the start nothing was gone."""
-    told: list[Record] = []
-    stream = Telemetry("run", FakeClock(), Redactor((), ()), sinks=[told.append])
+    monkeypatch.setattr("harness.runner.harness.Services", Told)
+    kept = Kept()
+    stream = Telemetry("run", FakeClock(), Redactor((), ()), [kept])
 
     async def main() -> CircuitState:
         harness = Harness(Settings(root=tmp_path, services={"site": settings(9)}), "run", stream.emit)
-        harness._ready = started
+        if started:
+            await harness.start()
         breaker = harness.circuits.of(PLAIN)("http://shop.local/cart")
         assert breaker is not None
         for _ in range(5):
             breaker.admit().failed("gone")
         with in_task(sample.plan(task_id="T-1")):
-            harness._of_services(ServiceChanged("site", before, "up", "already_running"))
+            cast("Told", harness.services).emit(ServiceChanged("site", before, "up", "already_running"))
         await harness.close()
         return breaker.state
 
     assert asyncio.run(main()) is state
+    told = kept.records
     resets = [each for each in told if isinstance(each.event, CircuitChanged) and each.event.reason == "manual_reset"]
     assert [each.task_id for each in resets] == [""] * (state is CircuitState.CLOSED)
     assert told[-1].event == ServiceChanged("site", before, "up", "already_running")

@@ -60,7 +60,10 @@ UNWISE = {
         "repairs:\n  - steps: [{act: submit, selector: form}]\nsteps:\n" + OPEN,
         "repairs[0].steps[0]: a `write` without",
     ),
-    "dialog-last": (steps("{act: dialog, value: dismiss}"), "5:5 steps[1]: the last step: no dialog comes after it"),
+    "dialog-last": (
+        steps("{act: dialog, value: dismiss}"),
+        "5:5 steps[1]: this is the last step, so no dialog follows it",
+    ),
     # criteria
     "no-criteria": (START + "steps:\n" + OPEN, "1:1 success_criteria: no `success_criteria`"),
     "empty-criteria": (START + "success_criteria: []\nsteps:\n" + OPEN, "2:1 success_criteria: no `success_criteria`"),
@@ -70,17 +73,17 @@ UNWISE = {
     ),
     "memory": (
         HEAD + "memory: {k: 1}\nsuccess_criteria: [\"mem('k') == 1\"]\n",
-        "memory is so already, and no step changes it",
+        "memory has this value already, and no step changes it",
     ),
-    "absent": (HEAD + "success_criteria: [\"mem('k') == null\"]\n", "memory is so already"),
+    "absent": (HEAD + "success_criteria: [\"mem('k') == null\"]\n", "memory has this value already"),
     "alternatives": (
         HEAD + "memory: {k: 1}\nsuccess_criteria: [\"ANY[mem('k') == 1, exists('#a')]\"]\n",
-        "memory is so already",
+        "memory has this value already",
     ),
     "constant": (HEAD + "success_criteria: ['1 < 2']\n", "it always holds"),
     "from-inputs": (
         HEAD + "inputs: {n: 3}\nmemory: {k: '${inputs.n}'}\nsuccess_criteria: [\"mem('k') == ${inputs.n}\"]\n",
-        "memory is so already",
+        "memory has this value already",
     ),
     "scored": (HEAD + FINE + "memory: {k: 1}\n" + SCORED, "scoring_checkpoints[0].assertion: true before"),
     "length-in-a-path": (
@@ -100,7 +103,7 @@ UNWISE = {
     ),
     "same-fallback": (
         rules("on_element_not_found: {fallback_selectors: {'#a': ['#b', '#b']}}"),
-        "this fallback stands here twice",
+        "this fallback appears twice",
     ),
     "unused-fallback": (
         rules("on_element_not_found: {fallback_selectors: {'#x': ['#b']}}"),
@@ -136,26 +139,26 @@ UNWISE = {
     ),
     "no-checkpoint": (rules("on_timeout: retry_from_checkpoint"), "there is no checkpoint to go back to"),
     "unused-checkpoint": (rules("on_browser_crash: abort", "checkpoints: [1]\n"), "nothing goes back to them"),
-    "twice": (steps(WAIT, more="checkpoints: [1, 1]\n"), "checkpoints[1]: step 1 stands here twice"),
+    "twice": (steps(WAIT, more="checkpoints: [1, 1]\n"), "checkpoints[1]: step 1 appears twice"),
     # settings without effect
     "no-repairs": (rules("on_precondition_fail: attempt_repair"), "the task has no `repairs`"),
     "no-bindings": (rules("on_state_inconsistency: trust_env"), "the task has no `state_bindings`"),
     "never-compared": (steps(WAIT, more=BOUND), "state_bindings.k: never compared"),
     "not-enabled": (steps(WAIT, more=ENABLED.replace("true", "false")), "fallback_plan: not enabled"),
-    "enabled-empty": (steps(WAIT, more="fallback_plan: {enabled: true}\n"), "enabled and empty"),
-    "metric": (steps(WAIT, more="rubrics: {SR: 1.0, speed: 1.0}\n"), "rubrics.speed: no metric is called `speed`"),
+    "enabled-empty": (steps(WAIT, more="fallback_plan: {enabled: true}\n"), "the plan is enabled, but"),
+    "metric": (steps(WAIT, more="rubrics: {SR: 1.0, speed: 1.0}\n"), "rubrics.speed: there is no metric `speed`"),
     # promises
     "memory_keys": (steps(WAIT, more="memory_keys: [k]\n"), "3:15 memory_keys[0]: no step remembers it"),
     "artifacts": (steps(WAIT, more="artifacts: [a.txt]\n"), "artifacts[0]: no step keeps a file of this name"),
     # domains
-    "domain": (steps(WAIT, more="allowed_domains: [a.x, y]\n"), "5:22 steps[0].url: x is outside of `allowed_domains`"),
+    "domain": (steps(WAIT, more="allowed_domains: [a.x, y]\n"), "5:22 steps[0].url: x is outside `allowed_domains`"),
     "domain-of-api": (
         steps("{act: api, url: 'https://Y:8/${memory.p}'}", more="memory: {p: 1}\nallowed_domains: [x]\n"),
-        "steps[1].url: y is outside of `allowed_domains`: the step ends the task with POLICY_DOMAIN",
+        "steps[1].url: y is outside `allowed_domains`: the step ends the task with POLICY_DOMAIN",
     ),
     "domain-of-cases": (
         steps("{act: open, url: '${param.n}'}", more="parametrize: {n: ['http://a/', 'http://b/']}\n" + ONLY_X),
-        "steps[1].url: a is outside of",
+        "steps[1].url: a is outside `allowed_domains`",
     ),
     # memory
     "memory-of-nobody": (
@@ -168,7 +171,7 @@ UNWISE = {
     ),
     "precondition-of-nobody": (
         steps(WAIT, more="memory: {k: 2}\npreconditions: [\"exists('#a')\", \"mem('k') == 1\"]\n"),
-        "4:33 preconditions[1]: never holds: memory is not so before the first step",
+        "4:33 preconditions[1]: never holds: memory does not have this value before the first step",
     ),
     # selectors that are none
     "selector": (steps("{act: click, selector: '##q'}"), "5:28 steps[1].selector: not a selector: `##`"),

@@ -57,7 +57,7 @@ BROKEN = {
     "alias-bomb": Broken(BOMB, "5:29", ("more than 100000 values", "aliases")),
     "alias-in-itself": Broken("task_id: a\ninputs: &x {y: *x}\n", "2:16", ("no anchor above it",)),
     "deep-yaml": Broken(DEEP, "1:53", ("nested more than 50 levels",)),
-    "duplicate-key-yaml": Broken(after("goal: a\ngoal: b\n"), "6:1", ("`goal` stands here twice",)),
+    "duplicate-key-yaml": Broken(after("goal: a\ngoal: b\n"), "6:1", ("`goal` appears twice",)),
     "list-as-key": Broken("task_id: a\n[b]: c\n", "2:1", ("a key must be a text",)),
     "number-too-large": Broken(after("seed: 1e999\n"), "5:7", ("the number is too large",)),
     # JSON
@@ -67,7 +67,7 @@ BROKEN = {
     "json-long-number": Broken('{"seed": ' + "9" * 5000 + "}", "1:10", ("number is too large",), "t.task.json"),
     "json-surrogate": Broken(r'{"task_id": "\ud800"}', "1:1", ("surrogate",), "t.task.json"),
     "duplicate-key-json": Broken(
-        '{"task_id": "a",\n "inputs": {"x": 1,\n  "x": 2}}', "3:3", ("`x` stands here twice",), "t.task.json"
+        '{"task_id": "a",\n "inputs": {"x": 1,\n  "x": 2}}', "3:3", ("`x` appears twice",), "t.task.json"
     ),
     "deep-json": Broken('{"a":' * 60 + "1" + "}" * 60, "1:251", ("nested more than 50 levels",), "t.task.json"),
     "very-deep-json": Broken("[" * 100_000 + "]" * 100_000, "1:51", ("nested more than 50 levels",), "t.task.json"),
@@ -205,12 +205,12 @@ BROKEN = {
     "score-twice": Broken(
         after("scoring_checkpoints: [{id: a, assertion: 'true == true'}, {id: a, assertion: 'true == true'}]\n"),
         "5:64",
-        ("`a` is that of part 0 too",),
+        ("`a` is already the id of part 0",),
     ),
     "score-depends": Broken(
         after("scoring_checkpoints: [{id: one, assertion: 'true == true', depends_on: [oen]}]\n"),
         "5:73",
-        ("no part before this one is called `oen`",),
+        ("no earlier part has the id `oen`",),
     ),
     "repair-upload": Broken(
         after(
@@ -232,7 +232,9 @@ BROKEN = {
         ("the case has no `b`", "expected: a or b"),
     ),
     "case-id-twice": Broken(
-        after("goal: ${param.a}\nparametrize: [{id: x, a: 1}, {id: X, a: 2}]\n"), "6:35", ("`X` is that of case 0",)
+        after("goal: ${param.a}\nparametrize: [{id: x, a: 1}, {id: X, a: 2}]\n"),
+        "6:35",
+        ("`X` is already the id of case 0",),
     ),
     "case-id-number": Broken(
         after("goal: ${param.a}\nparametrize: [{id: 1, a: 1}]\n"), "6:20", ("is a text", "put it in quotes")
@@ -264,7 +266,7 @@ BROKEN = {
     "tag-newline": Broken(after('tags: ["a\\n"]\n'), "5:8", ("not a tag",)),
     "tag-empty": Broken(after("tags: ['']\n"), "5:8", ("not a tag",)),
     **{
-        f"tag-{tag}": Broken(after(f"tags: [{tag}]\n"), "5:8", (f"the tag `{tag}` is a mark with a meaning",))
+        f"tag-{tag}": Broken(after(f"tags: [{tag}]\n"), "5:8", (f"uses the tag `{tag}` as a mark",))
         for tag in (*sorted(TAKEN), "allure_label", "allure_x")
     },
     "family-space": Broken(after("family: a b\n"), "5:9", ("not a family", "found: text 'a b'")),
@@ -351,7 +353,7 @@ BROKEN = {
         ("the id `a` is taken by faults[0]",),
     ),
     "fault-selector": Broken(
-        after("faults:\n- {kind: missing, selector: 'text=Foo'}\n"), "6:30", ("no CSS selector", "CSS alone")
+        after("faults:\n- {kind: missing, selector: 'text=Foo'}\n"), "6:30", ("not a CSS selector", "only by CSS")
     ),
     "fault-path-outside": Broken(
         after("faults:\n- {kind: database_locked, path: ../x, seconds: 1}\n"), "6:33", ("leads out of the project",)

@@ -42,7 +42,7 @@ def test_a_pattern_that_no_whole_url_matches_is_refused(tmp_path: Path, pattern:
     text = HEAD + f"faults:\n  - {{kind: hang, url: '{pattern}'}}\n"
     (problem,) = problems(write(tmp_path, text))
     assert (problem.severity, problem.path, problem.line) == ("error", "faults[0].url", 6)
-    assert problem.message == "no URL matches: the pattern is one of whole URLs"
+    assert problem.message == "no URL matches: the pattern must match the whole URL"
     assert problem.hint == hint
 
 

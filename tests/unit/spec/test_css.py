@@ -22,7 +22,7 @@ def test_css_is_taken(selector: str) -> None:
 @pytest.mark.parametrize(
     ("selector", "problem", "offset"),
     [
-        ("#x[[", "`[` stands inside of `[`", 3),
+        ("#x[[", "there is a `[` inside a `[`", 3),
         ("a[b", "`[` is never closed", 1),
         ("a:is(b", "`(` is never closed", 4),
         ("a)", "`)` has no counterpart", 1),
@@ -35,8 +35,8 @@ def test_css_is_taken(selector: str) -> None:
         ("a >> b", "`>>` chains selectors", 2),
         ("a:has-text('x')", "`:has-text`: Playwright knows it", 1),
         ("a:visible", "`:visible`: Playwright knows it", 1),
-        ("a,", "nothing stands after the `,`", 1),
-        (", a", "nothing stands before the `,`", 0),
+        ("a,", "there is nothing after the `,`", 1),
+        (", a", "there is nothing before the `,`", 0),
         ("##a", "no name follows the `#`", 0),
         ("a.1", "no name follows the `.`", 1),
         ("a {", "`{` means nothing there", 2),

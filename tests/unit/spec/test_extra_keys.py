@@ -43,7 +43,7 @@ def test_a_value_that_does_not_fit_is_refused_with_its_place(
 
 def test_a_key_of_every_task_file_cannot_be_ones_own(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text('[tool.harness.extra_keys]\ngoal = "note"\n', "utf-8")
-    with pytest.raises(SettingsError, match="`goal` is a key of every task file already"):
+    with pytest.raises(SettingsError, match="`goal` is already a key of task files"):
         load_settings(tmp_path)
     (tmp_path / "pyproject.toml").write_text('[tool.harness.extra_keys]\nmeta = "drop"\n', "utf-8")
     with pytest.raises(SettingsError, match=r"extra_keys\.meta"):

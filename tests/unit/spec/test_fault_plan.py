@@ -76,10 +76,10 @@ def test_brackets_are_those_of_a_case(tmp_path: Path) -> None:
         ("faults:\n  - {taks: a, kind: page_crash}", "2:6: faults[0].taks: unknown key `taks`"),
         ("faults:\n  - {kind: page_crash, expect: {cod: X}}", ("2:33: faults[0].expect.cod: unknown key `cod`\n"
          "  expected: code or recovered\n  hint: did you mean `code`?")),
-        ("faults:\n  - {kind: page_crash, tasks: 5}", ("2:31: faults[0].tasks: not a name of tasks\n"
-         "  expected: the id of a task, or a list of such\n  found: a whole number 5")),
-        ("faults:\n  - {kind: page_crash, tasks: []}", "2:31: faults[0].tasks: not a name of tasks"),
-        ("faults:\n  - {kind: page_crash, tasks: [1]}", "2:31: faults[0].tasks: not a name of tasks"),
+        ("faults:\n  - {kind: page_crash, tasks: 5}", ("2:31: faults[0].tasks: not a task id\n"
+         "  expected: the id of a task, or a list of ids\n  found: a whole number 5")),
+        ("faults:\n  - {kind: page_crash, tasks: []}", "2:31: faults[0].tasks: not a task id"),
+        ("faults:\n  - {kind: page_crash, tasks: [1]}", "2:31: faults[0].tasks: not a task id"),
         ("faults:\n  - {kind: page_crash}\ngate: {recovry: 1}", "3:8: gate.recovry: unknown key `recovry`"),
         ("faults:\n  - {kind: page_crash}\ngate: {recovery: 90}", "3:18: gate.recovery: out of range"),
     ],
@@ -112,8 +112,11 @@ def test_what_the_types_cannot_see(tmp_path: Path, fault: str, said: str) -> Non
 @pytest.mark.parametrize(
     ("fault", "said"),
     [
-        ("{kind: missing, selector: '#x[['}", "2:35: faults[0].selector: no CSS selector: `[` stands inside of `[`"),
-        ("{kind: covered, selector: text=Foo}", "2:31: faults[0].selector: no CSS selector: `text=` names an engine"),
+        (
+            "{kind: missing, selector: '#x[['}",
+            "2:35: faults[0].selector: not a CSS selector: there is a `[` inside a `[`",
+        ),
+        ("{kind: covered, selector: text=Foo}", "2:31: faults[0].selector: not a CSS selector: `text=` names"),
         ("{kind: database_locked, path: ../../etc/passwd, seconds: 1}", "2:35: faults[0].path: the path leads out of"),
         ("{kind: database_locked, path: a/../../b, seconds: 1}", "2:35: faults[0].path: the path leads out of"),
     ],

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from harness.criteria import parse
 from harness.criteria.syntax import Compare, ListOf, Literal, ObjectOf, Read, Value
 from harness.spec.references import ReferenceScope, interpolate, interpolate_criterion
+from tests.unit.conftest import examples
 
 PIECES = ["$", "{", "}", "${", "$${", "${memory.k}", "${inputs.y}", "${env:PW}", "${$}", "memory.k}", "'", '"', "\\"]
 PIECES += [
@@ -52,14 +53,14 @@ def rounds(criterion: str, scope: ReferenceScope) -> list[str]:
     return [interpolate_criterion(criterion, scope), interpolate_criterion(planned, LATE, last=True)]
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(hostile, st.sampled_from(["'${inputs.x}'", '"${inputs.x}"', "${inputs.x}", " ( ${inputs.x} ) "]))
 def test_a_value_is_compared_as_it_is(value: str, written: str) -> None:
     for criterion in rounds(f"mem('k') == {written}", early(x=value)):
         assert right_side(criterion) == Literal(value)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(hostile, hostile, hostile.filter(lambda text: "$" not in text and "\\" not in text), st.sampled_from("'\""))
 @example("$", "{memory.k}", "", "'")
 @example("$", "", "{memory.k}", "'")
@@ -107,7 +108,7 @@ def test_a_value_of_any_type_is_a_constant(value: Any) -> None:
     assert plain(right_side(interpolate_criterion("mem('k') == ${inputs.x}", early(x=value)))) == value
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(hostile, hostile)
 @example("$", "{memory.k}")
 @example("$$", "")

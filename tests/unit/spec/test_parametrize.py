@@ -120,7 +120,7 @@ def test_which_case_must_be_said_before_a_run() -> None:
     several = spec([{"x": 1}, {"x": 2}])
     assert param(several) is None
     [problem] = undecided(several, FILE)
-    assert problem.message == "2 cases, and which one to run is not said"
+    assert problem.message == "2 cases, and it is not clear which one to run"
     assert problem.expected == "T[1] or T[2]"
     assert list(undecided(spec([{"x": 1}]), FILE)) == []
     [many] = undecided(spec({"x": list(range(500))}), FILE)

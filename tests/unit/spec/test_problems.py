@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from harness.spec.problems import Problem, SpecError, did_you_mean, dotted, listed, misspelt, shown
+from harness.spec.problems import Problem, SpecError, describe_value, did_you_mean, dotted_path, is_misspelt, join_or
 
 
 def test_a_problem_in_full() -> None:
@@ -28,7 +28,7 @@ def test_an_error_tells_all_and_travels_between_processes() -> None:
 
 
 def test_paths() -> None:
-    assert dotted(("steps", 3, "remember", "orders.last.id")) == "steps[3].remember['orders.last.id']"
+    assert dotted_path(("steps", 3, "remember", "orders.last.id")) == "steps[3].remember['orders.last.id']"
 
 
 @pytest.mark.parametrize(
@@ -44,16 +44,16 @@ def test_paths() -> None:
     ],
 )
 def test_values(value: Any, words: str) -> None:
-    assert shown(value) == words
+    assert describe_value(value) == words
 
 
 def test_long_values_are_cut() -> None:
-    assert len(shown("x" * 1000)) < 80
+    assert len(describe_value("x" * 1000)) < 80
 
 
 def test_words() -> None:
-    assert listed(["a"]) == "a"
-    assert listed(["a", "b", "c"]) == "a, b or c"
+    assert join_or(["a"]) == "a"
+    assert join_or(["a", "b", "c"]) == "a, b or c"
     assert did_you_mean("clik", ["open", "click"]) == "did you mean `click`?"
     assert did_you_mean("zzz", ["open", "click"]) == ""
 
@@ -76,4 +76,4 @@ def test_words() -> None:
     ],
 )
 def test_a_slip_of_the_finger_is_told_from_a_key_of_ones_own(word: str, known: str, expected: bool) -> None:
-    assert misspelt(word, [known]) is expected
+    assert is_misspelt(word, [known]) is expected

@@ -7,7 +7,7 @@ from typing import Any
 
 from harness.spec.loaded import Loaded
 from harness.spec.parametrize import expand
-from harness.spec.suite import by_name, check_suite, dependencies, needed
+from harness.spec.suite import by_name, check_suite, dependencies, needed_tasks
 from tests.unit.spec.files import loaded, task
 
 
@@ -123,7 +123,7 @@ def test_circles_through_cases_are_told_once(tmp_path: Path) -> None:
 
 def test_what_is_needed_is_found_through_others_and_circles() -> None:
     graph = {"A": ("B",), "B": ("C", "A"), "C": (), "D": ("A",)}
-    assert needed(["B"], graph) == {"A", "B", "C"}
-    assert needed(["C"], graph) == {"C"}
+    assert needed_tasks(["B"], graph) == {"A", "B", "C"}
+    assert needed_tasks(["C"], graph) == {"C"}
     chain = {str(number): (str(number + 1),) for number in range(5000)}
-    assert len(needed(["0"], chain)) == 5001
+    assert len(needed_tasks(["0"], chain)) == 5001

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.spec import readers as yaml_reader
-from harness.spec.problems import Way
+from harness.spec.problems import JsonPath
 from harness.spec.readers import Span, UnreadableError, line_and_column, read_yaml
 
 TEXT = st.text(st.characters(blacklist_categories=["Cs", "Cc"], blacklist_characters="\ufffe\uffff\ufeff"), max_size=12)
@@ -87,7 +87,7 @@ def test_every_duplicate_key_is_told() -> None:
 
 
 def test_the_slow_parser_does_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(yaml_reader, "_LOADER", yaml.SafeLoader)
+    monkeypatch.setattr(yaml_reader, "LOADER", yaml.SafeLoader)
     assert read_yaml("a: [010, {b: yes}]\nc: 😀 x\n") == {"a": ["010", {"b": "yes"}], "c": "😀 x"}
     with pytest.raises(UnreadableError):
         read_yaml("a: [\n")
@@ -108,7 +108,7 @@ def test_what_pyyaml_writes_is_read_back(value: Any) -> None:
 @given(JSON)
 def test_every_place_in_a_text_holds_its_value(value: Any) -> None:
     text = json.dumps(value, ensure_ascii=False, indent=1)
-    spans: dict[Way, Span] = {}
+    spans: dict[JsonPath, Span] = {}
     read_yaml(text, spans)
     for path, span in spans.items():
         part: Any = value
@@ -130,8 +130,8 @@ COMMENT = "in YAML ` #` begins a comment: put the text in quotes"
         ("steps:\n  - {act: click, selector: #add}\n  - {act: open}\n", (2, 28), COMMENT),
         ("steps:\n  - {act: click,\n     selector: #add,\n     force: true}\n", (3, 16), COMMENT),
         ("tags: [it's, 'a #', #b]\nx: 1\n", (1, 21), COMMENT),
-        ("tags: [a, # fine\n  b]\nx: [c, d}\n", (3, 9), "look at indentation, quotes and brackets here and in the"),
-        ("x: 1 # {fine\ny: [c, d}\n", (2, 9), "look at indentation, quotes and brackets here and in the"),
+        ("tags: [a, # fine\n  b]\nx: [c, d}\n", (3, 9), "check indentation, quotes and brackets here and in the"),
+        ("x: 1 # {fine\ny: [c, d}\n", (2, 9), "check indentation, quotes and brackets here and in the"),
         (
             "task_id: T\n  goal: x\n",
             (2, 7),

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
-from harness.environment.process import gone, members, runs, signal_all
+from harness.environment.process import await_ends, members, runs, signal_all
 from tests.unit.environment.services.conftest import eventually
 from tests.unit.fakes import FakeClock
 
@@ -49,12 +49,12 @@ def test_it_is_gone_when_all_have_ended(leader: subprocess.Popen[bytes]) -> None
     leader.kill()
     leader.wait()
     clock = FakeClock()
-    assert not asyncio.run(gone(found, clock, 5)), "the leader alone is over"
+    assert not asyncio.run(await_ends(found, clock, 5)), "the leader alone is over"
     assert clock.now() <= 5
     assert runs(other)
     signal_all(found, signal.SIGKILL)
     assert eventually(lambda: not runs(other))
-    assert asyncio.run(gone(found, clock, 0))
+    assert asyncio.run(await_ends(found, clock, 0))
 
 
 def test_a_zombie_has_ended(leader: subprocess.Popen[bytes]) -> None:

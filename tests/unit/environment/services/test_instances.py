@@ -40,7 +40,7 @@ def test_each_slot_has_its_own_and_reset_copies_the_template_again(make: Make, t
         one, two = services.hosts_of(0)["shop.local"], services.hosts_of(1)["shop.local"]
         assert one != two
         assert services.states == {"site": "up", "site[2]": "down"}, "the second is started when it is needed"
-        await services.ready(1)
+        await services.await_ready(1)
         assert listens(services.hosts_of(1)["shop.local"])
         states = [services.folder_of("site", slot) / "state" for slot in (0, 1)]
         for state in states:
@@ -67,10 +67,10 @@ def test_a_reset_command_that_fails_is_told(make: Make) -> None:
 
 def test_numbers_that_do_not_agree_are_refused(make: Make) -> None:
     other = several(hosts=["b.local"], health="http://b.local/")
-    with pytest.raises(ValueError, match="`instances` must agree"):
+    with pytest.raises(ValueError, match="all `instances` must be equal"):
         make(several(), other.model_copy(update={"instances": 3}))
     with pytest.raises(ValueError, match="is shared by the 2 instances of `site`"):
         make(several(), other.model_copy(update={"instances": 1, "reset": "restart"}))
     with pytest.raises(IndexError):
         make(several()).hosts_of(2)
-    assert asyncio.run(make().ready()) is None
+    assert asyncio.run(make().await_ready()) is None

@@ -48,7 +48,7 @@ def test_three_misses_in_a_row_ten_seconds_apart() -> None:
         (180.0, True, False),
     ]:
         assert pulse.is_due(at)
-        assert pulse.heard(well=well, now=at) is suspect
+        assert pulse.record_answer(well=well, now=at) is suspect
         assert not pulse.is_due(at + 9.9)
 
 

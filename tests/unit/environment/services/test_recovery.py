@@ -42,7 +42,7 @@ def test_twenty_callers_one_restart(make: Make, port: int, tmp_path: Path) -> No
     async def main() -> None:
         os.kill(site(port).pid, signal.SIGKILL)
         assert await comes(lambda: not listens(port))
-        callers = [services.recover("site") if number % 2 else services.ready() for number in range(20)]
+        callers = [services.recover("site") if number % 2 else services.await_ready() for number in range(20)]
         await asyncio.gather(*callers)
         assert listens(port)
         assert len(sites(port)) == 1
@@ -79,7 +79,8 @@ def test_what_has_failed_for_good_fails_its_tasks_at_once(make: Make, port: int,
             assert await comes(lambda state=state, count=count: services.states["site"] == state and crashes() == count)
         begun = time.monotonic()
         found = await asyncio.gather(
-            *(each for _ in range(10) for each in (services.ready(), services.recover("site"))), return_exceptions=True
+            *(each for _ in range(10) for each in (services.await_ready(), services.recover("site"))),
+            return_exceptions=True,
         )
         seconds = time.monotonic() - begun
         assert all(isinstance(each, Failed) and "permanently_failed" in each.failure.message for each in found)
@@ -111,7 +112,7 @@ def test_what_was_reused_and_is_nobodys_is_started_here(make: Make, port: int) -
 
     async def main() -> None:
         kept.kill()
-        await asyncio.gather(*(services.ready() for _ in range(5)))
+        await asyncio.gather(*(services.await_ready() for _ in range(5)))
         assert services.started == ("site",)
         assert len(sites(port)) == 1
 
@@ -143,7 +144,7 @@ def test_what_another_run_keeps_is_left_to_it(make: Make, port: int, tmp_path: P
         await other.start()
         os.kill(site(port).pid, signal.SIGKILL)
         assert await comes(lambda: not listens(port))
-        await asyncio.gather(*(other.ready() for _ in range(5)))
+        await asyncio.gather(*(other.await_ready() for _ in range(5)))
         assert other.started == ()
         assert owner.started == ("site",)
 
@@ -164,9 +165,9 @@ def test_what_the_dead_have_written_means_nothing(make: Make, port: int, tmp_pat
         '"ports": {"shop.local": 1}, "owner": %s}'
     )
     file.write_text(text % [who.pid, who.birth])
-    assert Ownership(file).elsewhere() is not None
+    assert Ownership(file).other_owner() is not None
     file.write_text(text % [who.pid, who.birth - 1])
-    assert Ownership(file).elsewhere() is None
+    assert Ownership(file).other_owner() is None
     services = make(settings(port), kept=True)
 
     async def main() -> None:
@@ -184,7 +185,7 @@ def test_what_the_dead_have_written_means_nothing(make: Make, port: int, tmp_pat
 def test_a_file_that_says_nothing_is_no_owner(tmp_path: Path, text: str) -> None:
     file = tmp_path / "site.owner.json"
     file.write_text(text)
-    assert Ownership(file).held() is None
+    assert Ownership(file).read_file() is None
     Ownership(file).withdraw()
     assert file.exists()
 

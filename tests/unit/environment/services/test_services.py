@@ -91,7 +91,7 @@ def test_what_others_start_is_waited_for_and_left_alone(make: Make, port: int, r
 def test_what_others_should_have_started_and_have_not(make: Make, port: int) -> None:
     found = failure(make(settings(port, command=None, ready_timeout=0.2)))
     assert found.message == (
-        f"service `site` is started by others (it has no `command`), and on port {port}: nothing listens"
+        f"service `site` is started by others (it has no `command`), but on port {port}: nothing listens"
     )
 
 
@@ -100,7 +100,7 @@ def test_what_others_should_have_started_and_have_not(make: Make, port: int) -> 
     [
         (("other",), "service is 'other' instead of 'site'"),
         (("site", "sick"), "it answers 503"),
-        ((), "it answers as this service, and this project does not keep it"),
+        ((), "it answers as this service, but this project did not start it"),
     ],
 )
 def test_a_stranger_is_named(make: Make, port: int, run: Any, arguments: tuple[str, ...], problem: str) -> None:
@@ -159,7 +159,7 @@ def test_not_ready_in_time(make: Make, port: int, mode: str, problem: str) -> No
 def test_what_answers_otherwise_at_its_health_address_is_told_where_to_mend_it(make: Make, port: int) -> None:
     identity = {"service": "other"}
     found = failure(make(settings(port, "site", ready_timeout=1.5, identity=identity)))
-    assert "see that `health` in [tool.harness.services.site] is an address that says 200" in found.hint
+    assert "Check that `health` in [tool.harness.services.site] is a URL that answers 200" in found.hint
 
 
 def test_a_taken_second_port_is_named(make: Make, port: int) -> None:

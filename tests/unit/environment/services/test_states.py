@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from harness.environment.ownership import WAYS, ServicePhase, ServiceState
+from harness.environment.ownership import TRANSITIONS, ServicePhase, ServiceState
 from harness.environment.services import Services
 from harness.recovery.failure import Failed
 from harness.resilience.events import InvariantBroken, ResilienceEvent, ServiceChanged
@@ -27,13 +27,13 @@ def test_every_pair_of_states(before: ServiceState, after: ServiceState) -> None
     clock = FakeClock()
     status = ServicePhase("site", clock, events.append, state=before)
     clock.time += 5
-    status.become(after, "because")
+    status.change_state(after, "because")
     assert status.state is after
     changed = ServiceChanged("site", before, after, "because")
     if after is before:
         assert events == []
         assert (clock.wall() - status.since).total_seconds() == 5
-    elif after in WAYS[before]:
+    elif after in TRANSITIONS[before]:
         assert events == [changed]
         assert (status.since, status.reason) == (clock.wall(), "because")
     else:
@@ -43,9 +43,9 @@ def test_every_pair_of_states(before: ServiceState, after: ServiceState) -> None
 
 
 def test_each_state_can_be_left_and_reached() -> None:
-    assert set(WAYS) == set(ServiceState)
-    assert all(WAYS.values())
-    assert {state for ways in WAYS.values() for state in ways} == set(ServiceState)
+    assert set(TRANSITIONS) == set(ServiceState)
+    assert all(TRANSITIONS.values())
+    assert {state for ways in TRANSITIONS.values() for state in ways} == set(ServiceState)
 
 
 def told(events: list[ResilienceEvent]) -> list[tuple[str, str]]:
@@ -66,7 +66,7 @@ def test_the_events_of_a_life(make: Make, port: int) -> None:
             pid = site(port).pid
             os.kill(pid, signal.SIGKILL)
             assert await reborn(port, pid)
-            await services.ready()
+            await services.await_ready()
             assert services.states == {"site": "up"}, "what is ready is ready altogether"
         await services.end("site", orderly=False)
         assert await comes(lambda: services.states == {"site": "up"} and listens(port))

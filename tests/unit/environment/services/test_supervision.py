@@ -40,7 +40,7 @@ def test_what_dies_is_started_again_twice_and_then_no_more(make: Make, port: int
             pid = site(port).pid
             os.kill(pid, signal.SIGKILL)
             assert await reborn(port, pid)
-            await services.ready()
+            await services.await_ready()
         site(port).kill()
         with pytest.raises(Failed) as caught:
             await asyncio.wait_for(ready_until_it_fails(services), 20)
@@ -65,7 +65,7 @@ def test_what_dies_is_started_again_twice_and_then_no_more(make: Make, port: int
 
 async def ready_until_it_fails(services: Services) -> None:
     while True:
-        await services.ready()
+        await services.await_ready()
         await asyncio.sleep(0.05)
 
 
@@ -124,7 +124,7 @@ def test_a_stranger_on_the_port_is_no_crash(make: Make, port: int) -> None:
                 client.sendall(b"220 no site\r\n")
                 client.close()
         assert await comes(lambda: programs(port) and listens(port))
-        await services.ready()
+        await services.await_ready()
 
     play(services, main)
 
@@ -138,7 +138,7 @@ def test_what_others_have_started_is_not_ended(make: Make, port: int, run: Any) 
         with pytest.raises(Failed) as caught:
             await services.end("site", orderly=False)
         assert caught.value.failure.code == "INVALID_INPUT"
-        assert f"this run has not started it, it is pid {running.pid} (" in caught.value.failure.message
+        assert f"this run did not start it: it is pid {running.pid} (" in caught.value.failure.message
 
     play(services, main)
     assert running.poll() is None
@@ -199,7 +199,7 @@ async def main():
         try:
             if line == "kill\\n":
                 await services.end("site", orderly=False)
-            await services.ready()
+            await services.await_ready()
             print("up", flush=True)
         except Failed as failed:
             print(failed.failure.code, failed.failure.message.splitlines()[0], flush=True)

@@ -58,7 +58,7 @@ def test_of_two_processes_at_once_one_starts_it_and_tells(port: int, tmp_path: P
     for count in range(1, 4):
         started = order("start")
         assert sorted(started) == [0, 1]
-        held = Ownership(file).held()
+        held = Ownership(file).read_file()
         assert held is not None
         assert held.owner.pid == racers[started.index(1)].pid
         assert len(sites(port)) == 1
@@ -85,7 +85,7 @@ def test_who_was_outrun_at_the_port_tells_nothing_of_what_answers(
             await starting
         assert not file.exists()
         others = Ownership(file)
-        others.tell({"state": ServiceState.UP, "since": "", "restarts": 0}, None, {}, None)
+        others.record({"state": ServiceState.UP, "since": "", "restarts": 0}, None, {}, None)
         await services.stop()
         assert file.exists(), "what another says is not withdrawn"
 
@@ -95,7 +95,7 @@ def test_who_was_outrun_at_the_port_tells_nothing_of_what_answers(
 def new_turn(folder: Path) -> tuple[StartAttempt, Ownership]:
     ownership = Ownership(folder / "site.owner.json")
     diagnosis = Diagnosis("site", {"shop.local": 1}, 1, folder / "site.log")
-    return StartAttempt(ownership.elsewhere, folder / "site.lock", diagnosis, SystemClock()), ownership
+    return StartAttempt(ownership.other_owner, folder / "site.lock", diagnosis, SystemClock()), ownership
 
 
 async def never() -> None:
@@ -111,7 +111,7 @@ def test_who_comes_second_sees_what_the_first_has_told(tmp_path: Path) -> None:
     begun = list[str]()
 
     async def begin() -> None:
-        said.tell({"state": ServiceState.BOOTING, "since": "", "restarts": 0}, None, {}, None)
+        said.record({"state": ServiceState.BOOTING, "since": "", "restarts": 0}, None, {}, None)
         begun.append("first")
 
     async def main() -> None:
@@ -130,7 +130,7 @@ def test_a_lock_that_is_never_let_go_is_told(tmp_path: Path, monkeypatch: pytest
         holding, let_go = asyncio.Event(), asyncio.Event()
 
         async def hold() -> None:
-            async with turn.alone(tmp_path / "site.lock", SystemClock()):
+            async with turn.start_lock(tmp_path / "site.lock", SystemClock()):
                 holding.set()
                 await let_go.wait()
 

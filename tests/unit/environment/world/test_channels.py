@@ -424,7 +424,9 @@ def test_a_document_that_is_damaged_is_data_corruption(tmp_path: Path) -> None:
     texts = ('{"total": 1}', '{"total": "1,50"}', '{"total": 1', '{"total": 2}')
     fine, broken, half, again = asyncio.run(_codes(channels, *texts, file=tmp_path / "env.json"))
     assert (fine, again) == ("", "")
-    assert broken == ("DATA_CORRUPTION: channel `env`: total breaks env.schema.json: '1,50' is not of type 'number'")
+    assert broken == (
+        "DATA_CORRUPTION: channel `env`: total does not conform to env.schema.json: '1,50' is not of type 'number'"
+    )
     assert half.partition(":")[0] == "DATA_CORRUPTION"
 
 

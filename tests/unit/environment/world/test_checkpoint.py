@@ -22,6 +22,7 @@ from harness.model.plan import Plan
 from harness.model.ports import World, WorldCheckpoint
 from harness.model.settings import ChannelSettings
 from harness.recovery.failure import Failed
+from tests.unit.conftest import examples
 from tests.unit.environment.world.conftest import EnvironmentServer
 from tests.unit.environment.world.test_memory import JSON
 from tests.unit.environment.world.test_task_world import START, Stage
@@ -71,8 +72,8 @@ def file(project: Path, **more: Any) -> ChannelSettings:
     return ChannelSettings(file=str(project / "state.json"), **more)
 
 
-def play(channels: dict[str, ChannelSettings], act: Act, port: int = 0, **plan: Any) -> Any:
-    stage = Stage(settings=channels, port=port)
+def play(channels: dict[str, ChannelSettings], act: Act, port: int = 0, *, put_back: bool = True, **plan: Any) -> Any:
+    stage = Stage(settings=channels, port=port, put_back=put_back)
     try:
         return stage.play(act, **plan)
     finally:
@@ -154,7 +155,7 @@ def test_a_put_that_is_refused_is_a_difference(environment: EnvironmentServer, s
 
     whole, found = play({"env": HTTP}, act, environment.server_port)
     assert whole
-    assert found == (f"env: was not put back: PUT http://world.local/env answered {status}: no",)
+    assert found == (f"env: was not restored: PUT http://world.local/env answered {status}: no",)
 
 
 def test_only_what_the_task_changed_is_written(environment: EnvironmentServer) -> None:
@@ -183,12 +184,11 @@ def test_a_site_that_merges_the_top_level_alone_gets_the_whole_document(environm
 
 def test_without_isolation_nothing_is_put_back(environment: EnvironmentServer) -> None:
     async def act(world: TaskWorld) -> Any:
-        world = TaskWorld(world._plan, world._store, world._channels, world._clock, put_back=False)
         kept = await world.save()
         await world.merge("env", "cart.a", 7)
         return kept, await world.restore(kept), await world.channel("env")
 
-    kept, found, document = play({"env": HTTP}, act, environment.server_port)
+    kept, found, document = play({"env": HTTP}, act, environment.server_port, put_back=False)
     assert not kept.whole
     assert kept.environment == {}
     assert found == (kept.refused,)
@@ -208,7 +208,7 @@ def test_what_the_site_made_of_the_document_is_named(environment: EnvironmentSer
     settings = {"env": ChannelSettings(url="http://world.local/env", clock="world.now")}
     assert play(settings, act, environment.server_port) == (
         "env: cart.b: was saved as 2, is missing",
-        "env: new: was not there when saved, is 1",
+        "env: new: was missing when saved, is 1",
     )
 
 
@@ -220,7 +220,7 @@ def test_a_document_that_cannot_be_read_again_is_a_difference(environment: Envir
 
     (line,) = play({"env": HTTP}, act, environment.server_port)
     why = "GET http://world.local/env did not answer with JSON"
-    assert line.startswith(f"env: was not put back, since it cannot be read: {why}")
+    assert line.startswith(f"env: was not restored, because it cannot be read: {why}")
     assert [method for method, _ in environment.calls] == ["GET", "GET"]
 
 
@@ -231,7 +231,7 @@ def test_python_code_that_fails_is_a_difference(project: Path) -> None:
         return await world.restore(kept)
 
     (line,) = play({"env": python("broken")}, act)
-    expected = "env: was not put back: tables_under_test:broken: restore failed with TimeoutError: the database is busy"
+    expected = "env: was not restored: tables_under_test:broken: restore failed with TimeoutError: the database is busy"
     assert line == expected
     with pytest.raises(Failed, match=r"tables_under_test:slow: restore took longer than 0\.2 s"):
         play({"env": python("slow", timeout=0.2)}, act)
@@ -245,7 +245,7 @@ def test_a_file_that_cannot_be_written_is_a_difference(project: Path) -> None:
         return await world.restore(kept)
 
     (line,) = play({"env": file(project)}, act)
-    assert "was not put back, since it cannot be read" in line
+    assert "was not restored, because it cannot be read" in line
     assert "state.json cannot be read: Is a directory" in line
     assert sorted(path.name for path in project.iterdir()) == ["state.json", "tables_under_test.py"]
 
@@ -280,7 +280,7 @@ def test_a_readonly_channel_is_never_written(environment: EnvironmentServer, fai
     async def main() -> None:
         settings = {"env": ChannelSettings(url="http://world.local/env", readonly=True)}
         channels = Channels(settings, hosts={"world.local": environment.server_port}, root=Path())
-        with pytest.raises(Failed, match=r"only read: `readonly = true` in \[tool.harness.channels.env\]") as caught:
+        with pytest.raises(Failed, match=r"read-only: `readonly = true` in \[tool.harness.channels.env\]") as caught:
             await calls[fails](channels)
         assert caught.value.failure.code == "INVALID_INPUT"
         assert await channels.read("env", "w") == environment.seed
@@ -294,7 +294,7 @@ def test_a_python_channel_without_a_way_to_write_says_how_to_give_one(project: P
     async def act(world: TaskWorld) -> None:
         await world.merge("env", "items", [])
 
-    with pytest.raises(Failed, match="has no method `write`; name a callable that does in the channel's `restore`"):
+    with pytest.raises(Failed, match="has no method `write`; name a callable for that in the channel's `restore`"):
         play({"env": python()}, act)
 
 
@@ -334,7 +334,9 @@ WRITES = st.lists(
 
 
 @settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=examples(40),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(before=WRITES, after=WRITES)
 def test_whatever_is_written_is_undone(
@@ -361,6 +363,7 @@ def test_whatever_is_written_is_undone(
     play({"http": HTTP, "file": file(project), "python": python("put")}, act, environment.server_port)
 
 
+@pytest.mark.thorough
 def test_large_documents(project: Path, environment: EnvironmentServer) -> None:
     """5 MB; in the file as dense as it can be, which line breaks would make too large to be read again."""
     text = {f"key {number}": "grün und blau " * 10 for number in range(32_000)}

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 
 from harness.criteria import lookup
-from harness.environment.world import bounded, copied, differences, merge_patch, put_back
+from harness.environment.world import bounded_lines, copy_document, differences, merge_patch, put_back
 from tests.unit.environment.world.conftest import merge
 from tests.unit.environment.world.test_memory import JSON
 
@@ -24,7 +24,7 @@ def lines(saved: Any, now: Any, clock: str | None = None) -> list[str]:
     [
         ({"shop": {"orders": {"ORD-3": {"id": 3}}}}, {"shop": {"orders": {}}},
          "env: shop.orders.ORD-3: was saved as {\"id\": 3}, is missing"),
-        ({"a": []}, {"a": [None]}, "env: a[0]: was not there when saved, is null"),
+        ({"a": []}, {"a": [None]}, "env: a[0]: was missing when saved, is null"),
         ({"a": [1, 2]}, {"a": [1, 3]}, "env: a[1]: was saved as 2, is 3"),
         ({"a": 1}, {"a": True}, "env: a: was saved as 1, is true"),
         ({"a": 1}, {"a": "1"}, "env: a: was saved as 1, is \"1\""),
@@ -77,13 +77,13 @@ def test_the_clock_does_not_count(clock: str) -> None:
 
 def test_lines_are_bounded_in_number_and_length() -> None:
     saved: Any = {f"{'k' * 500}{number}": "v" * 5000 for number in range(1000)}
-    found = bounded(differences("env", saved, {}))
+    found = bounded_lines(differences("env", saved, {}))
     assert len(found) == 20
     assert found[-1] == "and 981 more differences"
     assert max(map(len, found)) < 300
-    assert len(bounded(differences("env", list(range(20)), []))) == 20
-    assert bounded(["one"]) == ("one",)
-    assert bounded([]) == ()
+    assert len(bounded_lines(differences("env", list(range(20)), []))) == 20
+    assert bounded_lines(["one"]) == ("one",)
+    assert bounded_lines([]) == ()
 
 
 def test_long_texts_are_shown_where_they_differ() -> None:
@@ -110,7 +110,7 @@ def test_a_very_deep_document() -> None:
 
 @given(JSON, JSON)
 def test_changes_put_back_make_what_was_saved(saved: Any, now: Any) -> None:
-    untouched = copied(now)
+    untouched = copy_document(now)
     target = put_back(now, list(differences("env", saved, now)))
     assert lines(saved, target) == []
     assert lines(untouched, now) == [], "the document as it is stays as it is"

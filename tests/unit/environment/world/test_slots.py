@@ -96,7 +96,7 @@ def test_an_episode_whose_state_another_task_has_reset_is_told_so(tmp_path: Path
             slot = await slots.take(world, episode=world == "episode")
             slot.occupy(world)
             slots.give_back(slot, world, more=False)
-        with pytest.raises(Failed, match="another task has run between two tasks of this episode") as caught:
+        with pytest.raises(Failed, match="another task ran between two tasks of this episode") as caught:
             await slots.take("episode", episode=True)
         assert caught.value.failure.code == "EPISODE_STATE_LOST"
         return await asyncio.wait_for(slots.take("next", episode=False), 5)

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from harness.environment.channels import Channels
 from harness.model.settings import ChannelSettings
 from harness.recovery.failure import Failed
+from tests.unit.conftest import examples
 
 TABLE = """
 CREATE TABLE memory_kv (key TEXT PRIMARY KEY, value TEXT, ts TEXT NOT NULL, source TEXT NOT NULL, confidence REAL);
@@ -74,7 +75,7 @@ def test_what_is_written_is_a_row_and_the_others_stay_as_they_are(database: Path
     assert rows(database, "SELECT source FROM memory_kv WHERE key = 'new.key[0]'") == [("taskspec",)]
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @example(document={'""': 0, '{"a": 1}': [1]})
 @example(document={"a": '""', "b": '{"c": 1}', "d": "[", "e": '"x'})
 @given(
@@ -117,7 +118,7 @@ def test_only_a_table_with_a_key_can_be_written(database: Path) -> None:
     assert use(database, table, lambda channels: channels.writable("db")) is False
     with pytest.raises(Failed, match="only a table with a `key` column can be written"):
         use(database, table, lambda channels: channels.restore("db", "w", []))
-    with pytest.raises(Failed, match="only read"):
+    with pytest.raises(Failed, match="read-only"):
         use(database, {**KEYED, "readonly": True}, lambda channels: channels.put("db", "w", "a", 1))
 
 

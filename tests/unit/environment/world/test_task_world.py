@@ -47,6 +47,7 @@ class Stage:
     settings: dict[str, ChannelSettings] = field(default_factory=dict)
     port: int = 0
     memory_channel: str | None = None
+    put_back: bool = True
 
     def play(self, act: Callable[[TaskWorld], Awaitable[Any]], **plan: Any) -> Any:
         spec = SimpleNamespace(episode_id=plan.pop("episode_id", None), memory=plan.pop("memory", {}))
@@ -54,7 +55,8 @@ class Stage:
 
         async def main() -> Any:
             channels = Channels(self.settings, hosts={"world.local": self.port}, root=Path())
-            world: World = (made := TaskWorld(given, self.store, channels, self.clock, self.memory_channel))
+            made = TaskWorld(given, self.store, channels, self.clock, self.memory_channel, put_back=self.put_back)
+            world: World = made
             try:
                 await world.begin()
                 return await act(made)
@@ -223,5 +225,5 @@ def test_going_back_puts_the_memory_back_where_it_is_kept(stage: Stage, tmp_path
 def test_a_memory_that_is_no_object_is_refused(stage: Stage, tmp_path: Path) -> None:
     at_the_site(stage, tmp_path, {})
     (tmp_path / "memory.json").write_text("[1]", "utf-8")
-    with pytest.raises(Failed, match="no object of key -> value"):
+    with pytest.raises(Failed, match="not an object of key -> value"):
         stage.play(memory)

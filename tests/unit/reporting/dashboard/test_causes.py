@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from harness.reporting.dashboard.causes import NO_FAILURE, NO_RECORD, UNEXPECTED, causes, grouped, since
+from harness.reporting.dashboard.causes import NO_FAILURE, NO_RECORD, UNEXPECTED, causes, grouped, history_text
 from harness.reporting.dashboard.evidence import FoundEvidence
 from harness.reporting.dashboard.view import CauseView
 from harness.reporting.history.record import Execution, Happening, RunRecord, TaskPoint
@@ -141,7 +141,7 @@ def test_services_and_the_sites_own_circuit_are_told_around_a_failure() -> None:
         ("s", ""),
         ("ppp", "new: passed in the 3 runs before"),
         ("p", "new: passed in the run before"),
-        ("pff", "failed in the 2 runs before, too"),
+        ("pff", "also failed in the 2 runs before"),
         ("pfpf", "flaky: failed in 2 of the 4 runs before"),
     ],
 )
@@ -153,7 +153,7 @@ def test_how_long_a_task_has_been_failing(before: str, words: str) -> None:
     ]
     later = TaskPoint(run="later", started=BEGAN + timedelta(days=1), outcome="passed")
     own = TaskPoint(run=run().run, started=BEGAN, outcome="failed")
-    assert since(run(), [*points, own, later]) == words
+    assert history_text(run(), [*points, own, later]) == words
 
 
 def test_the_words_reach_the_failure() -> None:

@@ -102,4 +102,4 @@ def test_artifacts_are_linked_from_where_the_page_is(kept: Path) -> None:
 
 def test_a_merged_run_is_told(kept: Path) -> None:
     save_run(kept, run("20251201T090000-1", merged_from=("a", "b")))
-    assert json.loads(call("--json").output)["notices"][0] == "Put together from 2 runs: a, b."
+    assert json.loads(call("--json").output)["notices"][0] == "This run was merged from 2 runs: a, b."

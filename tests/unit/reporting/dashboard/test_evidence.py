@@ -90,9 +90,9 @@ def no_folder(folder: Path) -> None:
     ("make", "words"),
     [
         (gone, "errors/T-1 is gone"),
-        (foreign, "errors/T-1 is of another run (another, T-1): left out"),
-        (of_another_task, f"errors/T-1 is of another run ({RUN}, T-2): left out"),
-        (half_written, "errors/T-1 has no readable manifest.json: left out"),
+        (foreign, "errors/T-1 belongs to another run (another, T-1) and is left out"),
+        (of_another_task, f"errors/T-1 belongs to another run ({RUN}, T-2) and is left out"),
+        (half_written, "errors/T-1 has no readable manifest.json and is left out"),
         (no_folder, "errors/T-1 is gone"),
     ],
 )
@@ -126,7 +126,7 @@ def test_a_snapshot_of_a_page_is_linked_when_it_is_dead(shelf: Shelf) -> None:
     snapshot.write_text("<script>alert(1)</script>", "utf-8")
     found = shelf.find(of(shelf)).evidence
     assert "dom_snapshot.html" not in [link.label for link in found.links]
-    assert found.problem == "dom_snapshot.html was not made safe to open: left out."
+    assert found.problem == "dom_snapshot.html was not made safe to open and is left out."
 
 
 def test_pipes_are_neither_read_nor_linked(shelf: Shelf) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from harness.reporting.dashboard.causes import flaky, healed
+from harness.reporting.dashboard.causes import flaky, healed_selectors
 from harness.reporting.history.record import Outcome, TaskPoint
 from tests.unit.reporting.dashboard.pages import page_of
 from tests.unit.reporting.history.runs import BEGAN, CODES, HEALED, execution, failed, nodeid, record, run
@@ -17,7 +17,7 @@ from tests.unit.spec.files import loaded
 
 
 def test_one_change_is_proposed_for_all_places_of_a_selector() -> None:
-    found = healed([record("T-1", warnings=(HEALED,)), record("T-2", warnings=(HEALED,))])
+    found = healed_selectors([record("T-1", warnings=(HEALED,)), record("T-2", warnings=(HEALED,))])
     (each,) = found
     assert each.places == ("tasks/T-1.task.yaml, step 1", "tasks/T-2.task.yaml, step 1")
     assert each.what == "button 'Buy'"
@@ -27,7 +27,7 @@ def test_one_change_is_proposed_for_all_places_of_a_selector() -> None:
 @pytest.mark.parametrize("selector", ["a: b # c", "'\"\n- act: api", "ü \\ x", "text=Ja, bitte", "{x}", "[a] > b"])
 def test_any_selector_is_proposed_as_yaml_that_says_it(selector: str) -> None:
     warning = {**HEALED, "successful_fallback": selector, "original_selector": selector + "\n#"}
-    (each,) = healed([record("T-1", warnings=(warning,))])
+    (each,) = healed_selectors([record("T-1", warnings=(warning,))])
     assert yaml.safe_load(each.change) == [{"act": "click", "selector": selector}]
 
 
@@ -43,7 +43,7 @@ def test_any_selector_is_proposed_as_yaml_that_says_it(selector: str) -> None:
 def test_what_needs_no_change_is_told_without_one(warning: dict[str, Any], fields: dict[str, Any], why: str) -> None:
     """The tile counts it, so the section says what it was."""
     parts = [record("T-1", warnings=(warning,), **fields), record("T-2", warnings=(HEALED,))]
-    other, settled = healed(parts)
+    other, settled = healed_selectors(parts)
     assert (settled.change, other.settled, bool(other.change)) == ("", "", True)
     assert settled.settled.startswith(why)
     text = page_of(run(parts=[execution(parts[0])]))
@@ -53,8 +53,8 @@ def test_what_needs_no_change_is_told_without_one(warning: dict[str, Any], field
 
 
 def test_another_warning_is_no_healing() -> None:
-    assert healed([record("T-1", warnings=({**HEALED, "type": "step_skipped"},))]) == []
-    assert healed([record("T-1", warnings=(HEALED,), faults={"late": "never struck"})])[0].change
+    assert healed_selectors([record("T-1", warnings=({**HEALED, "type": "step_skipped"},))]) == []
+    assert healed_selectors([record("T-1", warnings=(HEALED,), faults={"late": "never struck"})])[0].change
 
 
 def points(outcomes: str, task_id: str = "T-1") -> dict[str, tuple[TaskPoint, ...]]:

@@ -75,13 +75,13 @@ def test_the_verdict_is_one_line(parts: tuple[Execution, ...], ending: Any, verd
     ("fields", "words"),
     [
         ({"ending": "interrupted"}, "The run was interrupted"),
-        ({"ending": "unfinished", "finished": None}, "its process died, or it still goes on"),
+        ({"ending": "unfinished", "finished": None}, "its process died, or it is still running"),
         (
             {"ending": "unfinished", "finished": None, "note": "its process is gone"},
             "The run has no end: its process is gone.",
         ),
         ({"note": "shard 2 of 3 is missing"}, "Shard 2 of 3 is missing."),
-        ({"merged_from": ("a", "b")}, "Put together from 2 runs: a, b."),
+        ({"merged_from": ("a", "b")}, "This run was merged from 2 runs: a, b."),
     ],
 )
 def test_what_must_be_known_of_the_run_is_told_first(fields: dict[str, Any], words: str) -> None:

@@ -15,7 +15,7 @@ from tests.unit.reporting.history.runs import BEGAN
 def logged(root: Path, *events: tuple[TelemetryEvent, int | None]) -> None:
     log = EventLog(events_of(root, "R"))
     for event, step in events:
-        log(Record(BEGAN, event, "R", worker="gw1", task_id="T-1", step=step))
+        log.on_record(Record(BEGAN, event, "R", worker="gw1", task_id="T-1", step=step))
     log.close()
 
 

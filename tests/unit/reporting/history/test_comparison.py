@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from harness.reporting.history.comparison import compare, flaky_tasks, passed_last, rate_of, usual
 from harness.reporting.history.file import HistoryError
-from harness.reporting.history.reading import compared
+from harness.reporting.history.reading import compare_runs
 from harness.reporting.history.record import Execution, Outcome, RunRecord, TaskPoint
 from harness.reporting.history.writing import save_run
+from tests.unit.conftest import examples
 from tests.unit.reporting.history.runs import (
     BEGAN,
     execution,
@@ -58,14 +59,14 @@ def broken(name: str, outcome: Outcome = "failed") -> Execution:
 
 
 @given(runs, st.dictionaries(st.sampled_from(["a::A", "b::B", "c::é\x00"]), st.just(points("passed", "failed"))))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 def test_a_run_has_no_difference_to_itself(same: RunRecord, before: dict[str, tuple[TaskPoint, ...]]) -> None:
     assert not compare(same, same, before, {}).different
 
 
 def test_of_all_kinds_of_tasks(tmp_path: Path) -> None:
     save_run(tmp_path, run())
-    found = compared(tmp_path, "last", "last")
+    found = compare_runs(tmp_path, "last", "last")
     assert not found.different
     assert len(found.still_failing) == 10
 
@@ -183,14 +184,14 @@ def test_with_the_history_around(tmp_path: Path) -> None:
     days = several(12)
     for each in days:
         save_run(tmp_path, each)
-    found = compared(tmp_path, "last-2")
+    found = compare_runs(tmp_path, "last-2")
     assert (found.old, found.new) == (days[-3].run, days[-1].run)
     assert [each.task_id for each in found.newly_failing] == ["T-BROKEN"]
     assert [each.task_id for each in found.still_failing] == ["T-FLAKY"]
     (slower,) = found.slower
     assert (slower.task_id, slower.usual and slower.usual.runs) == ("T-SLOWER", 10)
-    assert compared(tmp_path, "last-2", "last-2").slower == ()
-    assert (compared(tmp_path).old, compared(tmp_path).why) == (days[-2].run, "")
+    assert compare_runs(tmp_path, "last-2", "last-2").slower == ()
+    assert (compare_runs(tmp_path).old, compare_runs(tmp_path).why) == (days[-2].run, "")
     assert len(executions()) == 19
 
 
@@ -204,18 +205,18 @@ def selections(root: Path, *several: str) -> list[str]:
 
 def test_compared_is_the_newest_run_that_ran_much_of_the_same(tmp_path: Path) -> None:
     names = selections(tmp_path, "abcd", "abxy", "a", "abcd")
-    found = compared(tmp_path)
+    found = compare_runs(tmp_path)
     assert (found.old, found.new) == (names[1], names[3])
     assert found.why == (
         f"the run before ({names[2]}) ran 1 of the 4 tasks; this is the newest that has at least half of them: 2"
     )
-    assert compared(tmp_path, "last-1").old == names[2]
+    assert compare_runs(tmp_path, "last-1").old == names[2]
 
 
 def test_when_no_earlier_run_ran_much_of_the_same_that_is_said(tmp_path: Path) -> None:
     names = selections(tmp_path, "xy", "z", "abc")
-    found = compared(tmp_path)
+    found = compare_runs(tmp_path)
     assert found.old == names[1]
-    assert found.why.endswith("ran 0 of the 3 tasks: no earlier run has half of them")
+    assert found.why.endswith("ran 0 of the 3 tasks, because no earlier run has half of them")
     with pytest.raises(HistoryError, match="nothing to compare it with"):
-        compared(tmp_path, None, names[0])
+        compare_runs(tmp_path, None, names[0])

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -159,7 +161,7 @@ def test_a_document_of_another_version(root: Path) -> None:
     save_run(root, run())
     with closing(sqlite3.connect(root / HISTORY)) as database, database:
         database.execute("UPDATE runs SET document = '{}'")
-    with pytest.raises(HistoryError, match="run 20251116T090000-4711: what the history has of it cannot be read"):
+    with pytest.raises(HistoryError, match="run 20251116T090000-4711: its record in the history cannot be read"):
         load_run(root)
 
 
@@ -168,10 +170,13 @@ def test_a_disk_that_is_full_while_the_file_is_looked_at_is_what_is_said(
 ) -> None:
     """SQLite has ended the transaction by itself."""
 
-    def full(database: sqlite3.Connection, _: Path) -> bool:
-        database.execute("ROLLBACK")
-        raise sqlite3.OperationalError("database or disk is full")
+    class Full(sqlite3.Connection):
+        def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
+            if "application_id" in sql:
+                super().execute("ROLLBACK")
+                raise sqlite3.OperationalError("database or disk is full")
+            return super().execute(sql, *values)
 
-    monkeypatch.setattr("harness.reporting.history.file._known", full)
+    monkeypatch.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=Full))
     with pytest.raises(HistoryError, match="database or disk is full"):
         save_run(root, run())

@@ -7,8 +7,9 @@ from datetime import timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.reporting.history.merging import identity_of, merged, merged_executions
+from harness.reporting.history.merging import identity_of, merge_runs, merged_executions
 from harness.reporting.history.record import Execution
+from tests.unit.conftest import examples
 from tests.unit.reporting.history.runs import (
     BEGAN,
     execution,
@@ -26,7 +27,7 @@ several = st.lists(parts, max_size=4)
 
 
 @given(several, several, several)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_in_any_order_and_as_often_as_one_likes(
     one: list[Execution], two: list[Execution], three: list[Execution]
 ) -> None:
@@ -44,7 +45,7 @@ def test_in_any_order_and_as_often_as_one_likes(
 def test_a_node_that_ran_in_several_shards() -> None:
     late, early = execution(record("T-1", at=60)), execution(failed("T-1", "STEP_TIMEOUT", at=30))
     left_out = skipped("T-1").model_copy(update={"at": None})
-    found = merged([run("20251116T090000-1", [late, left_out]), run("20251116T090000-2", [early])])
+    found = merge_runs([run("20251116T090000-1", [late, left_out]), run("20251116T090000-2", [early])])
     assert [(each.number, each.outcome) for each in found.executions] == [(1, "skipped"), (2, "failed"), (3, "passed")]
     assert [(each.nodeid, each.outcome) for each in found.last] == [(nodeid("T-1"), "passed")]
 
@@ -67,7 +68,7 @@ def test_what_the_shards_say() -> None:
         exit_status=2,
         arguments=("tasks",),
     )
-    found = merged([two, one])
+    found = merge_runs([two, one])
     assert found.merged_from == ("20251116T090000-1", "20251116T090001-2")
     assert (found.started, found.finished) == (BEGAN, BEGAN + timedelta(seconds=91))
     assert (found.ending, found.exit_status, found.shard, found.arguments) == ("interrupted", 2, "1, 2", ())
@@ -78,9 +79,9 @@ def test_what_the_shards_say() -> None:
     assert found.metrics["resilience"] == {"totalAttempts": 51, "successfulRetries": 4, "failedRetries": 20}
     assert found.metrics["thresholds"] == {"error_rate": {"value": 0.12, "level": "warning"}}
     assert (found.commit, found.branch, found.note) == (one.commit, "main", "")
-    assert merged([one, two]) == found
-    assert merged([found]).executions == found.executions
-    assert merged([found]).run == found.run
+    assert merge_runs([one, two]) == found
+    assert merge_runs([found]).executions == found.executions
+    assert merge_runs([found]).run == found.run
 
 
 def test_what_they_do_not_agree_in() -> None:
@@ -95,7 +96,7 @@ def test_what_they_do_not_agree_in() -> None:
         ci={"buildName": "x", "buildUrl": "javascript:alert(1)"},
         metrics={"resilience": slow, "thresholds": {"error_rate": {"level": "critical"}, "odd": 1}},
     )
-    found = merged([one.model_copy(update={"ci": {}}), two])
+    found = merge_runs([one.model_copy(update={"ci": {}}), two])
     assert (found.commit, found.finished, found.ending) == ("", None, "unfinished")
     assert found.note == f"of several commits: {'a' * 40}, {'b' * 40}; its process is gone"
     assert found.ci == {"buildName": "x"}
@@ -116,6 +117,6 @@ def test_a_whole_with_one_of_its_parts_again_is_the_same_whole() -> None:
     one = run("20251116T090000-1", executions()[:5])
     two = run("20251116T090001-2", executions()[5:])
     three = run("20251116T090002-3", [execution(record("T-9"))])
-    whole = merged([one, two])
-    assert merged([whole, one]) == merged([whole, whole]) == whole
-    assert merged([whole, merged([two, three])]).metrics == merged([one, two, three]).metrics
+    whole = merge_runs([one, two])
+    assert merge_runs([whole, one]) == merge_runs([whole, whole]) == whole
+    assert merge_runs([whole, merge_runs([two, three])]).metrics == merge_runs([one, two, three]).metrics

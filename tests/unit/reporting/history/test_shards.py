@@ -208,7 +208,7 @@ def test_a_hostile_folder_stays_where_it_belongs(tmp_path: Path) -> None:
     ("make", "problem"),
     [
         (lambda folder: None, "there is no such folder"),
-        (lambda folder: folder.mkdir(), "neither .harness/history.sqlite3 nor history.sqlite3 is in it"),
+        (lambda folder: folder.mkdir(), "it contains neither .harness/history.sqlite3 nor history.sqlite3"),
         (lambda folder: (folder.mkdir(), (folder / "history.sqlite3").write_text("no" * 999)), "is damaged"),
     ],
     ids=["none", "empty", "broken"],
@@ -225,6 +225,6 @@ def test_a_folder_of_others_is_not_overwritten(tmp_path: Path) -> None:
     out.mkdir()
     put(out, one)
     assert load_run(out).merged_from == ("20251116T090001-1",)
-    with pytest.raises(HistoryError, match="is there, and was not made by `harness merge`"):
+    with pytest.raises(HistoryError, match="exists and was not made by `harness merge`"):
         put(one, out)
     assert load_run(one).run == "20251116T090001-1"

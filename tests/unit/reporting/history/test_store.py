@@ -19,6 +19,7 @@ from harness.reporting.history.reading import load_run, recent_runs, task_points
 from harness.reporting.history.record import Ending, Execution, Happening, Outcome, RunRecord
 from harness.reporting.history.writing import drop_old_runs, save_run
 from harness.reporting.task_record import AttemptLine, StepLine, TaskRecord
+from tests.unit.conftest import examples
 from tests.unit.reporting.history.runs import BEGAN, execution, executions, failed, many, nodeid, record, run, several
 
 text = st.text(max_size=20)
@@ -71,7 +72,7 @@ runs = st.builds(
 
 
 @given(runs)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_any_run_comes_back_as_it_was(kept: RunRecord) -> None:
     with tempfile.TemporaryDirectory() as folder:
         save_run(Path(folder), kept)
@@ -174,7 +175,7 @@ def test_names_of_runs(tmp_path: Path, name: str, day: int) -> None:
     ("name", "problem"),
     [
         ("last-4", "there is no run 'last-4': the history has only 4 runs yet"),
-        ("202511", "'202511' is the beginning of 4 runs (20251104T090000-4714, "),
+        ("202511", "4 runs begin with '202511' (20251104T090000-4714, "),
         ("20251101T090000-4777", "no run '20251101T090000-4777' in the history; did you mean `20251101T090000-4711`?"),
         ("", "no run '' in the history; there are: 20251104T090000-4714, "),
     ],

@@ -31,7 +31,7 @@ def begun(name: str = "20251116T090000-4711") -> RunRecord:
 
 @pytest.fixture
 def writer(tmp_path: Path) -> Iterator[RunWriter]:
-    found = RunWriter(tmp_path, begun(), OwnerProcess.own())
+    found = RunWriter(tmp_path, begun(), OwnerProcess.this_process())
     yield found
     found.close()
 
@@ -60,7 +60,7 @@ def test_a_run_without_tasks_leaves_nothing(writer: RunWriter, tmp_path: Path) -
 def test_only_so_many_runs_are_kept(tmp_path: Path) -> None:
     for second in range(5):
         name = f"20251116T09000{second}-1"
-        writer = RunWriter(tmp_path, begun(name), OwnerProcess.own())
+        writer = RunWriter(tmp_path, begun(name), OwnerProcess.this_process())
         writer.add(execution(record("T-1")))
         writer.finish(run(name, []), 3)
         writer.close()
@@ -81,9 +81,8 @@ def test_another_process_in_the_way_delays_a_row_and_loses_none(writer: RunWrite
 def test_what_another_process_does_not_let_in_until_the_end_is_taken_in_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: int
 ) -> None:
-    for name in ("PATIENCE", "QUICK", "FINAL"):
+    for name in ("PATIENCE", "READER_PATIENCE", "QUICK", "FINAL"):
         monkeypatch.setattr(f"harness.reporting.history.writing.{name}", 0.05)
-    monkeypatch.setattr("harness.reporting.history.writing._PATIENCE", 0.05)
     parts = [
         execution(record("T-1")),
         execution(failed("T-2", "STEP_TIMEOUT")),
@@ -91,17 +90,17 @@ def test_what_another_process_does_not_let_in_until_the_end_is_taken_in_later(
     ]
     open_writing(tmp_path / HISTORY).close()
     with closing(sqlite3.connect(tmp_path / HISTORY, isolation_level=None)) as other:
-        writer = RunWriter(tmp_path, begun(), OwnerProcess.own()) if before else None
+        writer = RunWriter(tmp_path, begun(), OwnerProcess.this_process()) if before else None
         if writer:
             writer.add(parts[0])
         other.execute("BEGIN IMMEDIATE")
-        writer = writer or RunWriter(tmp_path, begun(), OwnerProcess.own())
+        writer = writer or RunWriter(tmp_path, begun(), OwnerProcess.this_process())
         for each in parts[before:]:
             writer.add(each)
         note = writer.finish(run(), 10)
         writer.close()
         assert "another process holds the history" in note
-        assert f"({3 - before} tasks) is in history.sqlite3.unwritten-20251116T090000-4711.json" in note
+        assert f"({3 - before} tasks) are in history.sqlite3.unwritten-20251116T090000-4711.json" in note
         assert len([each.run for each in recent_runs(tmp_path)]) == before
     found = load_run(tmp_path)
     assert [each.task_id for each in found.executions] == ["T-1", "T-2", "T-3"]
@@ -109,27 +108,29 @@ def test_what_another_process_does_not_let_in_until_the_end_is_taken_in_later(
     assert [*(tmp_path / ".harness").glob("*unwritten*")] == []
 
 
-def test_what_a_full_disk_does_not_take_waits_and_is_kept_beside(writer: RunWriter, tmp_path: Path) -> None:
-    database = writer._opened(0)
+def test_what_a_full_disk_does_not_take_waits_and_is_kept_beside(
+    databases: list[sqlite3.Connection], writer: RunWriter, tmp_path: Path
+) -> None:
+    database = databases[-1]
     pages = database.execute("PRAGMA page_count").fetchone()[0]
     database.execute(f"PRAGMA max_page_count = {pages}")
     parts = many(30).executions
     for each in parts:
         writer.add(each)
-    assert "no room is left for the history" in writer.finish(run(), 10)
+    assert "there is no space for the history" in writer.finish(run(), 10)
     writer.close()
     assert {each.nodeid for each in load_run(tmp_path).executions} == {each.nodeid for each in parts}
 
 
 def test_where_there_is_no_room_beside_it_either_that_is_said(tmp_path: Path) -> None:
     (tmp_path / ".harness").write_text("", "utf-8")
-    with pytest.raises(HistoryError, match="what the history could not take cannot be written here either"):
+    with pytest.raises(HistoryError, match="the rows that the history could not take cannot be written here either"):
         keep_beside(tmp_path, run())
 
 
 def test_a_run_takes_in_what_an_earlier_one_could_not_write(tmp_path: Path) -> None:
     keep_beside(tmp_path, run())
-    RunWriter(tmp_path, begun("20251117T090000-1"), OwnerProcess.own()).close()
+    RunWriter(tmp_path, begun("20251117T090000-1"), OwnerProcess.this_process()).close()
     assert [(each.run, each.tasks) for each in recent_runs(tmp_path)] == [("20251117T090000-1", 0), (run().run, 18)]
 
 
@@ -149,7 +150,7 @@ def test_a_table_that_is_gone_is_said(writer: RunWriter, tmp_path: Path) -> None
 
 
 def test_two_runs_at_once(writer: RunWriter, tmp_path: Path) -> None:
-    other = RunWriter(tmp_path, begun("20251116T090001-4712"), OwnerProcess.own())
+    other = RunWriter(tmp_path, begun("20251116T090001-4712"), OwnerProcess.this_process())
     for each in executions():
         writer.add(each)
         other.add(each)
@@ -163,7 +164,7 @@ def test_several_begin_one_history_at_the_same_moment(tmp_path: Path) -> None:
     def write(number: int) -> None:
         barrier.wait()
         name = f"20251116T09000{number}-1"
-        writer = RunWriter(tmp_path, begun(name), OwnerProcess.own())
+        writer = RunWriter(tmp_path, begun(name), OwnerProcess.this_process())
         for each in executions():
             writer.add(each)
         writer.finish(run(name), 10)
@@ -186,9 +187,9 @@ def test_a_later_run_says_that_a_process_is_gone(tmp_path: Path) -> None:
     event = {"service": "demo", "before": "up", "after": "down", "reason": "exit code 1"}
     line = {"at": "2025-11-16T09:00:30+00:00", "level": "WARNING", "type": "service-status", **stamp, **event}
     events.write_text(json.dumps(line) + "\n", "utf-8")
-    RunWriter(tmp_path, begun("20251116T100000-1"), OwnerProcess.own()).close()
+    RunWriter(tmp_path, begun("20251116T100000-1"), OwnerProcess.this_process()).close()
     found = load_run(tmp_path, "last-1")
-    assert found.note == f"its process (pid {gone.pid}) is gone; what it had done until then is kept"
+    assert found.note == f"its process (pid {gone.pid}) has died; what it had done until then is kept"
     assert (found.ending, len(found.executions), found.seconds) == ("unfinished", 1, 30)
     assert [each.text for each in found.happenings] == ["service demo: up -> down (exit code 1)"]
     assert [each.note for each in recent_runs(tmp_path)] == ["", found.note]
@@ -197,7 +198,7 @@ def test_a_later_run_says_that_a_process_is_gone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "process",
     [
-        OwnerProcess.own(),
+        OwnerProcess.this_process(),
         OwnerProcess(4711, "another machine", 1.0),
         OwnerProcess(),
         OwnerProcess(os.getpid(), platform.node(), None),
@@ -207,7 +208,7 @@ def test_a_later_run_says_that_a_process_is_gone(tmp_path: Path) -> None:
 def test_of_others_nothing_is_said(tmp_path: Path, process: OwnerProcess) -> None:
     assert not process.gone
     RunWriter(tmp_path, begun(), process).close()
-    RunWriter(tmp_path, begun("20251116T100000-1"), OwnerProcess.own()).close()
+    RunWriter(tmp_path, begun("20251116T100000-1"), OwnerProcess.this_process()).close()
     assert [each.note for each in recent_runs(tmp_path)] == ["", ""]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.pytest_plugin.telemetry import shown
+from harness.pytest_plugin.telemetry import is_shown
 from harness.reporting.telemetry.metrics import MetricsSink
 from harness.reporting.telemetry.stream import in_task, of_all_tasks
 from harness.resilience.connection import Invariants
@@ -32,10 +32,10 @@ def test_what_is_of_all_tasks_wakes_who_waits_and_is_not_stamped() -> None:
 def test_a_summary_names_each_once() -> None:
     tally = MetricsSink()
     line = "inconsistent: `demo` answers, but nobody is monitoring it any more (of=demo, polling=stopped)"
-    tally(record(BROKEN))
+    tally.on_record(record(BROKEN))
     assert tally.lines() == [line]
-    tally(record(BROKEN))
-    tally(record(InvariantBroken("service: no way from one state to the other")))
+    tally.on_record(record(BROKEN))
+    tally.on_record(record(InvariantBroken("service: no way from one state to the other")))
     assert tally.lines() == [
         f"{line}, twice",
         "inconsistent: service: no way from one state to the other ()",
@@ -44,7 +44,7 @@ def test_a_summary_names_each_once() -> None:
 
 @pytest.mark.parametrize(("verbosity", "seen"), [(-1, False), (0, True), (1, True)])
 def test_a_person_sees_it_at_once(verbosity: int, seen: bool) -> None:
-    assert shown(record(BROKEN), verbosity) is seen
+    assert is_shown(record(BROKEN), verbosity) is seen
 
 
 def test_what_is_there_at_so_many_looks_in_a_row_is_told() -> None:

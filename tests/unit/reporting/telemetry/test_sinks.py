@@ -18,7 +18,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import StatusCode
 from prometheus_client.parser import text_string_to_metric_families
 
-from harness.model.events import AttemptEnded, TaskEnded, TaskStarted
+from harness.model.events import AttemptEnded, ResilienceActed, TaskEnded, TaskStarted
 from harness.model.settings import LogProfile
 from harness.recovery.failure import Failure
 from harness.reporting.telemetry.exporters import Spans, exposition
@@ -143,7 +143,7 @@ def test_many_writers_share_the_file(tmp_path: Path) -> None:
     def write(worker: str) -> None:
         log = EventLog(path)
         for _ in range(200):
-            log(record(RETRY, worker=worker))
+            log.on_record(record(RETRY, worker=worker))
         log.close()
 
     threads = [threading.Thread(target=write, args=(f"gw{n}",)) for n in range(4)]
@@ -161,15 +161,15 @@ def test_the_reader_takes_whole_lines_of_its_run_once(tmp_path: Path) -> None:
     tail = Tail(path, "run-1")
     assert [*tail.records()] == []
     log = EventLog(path)
-    log(record(RETRY))
-    log(record(RETRY, run="of old"))
+    log.on_record(record(RETRY))
+    log.on_record(record(RETRY, run="of old"))
     with path.open("a") as file:
         file.write('{"torn')
     assert len([*tail.records()]) == 1
     assert [*tail.records()] == []
     with path.open("a") as file:
         file.write('"\n')
-    log(record(RETRY))
+    log.on_record(record(RETRY))
     assert len([*tail.records()]) == 1
     log.close()
 
@@ -177,7 +177,7 @@ def test_the_reader_takes_whole_lines_of_its_run_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize("mark", ["\u2028", "\x85", "\x1c", "\u2029"])
 def test_a_text_does_not_break_its_line(tmp_path: Path, mark: str) -> None:
     log = EventLog(tmp_path / "events.jsonl")
-    log(record(Retrying("open", 1, 3, 1.0, f"of{mark}two lines")))
+    log.on_record(record(Retrying("open", 1, 3, 1.0, f"of{mark}two lines")))
     log.close()
     (found,) = Tail(tmp_path / "events.jsonl", "run-1").records()
     assert found.event == Retrying("open", 1, 3, 1.0, f"of{mark}two lines")
@@ -190,9 +190,9 @@ def test_a_run_does_not_disturb_another(tmp_path: Path) -> None:
     first, second = events_of(tmp_path, "run-1"), events_of(tmp_path, "run-2")
     begin(first, START)
     log, tail = EventLog(first), Tail(first, "run-1")
-    log(record(RETRY))
+    log.on_record(record(RETRY))
     begin(second, START)
-    log(record(RETRY))
+    log.on_record(record(RETRY))
     log.close()
     assert len([*tail.records()]) == 2
     assert link.resolve() == second.resolve()
@@ -272,15 +272,15 @@ def test_log_profiles(
 ) -> None:
     sink = LogSink(profile)
     for event, _, _ in ALL.values():
-        sink(record(event, task_id="T-1", step=2))
+        sink.on_record(record(event, task_id="T-1", step=2))
     assert sorted({each.levelname for each in caplog.records}) == sorted(levels)
     assert all(each.name == "harness.resilience" for each in caplog.records)
 
 
 def test_a_log_line_says_where(logger: logging.Logger, caplog: pytest.LogCaptureFixture) -> None:
     sink = LogSink("evaluation")
-    sink(record(RETRY, task_id="T-1", step=0))
-    sink(record(CircuitChanged("c", "closed", "open", "r")))
+    sink.on_record(record(RETRY, task_id="T-1", step=0))
+    sink.on_record(record(CircuitChanged("c", "closed", "open", "r")))
     assert [each.getMessage() for each in caplog.records] == [
         "Retrying 1/3 in 1.0 s: refused [T-1 step 0]",
         "circuit c: closed -> open (r)",
@@ -292,13 +292,14 @@ def test_spans() -> None:
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     spans = Spans("run-1", provider.get_tracer("test"))
-    stage = Stage(sinks=(spans.tell,), listeners=(spans,))
+    stage = Stage(sinks=(spans,))
     plan = sample.plan(secrets=("hunter2",))
     failure = Failure("NET_CONNECTION_REFUSED", "refused hunter2")
     stage.telemetry.on(TaskStarted(plan, sample.START))
     stage.telemetry.on(AttemptEnded(plan, 0, sample.attempt(plan.steps[0], 0.0, 0.5, failure)))
     stage.telemetry.emit(CircuitChanged("c", "closed", "open", "r"))
     stage.telemetry.on(AttemptEnded(plan, 0, sample.attempt(plan.steps[0], 2.0, 0.5)))
+    stage.telemetry.on(ResilienceActed(plan, 0, Recovered("open", 2.0, 2)))
     stage.telemetry.on(TaskEnded(plan, sample.failed(plan, failure, 0), sample.START))
     first, second, task = exporter.get_finished_spans()
     assert (first.name, task.name) == ("open http://shop.local/", plan.task_id)
@@ -307,7 +308,7 @@ def test_spans() -> None:
     assert (first.end_time or 0) - (first.start_time or 0) == 500_000_000
     assert (first.status.status_code, second.status.status_code) == (StatusCode.ERROR, StatusCode.UNSET)
     assert first.status.description == "refused [redacted]"
-    assert [event.name for event in task.events] == ["circuit-state-change", "recovered", "failed", "task"]
+    assert [event.name for event in task.events] == ["circuit-state-change", "recovered", "task"]
     assert dict(task.attributes or {})["taskspec.final_state"] == "failed"
 
 
@@ -321,11 +322,11 @@ def test_the_figures_of_a_run() -> None:
         FellBack("a", "x", "y", "e"),
     ]
     for event in events:
-        tally(record(event, task_id="T-1", step=0))
+        tally.on_record(record(event, task_id="T-1", step=0))
     done = TaskDone("completed", 9, 5, 20, 4, retries=1, successful_retries=1, fallbacks=1)
-    tally(record(replace(done, recovered=1, recovery_seconds=2.0), task_id="T-1"))
-    tally(record(replace(done, final_state="skipped", attempts=0, failures=0), task_id="T-2"))
-    tally(record(Retrying("channel", 1, 3, 0.5, "reset", "network"), task_id="T-1"))
+    tally.on_record(record(replace(done, recovered=1, recovery_seconds=2.0), task_id="T-1"))
+    tally.on_record(record(replace(done, final_state="skipped", attempts=0, failures=0), task_id="T-2"))
+    tally.on_record(record(Retrying("channel", 1, 3, 0.5, "reset", "network"), task_id="T-1"))
     assert tally.as_json()["resilience"] == {
         "totalAttempts": 21, "successfulRetries": 1, "failedRetries": 0, "circuitOpens": 1, "fallbacksUsed": 1,
         "avgRecoveryTime": 2.0,
@@ -341,8 +342,8 @@ def test_the_figures_of_a_run() -> None:
 def test_waiting_for_a_circuit_is_no_retry() -> None:
     tally = MetricsSink()
     for _ in range(30):
-        tally(record(Waiting("open", 30.0, "circuit c is open"), task_id="T-1", step=0))
-    tally(record(GaveUp("open", "nothing was sent", False, "unavailable"), task_id="T-1", step=0))
+        tally.on_record(record(Waiting("open", 30.0, "circuit c is open"), task_id="T-1", step=0))
+    tally.on_record(record(GaveUp("open", "nothing was sent", False, "unavailable"), task_id="T-1", step=0))
     assert tally.metrics == ResilienceMetrics()
     assert {each.value for each in tally.readings} == {0.0}
 
@@ -350,18 +351,18 @@ def test_waiting_for_a_circuit_is_no_retry() -> None:
 def test_what_was_ordered_alarms_nobody() -> None:
     tally = MetricsSink()
     for _ in range(30):
-        tally(record(GaveUp("click", "crashed", False, "session"), task_id="T-1", step=0, faulted=True))
-    tally(record(TaskDone("failed", 9, 5, 20, 20), faulted=True))
-    tally(record(TaskDone("failed", 9, 5, 20, 20, expected=True)))
+        tally.on_record(record(GaveUp("click", "crashed", False, "session"), task_id="T-1", step=0, faulted=True))
+    tally.on_record(record(TaskDone("failed", 9, 5, 20, 20), faulted=True))
+    tally.on_record(record(TaskDone("failed", 9, 5, 20, 20, expected=True)))
     assert {each.level for each in tally.readings} == {"ok"}
     assert MetricsSink().lines() == []
 
 
 def test_the_text_of_prometheus() -> None:
     tally = MetricsSink()
-    tally(record(RETRY, task_id="T-1", step=0))
-    tally(record(Recovered("open", 2.0, 2), task_id="T-1", step=0))
-    tally(record(TaskDone("completed", 9, 5, 20, 1, retries=1, successful_retries=1), task_id="T-1"))
+    tally.on_record(record(RETRY, task_id="T-1", step=0))
+    tally.on_record(record(Recovered("open", 2.0, 2), task_id="T-1", step=0))
+    tally.on_record(record(TaskDone("completed", 9, 5, 20, 1, retries=1, successful_retries=1), task_id="T-1"))
     families = text_string_to_metric_families(exposition(tally, {"completed": 2, "failed": 1}))
     samples = {(sample.name, *sample.labels.values()): sample.value for family in families for sample in family.samples}
     assert samples["taskspec_attempts_total",] == 20

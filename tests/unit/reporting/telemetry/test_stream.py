@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import contextvars
 import threading
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from harness.faults.python import fault_of
-from harness.model.events import TaskEnded, TaskStarted
+from harness.model.events import ResilienceActed, StepEnded, TaskEnded, TaskStarted
+from harness.model.record import StepRecord
+from harness.recovery.failure import Failure
 from harness.reporting.redaction import MARK
-from harness.reporting.telemetry.record import Record
-from harness.reporting.telemetry.stream import in_task
+from harness.reporting.telemetry.record import Record, StepDone, TaskDone
+from harness.reporting.telemetry.stream import Sink, in_task
 from harness.resilience.events import CircuitChanged, InvariantBroken, Retrying, ServiceChanged
 from harness.resilience.thresholds import ThresholdCrossed
 from tests.unit.fakes import START
 from tests.unit.reporting import sample
-from tests.unit.reporting.telemetry.stage import Stage
+from tests.unit.reporting.telemetry.stage import Kept, Stage
 
 REFUSAL = fault_of({"kind": "refuse", "host": "shop.local", "connections": 1})
 OPENED = CircuitChanged("origin:shop", "closed", "open", "consecutive_failures_5")
@@ -77,6 +80,41 @@ def test_services_belong_to_no_task_and_who_waits_is_woken() -> None:
     assert woken == [record]
 
 
+def test_what_the_engine_says_of_failures_is_handed_on_with_its_step() -> None:
+    stage, plan = Stage(), sample.plan(secrets=("hunter2",))
+    stage.telemetry.on(ResilienceActed(plan, 3, Retrying("open", 1, 3, 1.0, "refused hunter2")))
+    (record,) = stage.records
+    assert (record.event, record.task_id, record.step) == (
+        Retrying("open", 1, 3, 1.0, f"refused {MARK}"), plan.task_id, 3,
+    )  # fmt: skip
+
+
+def test_the_end_of_a_task_is_told_with_its_figures() -> None:
+    stage, plan = Stage(), sample.plan()
+    failure = Failure("NET_CONNECTION_REFUSED", "connection refused")
+    stage.telemetry.on(TaskStarted(plan, START))
+    stage.telemetry.on(TaskEnded(plan, sample.failed(plan, failure, index=0), START))
+    stage.telemetry.on(TaskEnded(plan, replace(sample.failed(plan, failure, -1), skipped="not here"), START))
+    first, second = stage.records
+    assert (first.event, first.step) == (TaskDone("failed", 32.5, 0, 1, 1, **failure.origin), None)
+    assert (second.event.final_state, second.event.reason) == ("skipped", "not here")  # type: ignore[union-attr]
+
+
+def test_steps_are_told_when_asked_for() -> None:
+    plan = sample.plan()
+    step = plan.steps[0]
+    tries = (
+        sample.attempt(step, 0, 1, Failure("NET_DNS", "no such name")),
+        sample.attempt(step, 1, 0, Failure("CIRCUIT_OPEN", "nothing was sent")),
+        sample.attempt(step, 31, 0.25),
+    )
+    ended, silent, told = StepEnded(plan, StepRecord(0, step, tries)), Stage(), Stage(steps=True)
+    for stage in (silent, told):
+        stage.telemetry.on(ended)
+    assert silent.records == []
+    assert told.events == [StepDone("open http://shop.local/", True, 2, 1.25)], "what a circuit refused is no attempt"
+
+
 def test_secrets_are_taken_out() -> None:
     stage = Stage(redact=("card-[0-9]+",))
     stage.telemetry.emit(Retrying("open", 1, 3, 1.0, "hunter2 card-77", "network"))
@@ -90,27 +128,48 @@ def test_secrets_are_taken_out() -> None:
     ]
 
 
-def test_sinks_of_a_thread_are_told_when_it_asks() -> None:
-    later: list[Record] = []
-    stage = Stage(later=[later.append])
+def test_what_is_delivered_is_told_when_the_thread_asks() -> None:
+    stage = Stage()
     stage.telemetry.emit(OPENED)
-    assert (len(stage.records), later) == (1, [])
+    assert (len(stage.records), stage.kept.delivered) == (1, [])
     stage.telemetry.deliver()
     stage.telemetry.deliver()
-    assert later == stage.records
+    assert stage.kept.delivered == stage.records
+
+
+def test_a_turn_tells_of_its_own_task_and_delivers_what_came_of_all() -> None:
+    begun = TaskStarted(sample.plan(), START)
+    stage = Stage()
+    stage.telemetry.turn(begun, heard=False)
+    assert (stage.kept.events, stage.kept.turns) == ([begun], [begun])
+    stage.telemetry.emit(OPENED)
+    stage.telemetry.turn(begun, heard=True)
+    assert (len(stage.kept.events), len(stage.kept.turns)) == (1, 2), "it was heard when it happened"
+    stage.telemetry.emit(OPENED)
+    stage.telemetry.turn(stage.records[-1], heard=False)
+    assert (len(stage.kept.turns), len(stage.records)) == (2, 2), "a record: something to deliver"
+    assert stage.kept.delivered == stage.records
 
 
 def test_a_sink_that_raises_harms_nobody_and_is_said_once() -> None:
-    def broken(record: Record) -> None:
-        raise ValueError(f"number {len(stage.records)}")
+    class Broken(Sink):
+        name = "broken"
+        closed = False
 
-    last: list[Record] = []
-    stage = Stage(sinks=(broken,))
-    stage.telemetry.add(last.append)
+        def on_record(self, record: Record) -> None:
+            raise ValueError(f"number {len(stage.records)}")
+
+        def close(self) -> None:
+            self.closed = True
+
+    last, broken = Kept(), Broken()
+    stage = Stage(sinks=(broken, last))
     for _ in range(3):
         stage.telemetry.emit(OPENED)
-    assert (len(stage.records), len(last)) == (3, 3)
+    assert (len(stage.records), len(last.records)) == (3, 3)
     assert stage.telemetry.problems == {"broken": "ValueError: number 1"}
+    assert stage.telemetry.close() == ("telemetry: broken: ValueError: number 1",)
+    assert broken.closed
 
 
 def test_tasks_with_faults_are_marked() -> None:

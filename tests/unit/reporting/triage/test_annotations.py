@@ -63,7 +63,7 @@ def test_each_cause_is_shown_before_any_is_shown_twice() -> None:
     shown = list(commands(causes([*same, *others]), lambda task: (f"{task.task_id}.yaml", 1)))
     assert len(shown) == MOST
     assert [line.split("file=")[1].split(".")[0] for line in shown[:6]] == ["S-0", "O-0", "O-1", "O-2", "O-3", "S-1"]
-    assert "%0Athe same cause as of 19 more%0A" in shown[0]
+    assert "%0Athe same cause as for 19 more%0A" in shown[0]
 
 
 def test_no_text_begins_another_command() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.reporting.history.record import RunRecord
-from harness.reporting.markdown import LIMIT, Page, code, escaped, markdown
+from harness.reporting.markdown import LIMIT, Page, code, escape_markdown, markdown
 from harness.reporting.triage import Trouble, causes, troubles
 from tests.unit.reporting.history import runs
 
@@ -73,7 +73,7 @@ def test_what_passed_and_still_needs_somebody() -> None:
     flaky, healed = section(markdown(page(runs.run())), "Flaky and healed")
     assert flaky == "- T-FLAKY passed at execution 2, after STEP\\_TIMEOUT: the step took longer than 10 s"
     assert healed == (
-        "- T-HEALED healed: <code>\\#buy</code> was not there, <code>\\[data-test=buy\\]</code> was "
+        "- T-HEALED healed: <code>\\#buy</code> matched nothing, <code>\\[data-test=buy\\]</code> was used "
         "(update tasks/T-HEALED.task.yaml step 1)"
     )
 
@@ -81,7 +81,7 @@ def test_what_passed_and_still_needs_somebody() -> None:
 def test_what_healed_under_an_injected_fault_is_left_as_it_is() -> None:
     healed = runs.record("T-1", warnings=(runs.HEALED,), faults={"late": "struck"})
     (line,) = section(markdown(page(runs.run(parts=[runs.execution(healed)]))), "Flaky and healed")
-    assert line.endswith("was (healed under an injected fault: nothing to change)")
+    assert line.endswith("was used (healed under an injected fault: nothing to change)")
     assert "update" not in line
 
 
@@ -141,7 +141,7 @@ def test_a_page_never_outgrows_what_github_takes() -> None:
     ],
 )
 def test_text_of_pages_is_text(text: str, shown: str) -> None:
-    assert escaped(text) == shown
+    assert escape_markdown(text) == shown
 
 
 def test_a_program_s_letters() -> None:

@@ -45,6 +45,6 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
     (tmp_path / "error_report.json").write_text('{"task_id": 3}', "utf-8")
     assert missing_artifacts(tmp_path) == (
         "screenshot.png: missed, without a reason",
-        "trace.zip: said to be taken, and not there",
+        "trace.zip: the manifest says that it was taken, but it is missing",
         "error_report.json: 4 values that its schema refuses",
     )

@@ -69,7 +69,7 @@ def test_a_clean_trial_that_fails_counts(tmp_path: Path) -> None:
     found = campaign(
         tmp_path, Runner(refuse=(REFUSED, None), page_crash=(None, CRASHED), clean=(None, REFUSED)), trials=1
     )
-    assert "A clean (trial 0, seed 5): the clean trial did not do what the task declares: refused" in found.unmet
+    assert "A clean (trial 0, seed 5): the clean trial did not end as the task declares: refused" in found.unmet
 
 
 def test_a_trial_that_cannot_be_made_does_not_end_the_others(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_a_trial_that_cannot_be_made_does_not_end_the_others(tmp_path: Path) -> 
 def test_what_runs_before_a_task_must_pass(tmp_path: Path) -> None:
     found = campaign(tmp_path, Runner(clean=(None, REFUSED)), trials=1)
     (trial,) = found.cells[3].trials
-    assert trial.error == "A, which runs before it, did not do what it declares"
+    assert trial.error == "A, which runs before it, did not end as it declares"
 
 
 def test_a_failure_without_artifacts_is_incomplete(tmp_path: Path) -> None:
@@ -136,9 +136,7 @@ def test_a_fault_that_failed_fails_the_gate(tmp_path: Path) -> None:
 
 def test_a_gate_needs_something_to_measure(tmp_path: Path) -> None:
     text = "faults: [{tasks: A, kind: page_crash}]\ngate: {recovery: 0.5}\n"
-    assert campaign(tmp_path, AS_EXPECTED, text).unmet == (
-        "gate recovery: nothing to measure it by, wanted at least 0.5",
-    )
+    assert campaign(tmp_path, AS_EXPECTED, text).unmet == ("gate recovery: no trial to measure, wanted at least 0.5",)
 
 
 def test_an_interrupted_campaign_keeps_what_was_done(tmp_path: Path) -> None:

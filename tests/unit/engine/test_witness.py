@@ -70,3 +70,25 @@ def test_the_project_says_whose_evidence_is_kept(tmp_path: Path) -> None:
     file.write_text('[tool.harness]\nevidence = "some"\n')
     with pytest.raises(SettingsError, match=r"tool\.harness\.evidence: Input should be 'failed' or 'all'"):
         load_settings(tmp_path)
+
+
+CRITERIA: dict[str, Any] = {
+    "success_criteria": ["ALL[exists('#a'), url() != '']", "count('#row-${memory.k}') == 1"],
+    "fallback_plan": {"enabled": True, "relaxed_success_criteria": ["visible('#relaxed')"]},
+    "scoring_checkpoints": [{"id": "p", "assertion": "text('#part') == 'x'", "when": "exists('text=when')"}],
+}
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_the_browser_is_asked_about_the_elements_of_all_criteria(there: bool) -> None:
+    theatre = Theatre(world=FakeWorld(entries_={"k": 7}))
+    theatre.session.page = {"exists #a": there, "url": "http://shop.local/", "count #row-7": 1}
+    result = played(theatre, lambda *_: Path("kept"), **CRITERIA)
+    assert result.ok is there
+    assert theatre.session.looked_at == ("#a", "#part", "#relaxed", "#row-7", "text=when")
+
+
+def test_a_criterion_that_refers_to_what_nobody_remembered_names_no_element() -> None:
+    theatre = Theatre()
+    assert not played(theatre, None, success_criteria=["exists('#row-${memory.none}')", "exists('#b')"]).ok
+    assert theatre.session.looked_at == ("#b",)

@@ -1,4 +1,4 @@
-"""A task that did not run has a report too: it could not be made ready, or the process that ran it died."""
+"""Reports of tasks that did not run: they could not be prepared, or the process that ran them died."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from harness.spec.loaded import Loaded
 from harness.spec.names import slug
 
 
-def bare_plan(task: Loaded, run_id: str, environ: Mapping[str, str] = os.environ) -> Plan:
-    """The plan of a task that none can be made of: its name and its secrets, nothing to do."""
+def placeholder_plan(task: Loaded, run_id: str, environ: Mapping[str, str] = os.environ) -> Plan:
+    """A placeholder for the plan of a task that cannot be compiled: its name and its secrets, and nothing to do."""
     spec, key = task.spec, slug(task.spec.task_id)
     return Plan(
         spec=spec,
@@ -41,10 +41,10 @@ def bare_plan(task: Loaded, run_id: str, environ: Mapping[str, str] = os.environ
     )
 
 
-def unrun(state: SessionState, plan: Plan, failure: Failure, missed: str = "it did not run") -> TaskResult:
-    """The result of a task of which nothing is known but why, with its `errors/<key>` written, if the disk takes it.
+def not_run_result(state: SessionState, plan: Plan, failure: Failure, missed: str = "it did not run") -> TaskResult:
+    """The result of a task of which only the failure is known; its `errors/<key>` is written, if the disk allows it.
 
-    `missed`: why there is nothing to see of its browser.
+    `missed`: why there is no evidence of its browser.
     """
     result = TaskResult(
         task_id=plan.task_id,
@@ -57,7 +57,7 @@ def unrun(state: SessionState, plan: Plan, failure: Failure, missed: str = "it d
         failure=failure,
         failed_index=-1,
     )
-    # nothing was measured: how many steps were done, and in what time, would be made up
+    # nothing was measured: a number of steps or seconds would be invented
     report = error_report(plan, result, Context(), expected=False).model_copy(update={"metrics": None})
     archive = state.harness().archive
     items = tuple(Item(name, "missed", missed) for name in names_of("browser"))

@@ -15,10 +15,9 @@ from hypothesis import strategies as st
 from harness.criteria import evaluate, parse
 from harness.criteria.syntax import Compare, Condition, Literal, Read, Test
 from harness.reporting.redaction import MARK
+from harness.reporting.regrade.recorded import RecordedPage, RecordedSources
+from harness.reporting.regrade.regrading import Grade, grade
 from harness.resilience import Deadline
-from harness.runner.regrade.criteria import Grade, grade
-from harness.runner.regrade.page import recorded_page
-from harness.runner.regrade.recorded import RecordedSources
 from tests.unit.criteria.trees import Hand, joined
 from tests.unit.fakes import FakeClock
 
@@ -61,15 +60,20 @@ class Moving:
         return NOW + timedelta(seconds=self.clock.time)
 
 
-def page(ids: tuple[str, ...], **changes: Any) -> Any:
-    nodes: list[Any] = [[-1, "html", {}, {}], *([0, "p", {"id": name}, {"text": "shown"}] for name in ids)]
-    return recorded_page({"version": 1, "url": "http://x/", "title": "x", "whole": True, "nodes": nodes, **changes})
+def element(selector: str, *, present: bool = True, **changes: Any) -> dict[str, Any]:
+    """What is kept of a selector."""
+    found = {"count": int(present), "visible": False, "text": "shown" if present else None, "value": None}
+    return {"selector": selector, **found, "attributes": {}, **changes}
+
+
+def page(*elements: dict[str, Any]) -> RecordedPage:
+    return RecordedPage.model_validate({"version": 2, "url": "http://x/", "title": "x", "elements": elements})
 
 
 def evidence(memory: Mapping[str, Any] = MEMORY, **fields: Any) -> RecordedSources:
     """Of the moment at which the real evaluation begins."""
     recorded: dict[str, Any] = {
-        "recorded_page": page(tuple(name for name in IDS if there(name, 0))),
+        "recorded_page": page(*(element(f"#{name}", present=there(name, 0)) for name in IDS)),
         "entries": memory,
         "channels": {"env": CHANNEL},
         "at": NOW,
@@ -77,8 +81,8 @@ def evidence(memory: Mapping[str, Any] = MEMORY, **fields: Any) -> RecordedSourc
     return RecordedSources(**{**recorded, **fields})
 
 
-def judged(text: str, sources: RecordedSources | None = None) -> Grade:
-    return asyncio.run(grade(parse(text), sources or evidence()))
+def judged(text: str, sources: RecordedSources | None = None, expect: float = 0.0) -> Grade:
+    return asyncio.run(grade(parse(text), sources or evidence(), expect))
 
 
 selectors = st.sampled_from([f"#{name}" for name in IDS])
@@ -139,20 +143,22 @@ def test_without_waits_and_clocks_whole_evidence_decides_all(text: str) -> None:
         ("ALL[exists('#never'), EVENTUALLY(exists('#late'))]", False),
         ("ALL[EVENTUALLY(exists('#late')), exists('#never')]", None),  # judged when that has come, later
         ("ALL[EVENTUALLY(exists('#always')), exists('#never')]", False),
-        ("ALL[mem('pin') == '1', exists('#never')]", False),
-        ("ANY[mem('pin') == '1', exists('#always')]", True),
-        ("ALL[WITHIN(1, mem('pin') == '1'), exists('#never')]", None),
+        ("ALL[exists('#never'), mem('pin') == '1']", None),  # decided only when all that it reads is known
         ("mem('pin') == '4711'", None),
         ("mem('pin').length > 0", None),
         ("mem('list[0]') == 'a'", True),
         ("mem('list[*]') == 'b'", None),
         ("[mem('pin'), 1] == [1, 1]", None),
         ("time_since('begun') < 3601", None),
+        ("ALL[time_since('begun') > 3599, time_since('begun') < 3601]", None),
         ("time_since('begun') < 3700", True),
         ("time_until('begun') > 0", False),
+        ("time_since('pin') < 3700", None),
         ("json('other', 'a') == 1", None),
         ("visible('#always')", False),
         ("text('#always').length == 5", True),
+        ("text('#other') == 'shown'", None),
+        ("exists('#other')", None),
     ],
 )
 def test_what_can_be_told(text: str, holds: bool | None) -> None:
@@ -162,9 +168,48 @@ def test_what_can_be_told(text: str, holds: bool | None) -> None:
     assert found.holds or found.why
 
 
+def test_what_a_run_would_have_waited_for_is_not_taken_for_unmet() -> None:
+    assert judged("exists('#never')", expect=5).holds is None
+    assert judged("exists('#always')", expect=5).holds is True
+    assert judged("WITHIN(0, exists('#never'))", expect=5).holds is False  # it says itself how it waits
+
+
+FORM = page(
+    element("#a", count=2, visible=True, text="two words", attributes={"title": MARK, "viewBox": "0"}),
+    element("#told", text=f"Hello {MARK}"),
+    element("text=Go >> nth=0", value="go", attributes={"value": "was"}),
+    element("#none", present=False),
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "holds"),
+    [
+        ("text('#a') == 'two words'", True),
+        ("count('#a') == 2", True),
+        ("exists('#a')", True),
+        ("visible('#a')", True),
+        ("attr('#a', 'title') == 'x'", None),
+        ("attr('#a', 'nothing') == null", True),
+        ("attr('#a', 'viewBox') == '0'", True),
+        ("attr('#a', 'NOTHING') == null", None),
+        ("attr('#none', 'NOTHING') == null", True),
+        ("text('#told') includes 'Hello'", None),
+        ("exists('#told')", True),
+        ("value('text=Go >> nth=0') == 'go'", True),
+        ("attr('text=Go >> nth=0', 'value') == 'was'", True),
+        ("text('#none') == ''", False),
+        ("title() == 'x'", True),
+        ("exists('#b')", None),
+    ],
+)
+def test_a_kept_page_answers_for_the_elements_that_the_run_looked_at(text: str, holds: bool | None) -> None:
+    assert judged(text, evidence(recorded_page=FORM)).holds is holds
+
+
 def test_the_part_that_cannot_be_told_is_named_with_its_reason() -> None:
     found = judged("ALL[exists('#always'), ANY[mem('pin') == '4711', exists('#never')]]", evidence(HIDDEN))
-    assert (found.part, found.why) == ("mem('pin') == '4711'", "mem('pin') is redacted in the evidence")
+    assert (found.part, found.why) == ("mem('pin')", "mem('pin') is redacted in the evidence")
 
 
 def test_a_redacted_name_may_be_the_one_that_is_missed() -> None:
@@ -172,16 +217,23 @@ def test_a_redacted_name_may_be_the_one_that_is_missed() -> None:
     assert judged("mem('x') == null", sources).holds is None
     assert judged("json('env', 'a.x') == null", sources).holds is None
     assert judged("json('env', 'a.*') == 1", sources).holds is None
+    quoted = evidence({"a": f'{MARK}": 1', "b": [MARK, "c"]})  # a value that looks like a name
+    assert judged("mem('x') == null", quoted).holds is True
 
 
 def test_what_was_not_recorded_is_undecided_with_the_reason() -> None:
-    sources = evidence(recorded_page="the page does not answer", entries="memory_snapshot.json is not there", at=None)
-    sources = RecordedSources(sources.recorded_page, sources.entries, {"env": {"error": "refused"}}, None, "http://u/")
+    sources = RecordedSources(
+        "the page does not answer",
+        "memory_snapshot.json was not found",
+        {"env": {"error": "refused"}},
+        None,
+        "http://u/",
+    )
     for text, why in {
         "exists('#a')": "the page was not recorded: the page does not answer",
-        "mem('a') == 1": "memory was not recorded: memory_snapshot.json is not there",
-        "json('env', 'a') == 1": "channel `env` could not be read then: refused",
-        "json('x', 'a') == 1": "channel `x` was not recorded",
+        "mem('a') == 1": "memory was not recorded: memory_snapshot.json was not found",
+        "json('env', 'a') == 1": "channel `env` could not be read in the run: refused",
+        "json('x', 'a') == 1": "channel `x` could not be read in the run: it was not recorded",
     }.items():
         assert judged(text, sources).why == why
     assert judged("url() == 'http://u/'", sources).holds is True

@@ -1,0 +1,7 @@
+"""Judges changed criteria by the records of runs, without a browser; it reports what cannot be decided."""
+
+from harness.reporting.regrade.lines import lines
+from harness.reporting.regrade.recorded import evidence_folders
+from harness.reporting.regrade.regrading import TaskFiles, regrade
+
+__all__ = ["TaskFiles", "evidence_folders", "lines", "regrade"]

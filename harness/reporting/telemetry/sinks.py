@@ -1,0 +1,67 @@
+"""The one list of sinks: they receive the events of a run. To add one, write its class and a line here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from harness.model.settings import Settings
+from harness.reporting.telemetry.log import EventLog, LogSink, begin, events_of
+from harness.reporting.telemetry.stream import Sink, Telemetry, TextRedactor
+from harness.resilience import SystemClock
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PytestSinks:
+    """The sinks that pytest makes, since they need pytest, or pytest reads them at its end."""
+
+    journal: Sink | None
+    """In an xdist worker that runs several tasks at once: records which of them have begun."""
+    hook: Sink
+    """`pytest_taskspec_event`."""
+    allure: Sink
+    terminal: Sink | None
+    """None in an xdist worker, which has no terminal."""
+    live_line: Sink
+    metrics: Sink | None
+    """None under xdist, where the controller counts the records of its workers."""
+
+
+def every_sink(settings: Settings, run: str, pytest: PytestSinks | None = None) -> Iterator[Sink]:
+    """The sinks in the order in which they are called. A run without pytest (a command, `execute_task`) has the first
+    two.
+    """
+    yield EventLog(events_of(settings.root, run))
+    yield LogSink(settings.log_profile)
+    if pytest is None:
+        return
+    if settings.telemetry.otel:
+        from harness.reporting.telemetry.exporters import Spans
+
+        yield Spans(run)
+    if pytest.journal:
+        yield pytest.journal
+    yield pytest.hook
+    yield pytest.allure
+    if pytest.terminal:
+        yield pytest.terminal
+    yield pytest.live_line
+    if pytest.metrics:
+        yield pytest.metrics  # the last sink: its events come after their causes
+
+
+def stream_of(
+    settings: Settings, run: str, redactor: TextRedactor, pytest: PytestSinks | None = None, *, worker: str = ""
+) -> Telemetry:
+    """The stream of a run, with all its sinks. `worker`: the name of the xdist worker."""
+    sinks, steps = every_sink(settings, run, pytest), settings.log_profile == "debug"
+    return Telemetry(run, SystemClock(), redactor, sinks, worker=worker, steps=steps)
+
+
+def begun_stream(settings: Settings, run: str, redactor: TextRedactor, *, leads: bool = True) -> Telemetry:
+    """The stream of a run without pytest: `harness chaos`, `harness verify`, `execute_task`. Its metrics are not kept.
+
+    `leads`: `.harness/events.jsonl` points to its file. Nothing is raised for a file that cannot be written.
+    """
+    begin(events_of(settings.root, run), SystemClock().wall(), leads=leads)
+    return stream_of(settings, run, redactor)
