@@ -112,6 +112,7 @@ def test_what_was_reused_and_is_nobodys_is_started_here(make: Make, port: int) -
 
     async def main() -> None:
         kept.kill()
+        assert await comes(lambda: not listens(port)), "its watchdog ends the program a moment later"
         await asyncio.gather(*(services.await_ready() for _ in range(5)))
         assert services.started == ("site",)
         assert len(sites(port)) == 1
