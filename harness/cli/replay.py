@@ -36,6 +36,7 @@ from harness.resilience.breaker import Breaker
 from harness.runner.compile import compile_plan
 from harness.runner.harness import Harness
 from harness.runner.loop import Caller, LoopThread
+from harness.spec.file_names import NAMED_SUFFIXES
 from harness.spec.load import load_file
 from harness.spec.loaded import Loaded
 from harness.spec.names import host_of
@@ -229,8 +230,6 @@ class CarefulHarness(Harness):
 
 # The plan of a replay: the task, its last step, and where the replay writes.
 
-SUFFIXES = (".yaml", ".yml", ".json")
-"""The suffixes of task files."""
 LONGEST = 100
 """The number of characters shown of a step."""
 
@@ -262,7 +261,7 @@ def _task(kept: ArtifactDirectory, settings: Settings) -> Loaded:
 
 def _is_task_file(place: Path, root: Path) -> bool:
     """Return whether a path is a task file of the project: a report from elsewhere may name any path."""
-    return place.suffix in SUFFIXES and place.is_file() and is_inside(root, place)
+    return place.suffix in NAMED_SUFFIXES and place.is_file() and is_inside(root, place)
 
 
 def stop_index(kept: ArtifactDirectory, plan: Plan, step: int | None) -> int:

@@ -22,8 +22,9 @@ from harness.reporting.files import workflow_command
 from harness.runner.compile import SCRIPTED
 from harness.spec.advice import advice
 from harness.spec.fault_plan import find_fault_plans, idle_patterns, load_fault_plan
+from harness.spec.file_names import SPEC_FILE
 from harness.spec.load import MEMORY_FILES, TRACE_FILE, exists, find_tasks, load_file
-from harness.spec.loaded import SPEC_FILE, Loaded
+from harness.spec.loaded import Loaded
 from harness.spec.names import how_many
 from harness.spec.parametrize import expand
 from harness.spec.problems import UNKNOWN, Problem, SpecError

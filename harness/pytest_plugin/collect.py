@@ -15,8 +15,7 @@ from harness.pytest_plugin.errors import TaskFailed, TaskSpecWarning
 from harness.pytest_plugin.state import STATE
 from harness.reporting.allure.labels import entitle, labels
 from harness.reporting.files import commandless
-from harness.spec.fault_plan import is_fault_plan
-from harness.spec.load import is_task_file, load_file
+from harness.spec.load import load_file
 from harness.spec.loaded import Loaded
 from harness.spec.parametrize import expand, param
 from harness.spec.problems import Problem, SpecError
@@ -176,16 +175,3 @@ def register_mark(config: pytest.Config, name: str) -> None:
     known = {line.partition(":")[0].partition("(")[0].strip() for line in config.getini("markers")}
     if name not in known:
         config.addinivalue_line("markers", f"{name}: tag or family of TaskSpec files")
-
-
-def collect_file(file_path: Path, parent: pytest.Collector) -> TaskFile | None:
-    if is_fault_plan(file_path):
-        if parent.session.isinitpath(file_path):
-            right = f"pytest TASKS --task-faults {file_path}"
-            raise pytest.UsageError(f"{file_path.name} is a fault plan, not a task: {right}")
-        return None
-    patterns = tuple(parent.config.getini("taskspec_files"))
-    named = parent.session.isinitpath(file_path) and file_path.suffix in (".yaml", ".yml", ".json")
-    if is_task_file(file_path, patterns) or named:
-        return TaskFile.from_parent(parent, path=file_path)
-    return None

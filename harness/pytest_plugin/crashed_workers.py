@@ -20,7 +20,7 @@ from harness.model.events import Event, StepEnded, StepStarted, TaskEnded, TaskS
 from harness.model.plan import Plan
 from harness.pytest_plugin.state import STATE, SessionState
 from harness.reporting.telemetry.stream import Sink, TextRedactor
-from harness.spec.load import is_task_file
+from harness.spec.file_names import NAMED_SUFFIXES, is_task_file
 
 ALONE = "taskspec_alone"
 """Key of `workerinput`: this worker does one task at a time, although `--task-workers` says otherwise."""
@@ -176,7 +176,7 @@ def task_id(node_id: str) -> str:
 
 def of_task(node_id: str) -> bool:
     name = node_id.partition("::")[0]
-    return is_task_file(Path(name)) or Path(name).suffix in (".yaml", ".yml", ".json")
+    return is_task_file(Path(name)) or Path(name).suffix in NAMED_SUFFIXES
 
 
 def looks_ahead(node: Any, state: SessionState) -> bool:

@@ -1,4 +1,4 @@
-"""Faults of a run: checked plans, a fixture for users' own tests, and the reports of their failed tasks.
+"""Faults and tasks of users' own tests: a fixture, and the reports of their failed tasks.
 
 No fault outlives the test that has injected it.
 """
@@ -12,35 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from harness.model.settings import Settings
-from harness.pytest_plugin.errors import TaskSpecWarning
-from harness.runner.compile import plans_of
-from harness.spec.problems import Problem, SpecError
-
 if TYPE_CHECKING:
     from harness.faults.python import InjectedFault
     from harness.runner.api import TaskExecution
 
 API = "harness.runner.api"
-ODDITIES: pytest.StashKey[list[Problem]] = pytest.StashKey()
-
-
-def check_plans(config: pytest.Config, settings: Settings) -> None:
-    """Check that the fault plans of the run can be used, and fit its project. Raises SpecError."""
-    problems: list[Problem] = []
-    for loaded in plans_of(settings):
-        from harness.faults.checks import Project, misplaced_in_plan  # not loaded in a session without faults
-
-        problems += [*loaded.warnings, *misplaced_in_plan(loaded, Project(settings))]
-    if errors := [each for each in problems if each.severity == "error"]:
-        raise SpecError(errors)
-    config.stash[ODDITIES] = problems
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    """Emit a warning for each oddity of a plan; under xdist only in the controller."""
-    for problem in () if hasattr(config, "workerinput") else config.stash.get(ODDITIES, ()):
-        config.issue_config_time_warning(TaskSpecWarning(str(problem)), 2)
 
 
 @pytest.fixture

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import atexit
 import gc
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any
 
 import pytest
 
@@ -48,6 +47,7 @@ class RareGarbage:
         self._changed = False
         self._frozen = False
         atexit.unregister(gc.freeze)
+        config.add_cleanup(self._rarely.close)  # after a collection that did not finish
         config.add_cleanup(self._thaw)  # it runs after pytest's own last search for garbage
 
     @pytest.hookimpl(tryfirst=True)
@@ -58,16 +58,10 @@ class RareGarbage:
         if self._files == MANY:
             self._changed = self._rarely.enter_context(rarely())
 
-    @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_collection(self) -> Generator[None, Any, Any]:
-        try:
-            with self._rarely:
-                return (yield)
-        finally:
-            self._freeze()
-
-    def _freeze(self) -> None:
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_finish(self) -> None:
         """Free the garbage, and exempt all living objects from collections while tasks run."""
+        self._rarely.close()
         if self._changed:
             gc.collect()
             gc.freeze()

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from harness.pytest_plugin.collect import TaskItem
-from harness.pytest_plugin.options import redactor_of, without_secrets
 from harness.pytest_plugin.selection import task_items
+from harness.pytest_plugin.settings import redactor_of, without_secrets
 from harness.pytest_plugin.state import SessionState
 from harness.pytest_plugin.telemetry import METRICS
 from harness.pytest_plugin.terminal import environment

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from harness.reporting.telemetry.record import Record
-from harness.spec.task import TaskSpec
+if TYPE_CHECKING:
+    from harness.reporting.telemetry.record import Record
+    from harness.spec.task import TaskSpec
 
 
 @pytest.hookspec

@@ -10,12 +10,11 @@ from harness.recovery.failure import Failure
 from harness.reporting.allure.sink import AllureSink
 from harness.reporting.task_record import TaskRecord, task_record
 from harness.runner.compile import compile_plan
+from harness.spec.file_names import NAMED_SUFFIXES
 from harness.spec.load import load_file
 from harness.spec.loaded import Loaded
 from harness.spec.parametrize import expand
 from harness.spec.problems import SpecError
-
-SUFFIXES = (".yaml", ".yml", ".json")
 
 
 def report_lost_task(state: SessionState, node_id: str, why: str = "") -> TaskRecord | None:
@@ -40,6 +39,6 @@ def report_lost_task(state: SessionState, node_id: str, why: str = "") -> TaskRe
 
 def _task_named(path: Path, name: str) -> Loaded | None:
     """The task, or the case of it, that a node id names. Raises SpecError for a file that is no task."""
-    if path.suffix not in SUFFIXES or not path.is_file():
+    if path.suffix not in NAMED_SUFFIXES or not path.is_file():
         return None
     return next((each for each in expand(load_file(path, needs_steps=False)) if each.spec.task_id == name), None)

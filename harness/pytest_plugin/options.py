@@ -1,4 +1,4 @@
-"""Command line and ini options, and the Settings made from them.
+"""Command line and ini options.
 
 Every option is called `--task-...` and its value is stored under `task_...`, so that no conftest.py of a project uses
 the same name. Its short alias is not an option of pytest's: this module replaces it by the full name.
@@ -13,58 +13,22 @@ from argparse import ArgumentTypeError
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from harness.model.settings import OPTIONS, Settings, SettingsError, load_settings, names, split, workers_or_auto
-from harness.pytest_plugin.faults import check_plans
-from harness.pytest_plugin.foreign import given_elsewhere, is_free
-from harness.pytest_plugin.selection import Shard
-from harness.reporting.redaction import MARK, Redactor, is_secret_name
-from harness.spec.expressions import environment_names
-from harness.spec.loaded import Loaded
-from harness.spec.problems import SpecError
+from harness.pytest_plugin.foreign import is_free
 
-# The command line of a run without its secrets, so that it may be stored.
+if TYPE_CHECKING:
+    from harness.pytest_plugin.selection import Shard
 
-Hide = Callable[[str], str]
-
-
-def redactor_of(settings: Settings, tasks: Sequence[Loaded], environ: Mapping[str, str]) -> Redactor:
-    """A redactor for the secrets of tasks and settings, and for environment variables with secret names."""
-    names = {name for task in tasks for name in environment_names(task.spec)}
-    secrets = (value for name, value in environ.items() if name in names or is_secret_name(name))
-    return Redactor.of(settings, secrets)
-
-
-def without_secrets(arguments: Sequence[object], redactor: Redactor) -> Iterator[str]:
-    """The arguments without secrets: an option with a secret name hides its value, after `=` or as the next word.
-
-    Of the URLs of browser endpoints the hosts stay visible.
-    """
-    hide: Hide | None = None
-    for argument in map(str, arguments):
-        name, equals, value = argument.partition("=")
-        hidden = _hiding_of(name)
-        if hide and not argument.startswith("-"):
-            yield hide(argument)
-        elif hidden and equals:
-            yield f"{name}={hidden(value)}"
-        else:
-            yield redactor.text(argument)
-        hide = None if equals else hidden
-
-
-def _hiding_of(option: str) -> Hide | None:
-    """The text shown for the value of an option that may be secret."""
-    if option in OPTIONS:
-        return lambda urls: ",".join(names([url.strip() for url in urls.split(",") if url.strip()]))
-    return (lambda _: MARK) if option.startswith("-") and is_secret_name(option) else None
+# The values of options. What they need is loaded only if the option is given.
 
 
 def _workers(text: str) -> object:
     """Parse `--task-workers`; raises ArgumentTypeError for a value that the settings refuse."""
+    from harness.model.settings import workers_or_auto
+
     try:
         return workers_or_auto(int(text) if text.isdecimal() else text)
     except ValueError as error:
@@ -81,10 +45,19 @@ def _port(text: str) -> tuple[str, str]:
 
 def _endpoints(text: str) -> tuple[str, ...]:
     """Parse `--task-browser-endpoint`; raises ArgumentTypeError for a bad URL."""
+    from harness.model.settings import split
+
     try:
         return split(text)
     except ValueError as error:
         raise ArgumentTypeError(str(error)) from error
+
+
+def _shard(text: str) -> Shard:
+    """Parse `--task-shard`; raises ArgumentTypeError for a value that is no part."""
+    from harness.pytest_plugin.selection import Shard
+
+    return Shard.parse(text)
 
 
 def _below_start(config: pytest.Config, name: str) -> Path:
@@ -263,7 +236,7 @@ TASK_OPTIONS: tuple[TaskOption, ...] = (
         "--task-shard",
         "Run the I-th of N parts of the tasks, for the machines of a CI matrix. Tasks that depend on each other stay "
         "together.",
-        keywords={"metavar": "I/N", "type": Shard.parse},
+        keywords={"metavar": "I/N", "type": _shard},
     ),
     TaskOption(
         "--task-agent",
@@ -314,38 +287,6 @@ def add_options(parser: pytest.Parser) -> None:
     for option in TASK_OPTIONS:
         option.add_to(group)
     parser.addini("taskspec_files", "Additional file name patterns of task files.", type="args", default=[])
-
-
-def settings_of(config: pytest.Config) -> Settings:
-    """`[tool.harness]` overridden by the command line; raises UsageError for bad values."""
-    try:
-        settings = load_settings(config.rootpath, **_chosen_settings(config))
-        check_plans(config, settings)
-    except (SettingsError, SpecError) as error:
-        raise pytest.UsageError(str(error)) from error
-    return settings
-
-
-def _chosen_settings(config: pytest.Config) -> dict[str, Any]:
-    """The settings from the command line. Options of other plugins count where ours are not given."""
-    chosen: dict[str, Any] = {}
-    if executable := os.environ.get("HARNESS_BROWSER_EXECUTABLE"):
-        _put_at(chosen, "browser.executable", executable)
-    for setting, value in given_elsewhere(config):
-        _put_at(chosen, setting, value)
-    for option in TASK_OPTIONS:
-        value = config.getoption(option.dest)
-        if option.setting and value is not None and value is not False:
-            _put_at(chosen, option.setting, option.turn(config, value))
-    return chosen
-
-
-def _put_at(table: dict[str, Any], path: str, value: object) -> None:
-    first, _, rest = path.partition(".")
-    if rest:
-        _put_at(table.setdefault(first, {}), rest, value)
-    else:
-        table[first] = value
 
 
 # Short names of this plugin's options; a project's own options of these names win.

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from harness.pytest_plugin.state import STATE
-from harness.recovery.failure import Failed
+from harness.pytest_plugin.activation import is_active, session_state
 
 FIXTURE = "taskspec_services"
 SLOT = "taskspec_slot"
@@ -35,7 +34,7 @@ def start_services(config: pytest.Config) -> RunningServices:
     """Start the services. If one does not come up, the test fails with the reason."""
     __tracebackhide__ = True
     with _fail_test():
-        harness = config.stash[STATE].harness()
+        harness = session_state(config).harness()
         harness.start()
     return RunningServices(harness.hosts)
 
@@ -44,12 +43,14 @@ def start_services(config: pytest.Config) -> RunningServices:
 def _fail_test() -> Iterator[None]:
     """Turn a failure into a failed test, without the harness's own stack."""
     __tracebackhide__ = True
+    from harness.recovery.failure import Failed  # not loaded in a session without tasks and services
+
     try:
         yield
     except Failed as failed:
         failure = failed.failure
         pytest.fail(f"{failure.message}\n{failure.advice}".rstrip(), pytrace=False)
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, pytest.UsageError) as error:
         pytest.fail(f"the services cannot be started: {error}", pytrace=False)
 
 
@@ -64,18 +65,20 @@ def taskspec_slot(pytestconfig: pytest.Config, request: pytest.FixtureRequest) -
     """The services for one test that has their state to itself: reset as before a task, with no task beside it."""
     with ExitStack() as stack:
         with _fail_test():
-            hosts = stack.enter_context(pytestconfig.stash[STATE].harness().slot(request.node.nodeid))
+            hosts = stack.enter_context(session_state(pytestconfig).harness().slot(request.node.nodeid))
         yield RunningServices(hosts)
 
 
 def uses_services(config: pytest.Config) -> bool:
     """Return whether ordinary tests use the services too: `services_for = "session"`."""
-    settings = config.stash[STATE].settings
+    if not is_active(config):
+        return False
+    settings = session_state(config).settings
     return settings.services_for == "session" and bool(settings.services)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Start the services before the first test of any kind. Under xdist the controller has started them by then."""
-    if uses_services(item.config) and item.config.stash[STATE].services is None:
-        item.config.stash[STATE].services = start_services(item.config).hosts
+    if uses_services(item.config) and session_state(item.config).services is None:
+        session_state(item.config).services = start_services(item.config).hosts

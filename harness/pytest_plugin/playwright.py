@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from harness.model.settings import BrowserSettings
+from harness.pytest_plugin.activation import session_state
 from harness.pytest_plugin.ordinary_tests import start_services, uses_services
-from harness.pytest_plugin.state import STATE
+
+if TYPE_CHECKING:
+    from harness.model.settings import BrowserSettings
 
 OWN_CHOICES = ("executable_path", "channel")
 """Launch options by which a project chooses its browser itself."""
@@ -30,9 +32,9 @@ def launch_browser(
         return launch_browser
 
     def launch(**options: Any) -> Any:
-        all_options, settings = {**browser_type_launch_args, **options}, pytestconfig.stash[STATE].settings.browser
-        own = Path(browser_type.executable_path)
-        return launch_browser(**{**missing_option(all_options, settings, own, os.environ), **options})
+        all_options, own = {**browser_type_launch_args, **options}, Path(browser_type.executable_path)
+        missing = missing_option(all_options, lambda: session_state(pytestconfig).settings.browser, own, os.environ)
+        return launch_browser(**{**missing, **options})
 
     return launch
 
@@ -51,15 +53,22 @@ def browser_type_launch_args(
 
 
 def missing_option(
-    options: Mapping[str, Any], settings: BrowserSettings, own: Path, environment: Mapping[str, str]
+    options: Mapping[str, Any],
+    settings: Callable[[], BrowserSettings],
+    own: Path,
+    environment: Mapping[str, str],
 ) -> dict[str, str]:
-    """The launch option that must be added to `options`; empty if Playwright finds a browser by itself."""
-    from harness.browser.executable import find  # Playwright is loaded only in a session that needs it
+    """The launch option that must be added to `options`; empty if Playwright finds a browser by itself.
+
+    `settings`: those of the project, which are read only if its browser is not there.
+    """
+    if own.is_file() or any(options.get(name) for name in OWN_CHOICES):
+        return {}
+    from harness.browser.executable import find  # the modules of tasks are loaded only in a session that needs them
     from harness.recovery.failure import Failed
 
-    if any(options.get(name) for name in OWN_CHOICES):
-        return {}
-    wanted = BrowserSettings(headed=options.get("headless") is False)
+    declared = settings()
+    wanted = declared.model_copy(update={"headed": options.get("headless") is False, "executable": None})
     try:
         find(wanted, own, {}, which=lambda _: None)
     except Failed:
@@ -69,7 +78,7 @@ def missing_option(
     try:
         return {
             "executable_path": str(
-                find(wanted.model_copy(update={"executable": settings.executable}), own, environment)
+                find(wanted.model_copy(update={"executable": declared.executable}), own, environment)
             )
         }
     except Failed:

@@ -14,6 +14,7 @@ import pytest
 
 from harness.pytest_plugin.collect import TaskItem
 from harness.pytest_plugin.state import STATE, SessionState
+from harness.spec.file_names import NAMED_SUFFIXES
 from harness.spec.load import find_tasks, load_file, mentions
 from harness.spec.loaded import Loaded
 from harness.spec.parametrize import expand
@@ -177,8 +178,6 @@ def groups(tasks: Mapping[str, tuple[Sequence[str], str | None]]) -> dict[str, s
 
 # The task files that a command line selects, and those that their tasks depend on.
 
-SUFFIXES = (".yaml", ".yml", ".json")
-
 
 @dataclass(frozen=True, slots=True)
 class Asked:
@@ -221,7 +220,7 @@ def _files(asked: Iterable[Asked], patterns: tuple[str, ...]) -> Iterator[Path]:
     for each in asked:
         if each.path.is_dir():
             yield from find_tasks([each.path], patterns)
-        elif each.path.suffix in SUFFIXES and each.path.is_file():
+        elif each.path.suffix in NAMED_SUFFIXES and each.path.is_file():
             yield each.path
 
 

@@ -108,8 +108,8 @@ class SessionState:
     chosen: str | None = None
     """The agent of the command line."""
     run_id: str = field(default_factory=lambda: new_run_id(datetime.now(UTC), os.getpid()))
-    broken: list[bool] = field(default_factory=list)
-    """For each file that could not be collected: whether it is a task file."""
+    broken: int = 0
+    """The number of task files that could not be collected."""
     selected: set[str] = field(default_factory=set)
     last: dict[str, str] = field(default_factory=dict)
     """Episode -> id of its last selected task."""

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from harness.spec.fault_checks import fault_problems, same_ids, unused_act
 from harness.spec.faults import Fault
 from harness.spec.faults.base import FaultExpect
+from harness.spec.file_names import PLAN_SUFFIXES, is_fault_plan
 from harness.spec.loaded import Loaded
 from harness.spec.parametrize import base_id
 from harness.spec.problems import JsonPath, Problem, SpecError, describe_value, did_you_mean, join_or
@@ -113,7 +114,6 @@ def _keys(around: JsonPath, data: dict[str, Any]) -> Iterator[str]:
             yield from dict.fromkeys(key for model in models for key in model.model_fields)
 
 
-SUFFIXES = (".faults.yaml", ".faults.yml", ".faults.json")
 ALL = ("*",)
 
 
@@ -185,11 +185,6 @@ class FaultPlan(PlanPart):
     def of(self, spec: TaskSpec) -> Iterator[tuple[int, Fault]]:
         """The faults that strike a task, each with its number in the file."""
         return ((number, each.fault) for number, each in enumerate(self.faults) if each.strikes(spec))
-
-
-def is_fault_plan(path: Path) -> bool:
-    """Return whether a file's name is that of a fault plan."""
-    return path.name.lower().endswith(SUFFIXES)
 
 
 def matches(pattern: str, spec: TaskSpec) -> bool:
@@ -310,5 +305,5 @@ def _sort_by_place(problems: Iterable[Problem]) -> list[Problem]:
 
 
 def _stem(path: Path) -> str:
-    suffix = next((each for each in SUFFIXES if path.name.lower().endswith(each)), path.suffix)
+    suffix = next((each for each in PLAN_SUFFIXES if path.name.lower().endswith(each)), path.suffix)
     return path.name[: len(path.name) - len(suffix)] or path.name

@@ -6,7 +6,6 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from fnmatch import fnmatch
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
@@ -17,8 +16,8 @@ from pydantic import ValidationError
 from harness.spec.checks import check_spec, strict_problems
 from harness.spec.defaults import Defaults, Meaning, own_of, own_problems, with_defaults
 from harness.spec.documents import MemoryKV, is_entry, plain_values
-from harness.spec.fault_plan import is_fault_plan
-from harness.spec.loaded import SPEC_FILE, Loaded
+from harness.spec.file_names import SPEC_FILE, is_task_file
+from harness.spec.loaded import Loaded
 from harness.spec.parametrize import expand
 from harness.spec.problems import JsonPath, Problem, SpecError, describe_value
 from harness.spec.source import Origin, Source, file_label, read_mapping, read_source
@@ -162,20 +161,9 @@ def _names(path: Path) -> Iterable[str]:
         return ()
 
 
-__all__ = ["Loaded", "find_tasks", "is_task_file", "load_file"]
+__all__ = ["Loaded", "find_tasks", "load_file"]
 
-SUFFIXES = (".task.yaml", ".task.yml", ".task.json")
 _SKIPPED = ("__pycache__", "node_modules")
-
-
-def is_task_file(path: Path, patterns: Sequence[str] = ()) -> bool:
-    """Return whether a file found in a folder is a task. `patterns`: more names: `*.spec.yaml`, `flows/*.json`."""
-    name = path.name
-    return not is_fault_plan(path) and (
-        name.lower().endswith(SUFFIXES)
-        or name == SPEC_FILE
-        or any(path.match(pattern) or fnmatch(name, pattern) for pattern in patterns)
-    )
 
 
 def find_tasks(paths: Iterable[Path | str], patterns: Sequence[str] = ()) -> list[Path]:

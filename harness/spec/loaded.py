@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.spec.file_names import SPEC_FILE
 from harness.spec.problems import Problem
 from harness.spec.source import Origin
 from harness.spec.task import TaskSpec
-
-SPEC_FILE = "task_spec.json"
 
 
 @dataclass(frozen=True, slots=True)

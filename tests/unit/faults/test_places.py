@@ -8,7 +8,7 @@ import pytest
 
 from harness.faults.checks import Project, misplaced_faults, misplaced_in_plan
 from harness.model.settings import Settings
-from harness.pytest_plugin.faults import ODDITIES, check_plans
+from harness.pytest_plugin.settings import check_plans
 from harness.spec.fault_plan import load_fault_plan
 from harness.spec.problems import SpecError
 from tests.unit.spec.files import loaded, write
@@ -91,19 +91,11 @@ def test_faults_of_a_plan(tmp_path: Path) -> None:
     )
 
 
-class Config:
-    """As much of pytest's as is asked for."""
-
-    def __init__(self) -> None:
-        self.stash = pytest.Stash()
-
-
 def test_a_run_with_such_a_plan_does_not_begin(tmp_path: Path) -> None:
     settings = project(tmp_path).settings
     wrong = settings.model_copy(update={"faults": (write(tmp_path, PLAN, "p.faults.yaml"),)})
     with pytest.raises(SpecError, match="no service of"):
-        check_plans(Config(), wrong)  # type: ignore[arg-type]
+        check_plans(wrong)
     text = "faults:\n  - {kind: page_crash, expect: {}}\n"
-    config, odd = Config(), settings.model_copy(update={"faults": (write(tmp_path, text, "q.faults.yaml"),)})
-    check_plans(config, odd)  # type: ignore[arg-type]
-    assert [each.message for each in config.stash[ODDITIES]] == ["`expect` expects nothing"]
+    odd = settings.model_copy(update={"faults": (write(tmp_path, text, "q.faults.yaml"),)})
+    assert [each.message for each in check_plans(odd)] == ["`expect` expects nothing"]

@@ -10,7 +10,7 @@ import pytest
 
 from harness.model.settings import Settings
 from harness.pytest_plugin.parallel import end, passed_over_lines, processes
-from harness.pytest_plugin.plugin import pytest_sessionfinish
+from harness.pytest_plugin.session import pytest_sessionfinish
 from harness.pytest_plugin.state import BROWSER, STATE, SessionState
 from harness.reporting.progress import ProgressLine
 from harness.reporting.redaction import Redactor

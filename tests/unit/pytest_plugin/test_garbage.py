@@ -53,51 +53,43 @@ def at_exit(monkeypatch: pytest.MonkeyPatch) -> Iterator[AtExit]:
     (gc.enable if enabled else gc.disable)()
 
 
-def session(config: Any, files: int) -> tuple[RareGarbage, Any]:
-    """One that is collecting and has met so many task files; what it is told next ends that."""
-    plugin = RareGarbage(config)
-    collecting = plugin.pytest_collection()
-    next(collecting)
+def collecting(config: Config, files: int) -> RareGarbage:
+    """The plugin of a session that is collecting and has met this number of task files."""
+    plugin = RareGarbage(config)  # type: ignore[arg-type]
     for _ in range(files):
         plugin.pytest_collectstart(TaskFile.__new__(TaskFile))
-    return plugin, collecting
-
-
-def ended(collecting: Any) -> None:
-    with pytest.raises(StopIteration) as done:
-        collecting.send(True)
-    assert done.value.value is True
+    return plugin
 
 
 def test_it_is_rare_while_many_files_are_collected() -> None:
     usual = gc.get_threshold()
     gc.unfreeze()
-    plugin, collecting = session(Config(False), MANY)
+    plugin = collecting(Config(False), MANY)
     plugin.pytest_collectstart(pytest.Dir.__new__(pytest.Dir))  # a folder, in which there are more
     assert gc.isenabled()
     assert gc.get_threshold() == (RARE, *usual[1:])
-    ended(collecting)
+    plugin.pytest_collection_finish()
     assert gc.get_threshold() == usual
     assert gc.get_freeze_count() > 0
 
 
-@pytest.mark.parametrize("ending", [KeyboardInterrupt, pytest.UsageError])
-def test_it_is_as_it_was_when_collection_breaks_off(ending: type[BaseException]) -> None:
-    usual = gc.get_threshold()
-    _, collecting = session(Config(False), MANY)
-    with pytest.raises(ending):
-        collecting.throw(ending())
+def test_it_is_as_it_was_when_collection_breaks_off() -> None:
+    usual, config = gc.get_threshold(), Config(False)
+    collecting(config, MANY)
+    assert gc.get_threshold() != usual
+    for clean in config.cleanups:
+        clean()
     assert gc.get_threshold() == usual
 
 
 def test_few_files_change_nothing() -> None:
     gc.unfreeze()
     usual = gc.get_threshold()
-    plugin, collecting = session(Config(False), MANY - 1)
+    plugin = collecting(Config(False), MANY - 1)
     for _ in range(MANY):
         plugin.pytest_collectstart(pytest.Module.__new__(pytest.Module))  # Python files are another matter
     assert gc.get_threshold() == usual
-    ended(collecting)
+    plugin.pytest_collection_finish()
     assert gc.get_freeze_count() == 0
 
 
@@ -106,8 +98,8 @@ def test_who_has_a_way_of_its_own_is_left_alone(own: Callable[[], None]) -> None
     gc.unfreeze()
     own()
     before = gc.isenabled(), gc.get_threshold()
-    _, collecting = session(Config(False), MANY)
-    ended(collecting)
+    plugin = collecting(Config(False), MANY)
+    plugin.pytest_collection_finish()
     assert (gc.isenabled(), gc.get_threshold()) == before
     assert gc.get_freeze_count() == 0
 
@@ -116,19 +108,19 @@ def test_what_was_garbage_is_freed_and_not_kept_for_good() -> None:
     class Knot:
         pass
 
-    _, collecting = session(Config(False), MANY)
+    plugin = collecting(Config(False), MANY)
     knot: Any = Knot()
     knot.itself = knot
     there = weakref.ref(knot)
     del knot
-    ended(collecting)
+    plugin.pytest_collection_finish()
     assert there() is None
 
 
 def test_after_a_run_pytest_finds_what_was_not_closed(at_exit: AtExit) -> None:
     config = Config(False)
-    plugin, collecting = session(config, MANY)
-    ended(collecting)
+    plugin = collecting(config, MANY)
+    plugin.pytest_collection_finish()
     plugin.pytest_unconfigure()
     assert gc.get_freeze_count() == 0
     assert at_exit.registered == []
@@ -136,13 +128,13 @@ def test_after_a_run_pytest_finds_what_was_not_closed(at_exit: AtExit) -> None:
 
 def test_after_collect_only_the_process_ends_without_taking_all_apart(at_exit: AtExit) -> None:
     config = Config(True)
-    plugin, collecting = session(config, MANY)
-    ended(collecting)
+    plugin = collecting(config, MANY)
+    plugin.pytest_collection_finish()
     plugin.pytest_unconfigure()
     assert gc.get_freeze_count() > 0
     for cleanup in config.cleanups:
         cleanup()
     assert gc.get_freeze_count() == 0
     assert at_exit.registered == [gc.freeze]
-    session(Config(False), 0)  # another session in the same process, which may run tasks
+    collecting(Config(False), 0)  # another session in the same process, which may run tasks
     assert at_exit.registered == []

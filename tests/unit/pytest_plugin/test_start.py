@@ -1,25 +1,80 @@
-"""What a session loads before it knows that it runs a task."""
+"""What a session loads before it knows that it has, or runs, a task."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-LATER = ("playwright", "harness.browser", "harness.engine", "harness.reporting.triage", "harness.runner.harness")
+from harness.pytest_plugin.activation import finds_tasks, place_of
+
+FOREIGN = ("pydantic", "lark", "playwright", "typer", "yaml", "psutil", "tenacity")
+MOST = 15
+"""The number of our modules that a session without task files may import."""
+SHOWN = """
+import sys
+
+def pytest_unconfigure():
+    print("loaded:", *sys.modules)
+"""
+TEST = "def test_ordinary() -> None:\n    assert True\n"
 
 
-@pytest.fixture(scope="module")
-def loaded() -> set[str]:
-    code = "import sys, harness.pytest_plugin.plugin; print(*sys.modules)"
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
-    return set(found.stdout.split())
+def loaded_by(folder: Path, *arguments: str) -> set[str]:
+    """The modules that pytest has loaded at the end of a session in the folder, without the plugins of others."""
+    folder.joinpath("conftest.py").write_text(SHOWN, "utf-8")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    command = [sys.executable, "-m", "pytest", "-s", "-p", "harness.pytest_plugin.plugin", *arguments]
+    found = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=folder, check=True)
+    return set(found.stdout.partition("loaded:")[2].split())
 
 
-@pytest.mark.parametrize("name", LATER)
-def test_collecting_needs_no_engine_and_no_browser(loaded: set[str], name: str) -> None:
+def test_a_session_without_task_files_does_not_notice_the_plugin(tmp_path: Path) -> None:
+    tmp_path.joinpath("test_ordinary.py").write_text(TEST, "utf-8")
+    tmp_path.joinpath("pyproject.toml").write_text("[tool.harness]\nrecording = 'minimal'\n", "utf-8")
+    tmp_path.joinpath("data.yaml").write_text("task_id: no task, since its name does not say so\n", "utf-8")
+    loaded = loaded_by(tmp_path)
+    ours = {name for name in loaded if name.partition(".")[0] == "harness"}
+    assert "harness.pytest_plugin.plugin" in ours
+    assert len(ours) <= MOST, sorted(ours)
+    assert not loaded & set(FOREIGN)
+
+
+def test_collecting_needs_no_engine_and_no_browser(tmp_path: Path) -> None:
+    task = '{"task_id": "t", "goal": "g", "steps": [{"act": "open", "url": "http://x/"}]}'
+    tmp_path.joinpath("a.task.json").write_text(task, "utf-8")
+    loaded = loaded_by(tmp_path, "--collect-only")
     assert "harness.pytest_plugin.collect" in loaded
-    assert name not in loaded
+    assert not loaded & {
+        "playwright", "harness.browser", "harness.engine", "harness.reporting.triage", "harness.runner.harness"
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("arguments", "found"),
+    [
+        ([""], True),
+        (["tests"], False),
+        (["tests", "flows/a.task.yaml"], True),
+        (["flows/a.task.yaml::T[case]"], True),
+        (["loop"], False),
+        (["odd.yaml"], True),
+        (["more"], True),
+        (["venv"], False),
+        (["nowhere"], False),
+    ],
+)
+def test_the_controller_of_xdist_finds_the_tasks_of_its_workers(
+    tmp_path: Path, arguments: list[str], found: bool
+) -> None:
+    for name in ("tests/test_a.py", "flows/a.task.yaml", "odd.yaml", "more/x/a.spec.yml", "venv/lib/b.task.yaml"):
+        tmp_path.joinpath(name).parent.mkdir(parents=True, exist_ok=True)
+        tmp_path.joinpath(name).write_text("", "utf-8")
+    tmp_path.joinpath("loop").mkdir()
+    tmp_path.joinpath("loop", "again").symlink_to(tmp_path / "loop")
+    skipped = ["venv"] if arguments != ["venv"] else ["lib"]
+    places = [tmp_path / place_of(each) for each in arguments]
+    assert finds_tasks(places, ("*.spec.yml",), skipped) is found

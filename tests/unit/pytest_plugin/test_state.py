@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from harness.model.settings import Settings
-from harness.pytest_plugin import plugin
+from harness.pytest_plugin import session
 from harness.pytest_plugin.state import BROWSER, STATE, SessionState
 from harness.reporting.progress import ProgressLine
 
@@ -48,7 +48,7 @@ def test_a_worker_closes_before_it_says_that_it_is_done(
     config: Any = SimpleNamespace(stash={STATE: state}, pluginmanager=SimpleNamespace(getplugin=lambda _: None))
     if worker:
         config.workeroutput = output
-    plugin.pytest_sessionfinish(cast("Any", SimpleNamespace(config=config)))
+    session.pytest_sessionfinish(cast("Any", SimpleNamespace(config=config)))
     assert harness.closed == worker
     assert output == ({BROWSER: "Chromium 1"} if worker else {})
     assert state.browser == "Chromium 1"

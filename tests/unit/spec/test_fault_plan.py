@@ -9,7 +9,8 @@ from jsonschema import Draft202012Validator
 
 from harness.cli.schema import schemas
 from harness.spec.fault_plan import LoadedFaultPlan, find_fault_plans, idle_patterns, load_fault_plan
-from harness.spec.load import find_tasks, is_task_file
+from harness.spec.file_names import is_task_file
+from harness.spec.load import find_tasks
 from harness.spec.problems import SpecError
 from tests.unit.spec.files import HEAD, loaded, write
 

@@ -8,7 +8,8 @@ import pytest
 
 from harness.recovery import Rulebook
 from harness.spec import expressions
-from harness.spec.load import find_tasks, is_task_file, load_file
+from harness.spec.file_names import is_task_file
+from harness.spec.load import find_tasks, load_file
 from harness.spec.problems import SpecError
 from tests.unit.spec.files import HEAD, STEPS, loaded, problems, task, write
 

@@ -1,0 +1,106 @@
+"""Loads what tasks need when a session turns out to have tasks. Until then the plugin is names of files and options."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from harness.pytest_plugin.options import TASK_OPTIONS
+from harness.spec.file_names import NAMED_SUFFIXES, is_fault_plan, is_task_file
+
+if TYPE_CHECKING:
+    from harness.pytest_plugin.state import SessionState
+
+RUN_ID = "taskspec_run_id"
+"""Key of `workerinput`: the id of the run, which the controller of a session with tasks gives to its workers."""
+SESSION = "taskspec-session"
+"""The name of the plugin with the hooks of a session with tasks."""
+
+
+def session_state(config: pytest.Config) -> SessionState:
+    """The state of the session; the first call loads the modules of tasks. Raises UsageError for bad settings."""
+    from harness.pytest_plugin.state import STATE
+
+    if not is_active(config):
+        from harness.pytest_plugin.session import begin
+
+        begin(config)
+    return config.stash[STATE]
+
+
+def is_active(config: pytest.Config) -> bool:
+    """Return whether the session has met a task, or expects one."""
+    return config.pluginmanager.has_plugin(SESSION)
+
+
+def expects_tasks(config: pytest.Config) -> bool:
+    """Return whether to load the modules of tasks before the collection, since their settings matter already.
+
+    An option of ours is to be checked at once. The services may be there for every kind of test. And the controller of
+    xdist collects nothing, but chooses the scheduler.
+    """
+    options = (config.getoption(option.dest) for option in TASK_OPTIONS)
+    if any(value is not None and value is not False for value in options) or _may_serve_all_tests(config.rootpath):
+        return True
+    if hasattr(config, "workerinput"):
+        return RUN_ID in config.workerinput
+    return is_controller(config) and finds_tasks(
+        (config.invocation_params.dir / place_of(argument) for argument in config.args),
+        tuple(config.getini("taskspec_files")),
+        config.getini("norecursedirs"),
+    )
+
+
+def is_controller(config: pytest.Config) -> bool:
+    """Return whether this process distributes the tests to workers of xdist."""
+    return not hasattr(config, "workerinput") and config.getoption("dist", "no") != "no"
+
+
+def _may_serve_all_tests(root: Path) -> bool:
+    """Return whether the project may have set `services_for`; reading all its settings is not needed for that."""
+    try:
+        return b"services_for" in (root / "pyproject.toml").read_bytes()
+    except OSError:
+        return False
+
+
+def place_of(argument: str) -> str:
+    """The path in an argument of the command line, such as `PATH::NAME[case]`."""
+    return argument.partition("[")[0].partition("::")[0]
+
+
+def is_task(path: Path, patterns: Sequence[str], *, named: bool) -> bool:
+    """Return whether pytest collects the file as a task. `named`: it is named on the command line."""
+    return is_task_file(path, patterns) or (named and path.suffix in NAMED_SUFFIXES and not is_fault_plan(path))
+
+
+def finds_tasks(places: Iterable[Path], patterns: Sequence[str], skipped: Sequence[str]) -> bool:
+    """Return whether pytest would find a task file at one of these places, which are files or folders.
+
+    `skipped`: the patterns of `norecursedirs`.
+    """
+    return any(
+        is_task(place, patterns, named=True)
+        if place.is_file()
+        else any(is_task_file(file, patterns) for file in _files_below(place, skipped))
+        for place in places
+    )
+
+
+def _files_below(place: Path, skipped: Sequence[str]) -> Iterator[Path]:
+    """All files in a folder and below it. Each folder is entered once, linked ones included."""
+    seen: set[str] = set()
+    for folder, folders, files in os.walk(place, followlinks=True):
+        real = os.path.realpath(folder)
+        folders[:] = [] if real in seen else [each for each in folders if not _is_skipped(each, skipped)]
+        seen.add(real)
+        yield from (Path(folder, file) for file in files)
+
+
+def _is_skipped(folder: str, patterns: Sequence[str]) -> bool:
+    return folder == "__pycache__" or any(fnmatch(folder, pattern) for pattern in patterns)
