@@ -147,8 +147,12 @@ class PageRecovery:
 
 # Restores in a fresh context: one URL, or all pages of a checkpoint.
 
-GRACE = 0.1
-"""Seconds after its limit at which a call that Playwright did not end is cancelled."""
+GRACE = 0.25
+"""Seconds after its limit at which a call that Playwright did not end is cancelled.
+
+Playwright ends a call at the limit and knows the reason. On a busy machine its answer comes a little later, and must
+not be taken for a call that hangs: then the reason would be lost, and the page.
+"""
 
 
 @dataclass(frozen=True, slots=True)

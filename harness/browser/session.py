@@ -37,6 +37,8 @@ from harness.spec.steps import Api, Open, Step, SwitchPage
 T = TypeVar("T")
 LEAVE_SECONDS = 2.0
 """Seconds for reading the browser's storage at the end of a task of an episode."""
+STOP_SECONDS = 0.1
+"""Seconds for telling a page that did not load in time to stop loading."""
 LAST_WORDS = 0.05
 """Seconds for the last messages of a lost browser or driver: a request that left is evidence."""
 
@@ -135,7 +137,7 @@ class PlaywrightSession:
 
     async def _finish_failed(self, failure: Failure) -> Failure:
         if failure.code == "NET_TIMEOUT":
-            await self.tab.stop_loading(GRACE)
+            await self.tab.stop_loading(STOP_SECONDS)
         if failure.family is Family.BROWSER:
             await self._clock.sleep(LAST_WORDS)
         if failure.code == "ELEMENT_NOT_FOUND":

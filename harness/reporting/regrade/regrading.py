@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import cache
@@ -22,7 +22,7 @@ from harness.model.outcome import differences
 from harness.model.score import Looked, attempts_of, score_of
 from harness.recovery import GiveUp
 from harness.recovery.failure import Failure
-from harness.reporting.files import is_inside
+from harness.reporting.files import is_inside, shown_path
 from harness.reporting.grading import UNMET
 from harness.reporting.redaction import MARK, Redactor
 from harness.reporting.regrade.recorded import (
@@ -36,6 +36,7 @@ from harness.spec.defaults import Defaults
 from harness.spec.expressions import environment_names, scope_of, secrets_of
 from harness.spec.load import find_tasks, load_file
 from harness.spec.loaded import Loaded
+from harness.spec.names import blank_unprintable, how_many
 from harness.spec.parametrize import expand
 from harness.spec.problems import SpecError
 from harness.spec.references import BadReferenceError, MissingMemory, ReferenceScope, interpolate_criterion
@@ -335,3 +336,56 @@ def _criterion(
     told = {"before": None if held is None else GRADES[held], "now": GRADES[grade.holds]}
     found = {name: getattr(grade, name) for name in ("part", "why", "expected", "actual")}
     return {"text": text, "relaxed": relaxed, "new": ran is not None and text not in ran, **told, **found}
+
+
+# The result as lines for people. Texts of pages and files cannot steer the terminal.
+
+LONGEST = 300
+_SIGNS = {"held": "+", "unmet": "x", "undecided": "?"}
+
+
+def lines(document: Mapping[str, Any]) -> Iterator[str]:
+    """A line for each task, with the changed or open criteria; the directories that were left out; the counts."""
+    for task in document["tasks"]:
+        yield from _task_lines(task)
+    for one in document["left_out"]:
+        yield f"left out: {_plain(shown_path(Path(one['folder'])))}: {_plain(one['why'])}"
+    yield _counts_line(document["counts"])
+
+
+def _plain(text: str) -> str:
+    return blank_unprintable(text if len(text) <= LONGEST else f"{text[:LONGEST]}...")
+
+
+def _task_lines(task: Mapping[str, Any]) -> Iterator[str]:
+    before, now, criteria = task["before"], task["now"], task["criteria"]
+    verdict = before if before == now else f"{before} -> {now}"
+    yield f"{verdict:<18} {_plain(task['task_id'])}  ({_plain(shown_path(Path(task['folder'])))})"
+    why = task["why"] or ("" if criteria else "it has no success criteria")
+    if why and why not in [criterion["why"] for criterion in criteria]:
+        yield f"    {_plain(why)}"
+    for criterion in criteria:
+        if criterion["now"] != "held" or criterion["new"] or criterion["before"] == "unmet":
+            yield from _criterion_line(criterion)
+    yield from (f"    - gone: {_plain(text)}" for text in task["gone"])
+    if score := task["score"]:
+        was = "" if score["before"] is None else f"{score['before']:g} -> "
+        yield f"    score: {was}{_plain(score['why']) if score['now'] is None else format(score['now'], 'g')}"
+
+
+def _criterion_line(criterion: Mapping[str, Any]) -> Iterator[str]:
+    now, before = criterion["now"], criterion["before"]
+    marks = [word for word in ("new", "relaxed") if criterion[word]]
+    marks += [f"{before} before"] if before not in (None, now) and now != "undecided" else []
+    said = f"  ({', '.join(marks)})" if marks else ""
+    yield f"    {_SIGNS[now]} {_plain(criterion['text'])}{said}"
+    if now != "held":
+        yield f"        {'undecided: ' if now == 'undecided' else ''}{_plain(criterion['why'])}"
+
+
+def _counts_line(counts: Mapping[str, int]) -> str:
+    judged = f"{counts['pass']} pass, {counts['fail']} fail, {counts['undecided']} undecided"
+    newly = [f"{counts[f'newly_{name}']} newly {name}" for name in ("failing", "passing") if counts[f"newly_{name}"]]
+    changed = f" ({', '.join(newly)})" if newly else ""
+    more = f", {counts['left_out']} left out" if counts["left_out"] else ""
+    return f"{how_many(counts['tasks'], 'task')}: {judged}{changed}{more}"
