@@ -17,7 +17,6 @@ from rich.console import Console
 from harness.cli.project import fail, project_of
 from harness.cli.validate import check_paths
 from harness.faults.checks import Project, misplaced_in_plan
-from harness.model.plan import new_run_id
 from harness.model.settings import Settings, load_settings
 from harness.reporting.files import shown_path
 from harness.reporting.redaction import Redactor
@@ -28,7 +27,7 @@ from harness.runner.campaign.summary import markdown, show
 from harness.runner.campaign.trials import BusyError, attacks, reserved
 from harness.spec.fault_plan import LoadedFaultPlan, idle_patterns, load_fault_plan
 from harness.spec.loaded import Loaded
-from harness.spec.names import slug
+from harness.spec.names import new_run_id, slug
 from harness.spec.parametrize import expand
 from harness.spec.problems import Problem, SpecError
 from harness.spec.suite import by_name

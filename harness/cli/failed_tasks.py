@@ -88,7 +88,7 @@ def _split_by_run(
 
 
 def _may_be_a_run(name: str, now: datetime) -> bool:
-    """Return whether the name has the form of a run's (plan.new_run_id, history.merging) and is not in the future.
+    """Return whether the name has the form of a run's (names.new_run_id, history.merging) and is not in the future.
 
     Clocks may differ by an hour.
     """

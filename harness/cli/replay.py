@@ -24,7 +24,7 @@ from harness.cli.failures import ArtifactDirectory, Artifacts, AsJson, Run, the_
 from harness.cli.open_trace import has_display
 from harness.cli.project import fail, settings_at
 from harness.environment.ownership import LOGS, label, owner_file, read_held
-from harness.model.plan import Plan, new_run_id
+from harness.model.plan import Plan
 from harness.model.ports import Observe
 from harness.model.record import History, TaskResult
 from harness.model.settings import Settings, SettingsError
@@ -39,7 +39,7 @@ from harness.runner.loop import Caller, LoopThread
 from harness.spec.file_names import NAMED_SUFFIXES
 from harness.spec.load import load_file
 from harness.spec.loaded import Loaded
-from harness.spec.names import host_of
+from harness.spec.names import host_of, new_run_id
 from harness.spec.parametrize import expand
 from harness.spec.problems import SpecError
 from harness.spec.steps import Step

@@ -15,13 +15,12 @@ import typer
 
 from harness.cli.project import fail, project_of
 from harness.cli.validate import Checked, check_paths
-from harness.model.plan import new_run_id
 from harness.model.settings import load_settings
 from harness.reporting.redaction import Redactor
 from harness.reporting.telemetry.sinks import begun_stream
 from harness.runner.verify import TaskVerification, verify
 from harness.spec.loaded import Loaded
-from harness.spec.names import how_many
+from harness.spec.names import how_many, new_run_id
 from harness.spec.parametrize import expand
 
 

@@ -99,8 +99,3 @@ class Plan:
         """The secrets of the task and of the tasks that may run inside it, since its reports show their steps too."""
         inner = (self.alternative, *(repair.task for repair in self.repairs))
         return self.secrets + tuple(secret for plan in inner if plan is not None for secret in plan.all_secrets)
-
-
-def new_run_id(now: datetime, pid: int) -> str:
-    """A run id that sorts by time and is unique on one machine: time of day and process."""
-    return f"{now:%Y%m%dT%H%M%S}-{pid}"

@@ -14,12 +14,13 @@ from harness.pytest_plugin.options import TASK_OPTIONS
 from harness.spec.file_names import NAMED_SUFFIXES, is_fault_plan, is_task_file
 
 if TYPE_CHECKING:
+    from harness.pytest_plugin.collect import TaskItem
     from harness.pytest_plugin.state import SessionState
 
 RUN_ID = "taskspec_run_id"
 """Key of `workerinput`: the id of the run, which the controller of a session with tasks gives to its workers."""
-SESSION = "taskspec-session"
-"""The name of the plugin with the hooks of a session with tasks."""
+SESSION, RUN = "taskspec-session", "taskspec-run"
+"""The names of the plugins with the hooks of a session that collects tasks, and of one that runs them."""
 
 
 def session_state(config: pytest.Config) -> SessionState:
@@ -31,6 +32,21 @@ def session_state(config: pytest.Config) -> SessionState:
 
         begin(config)
     return config.stash[STATE]
+
+
+def begin_run(config: pytest.Config, tasks: Sequence[TaskItem] = ()) -> SessionState:
+    """The state of a session that runs tasks, or needs their services; the first call loads what reports a run.
+
+    `tasks`: the selected ones. Raises UsageError for bad settings.
+    """
+    state = session_state(config)
+    from harness.pytest_plugin import running
+
+    if not config.pluginmanager.has_plugin(RUN):
+        running.begin(config)
+    if tasks:
+        running.set_up(config, tasks)
+    return state
 
 
 def is_active(config: pytest.Config) -> bool:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
-from harness.model.settings import Settings
-from harness.reporting.files import shown_path
 
 if TYPE_CHECKING:
     from harness.reporting.markdown import Page
@@ -67,14 +64,3 @@ def append(file: Path, page: Page) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     with file.open("a", encoding="utf-8", errors="replace") as stream:
         stream.write(markdown(page, LIMIT - there))
-
-
-def report_lines(config: pytest.Config, settings: Settings, failed: bool) -> Iterator[tuple[str, str]]:
-    """Name and place of each report that people can open."""
-    if failed:
-        yield "artifacts of each failure", shown_path(settings.artifacts)
-        yield "read one", "harness show TASK_ID"
-    if alluredir := config.getoption("--alluredir", None):
-        yield "Allure results", str(alluredir)
-    if junit := config.getoption("--junitxml", None):
-        yield "JUnit", str(junit)

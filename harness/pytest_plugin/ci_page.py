@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
+from harness.model.settings import Settings
 from harness.pytest_plugin import ci as summary_file
 from harness.pytest_plugin.ci import annotate, is_wanted
 from harness.pytest_plugin.history import Executions
-from harness.pytest_plugin.state import SessionState, interrupted_tasks
+from harness.pytest_plugin.not_run import interrupted_tasks
+from harness.pytest_plugin.state import SessionState
+from harness.reporting.files import shown_path
 from harness.reporting.history.comparison import passed_last
 from harness.reporting.history.file import HistoryError
 from harness.reporting.history.reading import found_again, task_points
@@ -84,8 +88,19 @@ class CiPage:
         file = summary_file.place(self._config)
         if file is None:
             return
-        reports = tuple(summary_file.report_lines(self._config, self._state.settings, bool(found)))
+        reports = tuple(report_lines(self._config, self._state.settings, bool(found)))
         try:
             summary_file.append(file, Page(run, found, self._uncollected, reports))
         except OSError as error:
             self._problem = f"{summary_file.SUMMARY_OPTION}: {file}: {error.strerror}"
+
+
+def report_lines(config: pytest.Config, settings: Settings, failed: bool) -> Iterator[tuple[str, str]]:
+    """Name and place of each report that people can open."""
+    if failed:
+        yield "artifacts of each failure", shown_path(settings.artifacts)
+        yield "read one", "harness show TASK_ID"
+    if alluredir := config.getoption("--alluredir", None):
+        yield "Allure results", str(alluredir)
+    if junit := config.getoption("--junitxml", None):
+        yield "JUnit", str(junit)

@@ -14,9 +14,9 @@ from harness.model.settings import Settings
 from harness.pytest_plugin.errors import TaskFailed, TaskSpecWarning
 from harness.pytest_plugin.state import STATE
 from harness.reporting.allure.labels import entitle, labels
-from harness.reporting.files import commandless
 from harness.spec.load import load_file
 from harness.spec.loaded import Loaded
+from harness.spec.names import commandless
 from harness.spec.parametrize import expand, param
 from harness.spec.problems import Problem, SpecError
 from harness.spec.references import ReferenceScope, as_text, interpolate

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from _pytest._code.code import ReprEntryNative, ReprExceptionInfo, ReprFileLocation, ReprTraceback
 
-from harness.reporting.files import commandless
+from harness.spec.names import commandless
 
 
 class TaskFailed(Exception):  # noqa: N818 - reads as pytest's own `Failed`

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from harness.model.settings import OPTIONS, Settings, names
 from harness.pytest_plugin.collect import TaskItem
-from harness.pytest_plugin.selection import task_items
-from harness.pytest_plugin.settings import redactor_of, without_secrets
 from harness.pytest_plugin.state import SessionState
 from harness.pytest_plugin.telemetry import METRICS
 from harness.pytest_plugin.terminal import environment
@@ -23,8 +22,9 @@ from harness.reporting.history.file import BrokenFileError, HistoryError, put_as
 from harness.reporting.history.reading import kept_place
 from harness.reporting.history.record import Ending, Execution, OwnerProcess, RunRecord, checkout_of
 from harness.reporting.history.writing import RunWriter, happenings_of
-from harness.reporting.redaction import Redactor
+from harness.reporting.redaction import MARK, Redactor, is_secret_name
 from harness.reporting.task_record import TaskRecord
+from harness.spec.expressions import environment_names
 from harness.spec.loaded import Loaded
 
 # pytest's reports of tasks as executions: one for each time that a task ran or was left out.
@@ -123,6 +123,43 @@ def _start_time(report: Any) -> datetime | None:
     return datetime.fromtimestamp(start, UTC) if start else None
 
 
+# The command line of a run without its secrets, so that it may be stored.
+
+Hide = Callable[[str], str]
+
+
+def redactor_of(settings: Settings, tasks: Sequence[Loaded], environ: Mapping[str, str]) -> Redactor:
+    """A redactor for the secrets of tasks and settings, and for environment variables with secret names."""
+    names = {name for task in tasks for name in environment_names(task.spec)}
+    secrets = (value for name, value in environ.items() if name in names or is_secret_name(name))
+    return Redactor.of(settings, secrets)
+
+
+def without_secrets(arguments: Sequence[object], redactor: Redactor) -> Iterator[str]:
+    """The arguments without secrets: an option with a secret name hides its value, after `=` or as the next word.
+
+    Of the URLs of browser endpoints the hosts stay visible.
+    """
+    hide: Hide | None = None
+    for argument in map(str, arguments):
+        name, equals, value = argument.partition("=")
+        hidden = _hiding_of(name)
+        if hide and not argument.startswith("-"):
+            yield hide(argument)
+        elif hidden and equals:
+            yield f"{name}={hidden(value)}"
+        else:
+            yield redactor.text(argument)
+        hide = None if equals else hidden
+
+
+def _hiding_of(option: str) -> Hide | None:
+    """The text shown for the value of an option that may be secret."""
+    if option in OPTIONS:
+        return lambda urls: ",".join(names([url.strip() for url in urls.split(",") if url.strip()]))
+    return (lambda _: MARK) if option.startswith("-") and is_secret_name(option) else None
+
+
 HISTORY = "taskspec-history"
 """The name of the plugin."""
 _INTERRUPTED = (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR)
@@ -154,13 +191,6 @@ class RunHistory:
             report.taskspec_id = item.loaded.spec.task_id
         return report
 
-    @pytest.hookimpl(trylast=True)
-    def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Begin the history of a run with tasks."""
-        tasks = task_items(session.items)
-        if tasks and not session.config.getoption("collectonly"):
-            self._begin({item.nodeid: item.loaded for item in tasks})
-
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, node: Any, ids: list[str]) -> None:
         """Begin the run in the controller, which collects nothing itself, with the first worker that found tasks."""
@@ -168,7 +198,7 @@ class RunHistory:
             from harness.pytest_plugin.xdist import tasks_in
 
             if tasks := tasks_in(node.config, ids):
-                self._begin(tasks)
+                self.begin(tasks)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if self._writer is not None and (execution := self._executions.of(report)):
@@ -198,7 +228,8 @@ class RunHistory:
         notes, self._notes = self._notes, []
         return [f"history: {note}" for note in notes]
 
-    def _begin(self, tasks: Mapping[str, Loaded]) -> None:
+    def begin(self, tasks: Mapping[str, Loaded]) -> None:
+        """Begin the history of a run with these tasks: node id -> task. Once, in the process that writes."""
         if self._run is not None or not self._writes:
             return
         self._redactor = redactor_of(self._state.settings, list(tasks.values()), os.environ)

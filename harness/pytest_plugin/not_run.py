@@ -1,21 +1,25 @@
-"""Reports of tasks that did not run: they could not be prepared, or the process that ran them died."""
+"""Reports of tasks that could not be prepared, whose process died, or that were interrupted."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
 
 from harness.model.diagnosis import error_report
 from harness.model.plan import Plan
 from harness.model.ports import Evidence, Item, Snapshot
 from harness.model.record import TaskResult
-from harness.model.report import Context
+from harness.model.report import Context, ErrorReport
 from harness.pytest_plugin.state import SessionState
 from harness.recovery import NoRecovery
 from harness.recovery.failure import Failure
-from harness.reporting.files import names_of
+from harness.reporting.files import MANIFEST, names_of, read_json
+from harness.reporting.task_record import TaskRecord
 from harness.spec.expressions import environment_names
 from harness.spec.loaded import Loaded
 from harness.spec.names import slug
@@ -69,3 +73,57 @@ def not_run_result(state: SessionState, plan: Plan, failure: Failure, missed: st
 
         return not_kept(result, error)
     return replace(result, artifacts=kept)
+
+
+# The tasks that Ctrl-C ended: pytest makes no report of them.
+
+
+def interrupted_tasks(
+    config: pytest.Config, state: SessionState, exitstatus: int, heard: Iterable[TaskRecord]
+) -> list[TaskRecord]:
+    """The interrupted tasks: under xdist by the reports that its workers left. `heard`: tasks that have a report."""
+    if config.getoption("numprocesses", None) and exitstatus == pytest.ExitCode.INTERRUPTED:
+        return list(interrupted_by_manifest(state.settings.artifacts, state.run_id, {record.key for record in heard}))
+    return state.interrupted
+
+
+# The tasks of an interrupted run that xdist's workers could no longer report.
+
+CODE = "INTERRUPTED"
+
+
+def interrupted_by_manifest(artifacts: Path, run_id: str, known: Collection[str] = ()) -> Iterator[TaskRecord]:
+    """The interrupted tasks of the run's workers, by the directories under `errors/`, sorted by name.
+
+    Tasks that failed after pytest had stopped listening are included; `known` are the keys that pytest has.
+    """
+    for file in sorted(artifacts.glob(f"*/{MANIFEST}")):
+        try:
+            manifest = read_json(file)
+            unheard = manifest["key"] not in known and not manifest.get("expected")
+            if manifest["run"] == run_id and (manifest["code"] == CODE or unheard):
+                report = ErrorReport.model_validate(read_json(file.with_name("error_report.json")))
+                yield _record(report, str(manifest["key"]), file.parent)
+        except (OSError, ValueError, KeyError, TypeError):
+            continue  # it is no directory of a task
+
+
+def _record(report: ErrorReport, key: str, folder: Path) -> TaskRecord:
+    metrics = report.metrics
+    return TaskRecord(
+        task_id=report.task_id,
+        key=key,
+        final_state=report.final_state,
+        source=report.source,
+        error_type=str(report.error_type),
+        code=report.code,
+        family=Failure(report.code, "").family,
+        step_index=report.step_index,
+        message=report.error_message,
+        seconds=metrics.time_elapsed_seconds if metrics else 0,
+        steps_completed=metrics.steps_completed if metrics else 0,
+        steps_total=metrics.steps_total if metrics else 0,
+        retries=metrics.retries_count if metrics else 0,
+        warnings=report.warnings,
+        artifacts=str(folder),
+    )

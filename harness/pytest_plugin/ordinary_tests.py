@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from harness.pytest_plugin.activation import is_active, session_state
+from harness.pytest_plugin.activation import begin_run, is_active, session_state
 
 FIXTURE = "taskspec_services"
 SLOT = "taskspec_slot"
@@ -34,7 +34,7 @@ def start_services(config: pytest.Config) -> RunningServices:
     """Start the services. If one does not come up, the test fails with the reason."""
     __tracebackhide__ = True
     with _fail_test():
-        harness = session_state(config).harness()
+        harness = begin_run(config).harness()
         harness.start()
     return RunningServices(harness.hosts)
 
@@ -65,7 +65,7 @@ def taskspec_slot(pytestconfig: pytest.Config, request: pytest.FixtureRequest) -
     """The services for one test that has their state to itself: reset as before a task, with no task beside it."""
     with ExitStack() as stack:
         with _fail_test():
-            hosts = stack.enter_context(session_state(pytestconfig).harness().slot(request.node.nodeid))
+            hosts = stack.enter_context(begin_run(pytestconfig).harness().slot(request.node.nodeid))
         yield RunningServices(hosts)
 
 

@@ -17,9 +17,9 @@ import pytest
 
 from harness.pytest_plugin.collect import TaskItem
 from harness.pytest_plugin.crashed_workers import runs_alone
+from harness.pytest_plugin.not_run import CODE as INTERRUPTED
 from harness.pytest_plugin.run import asking, plan_of, repair
 from harness.pytest_plugin.selection import task_items
-from harness.pytest_plugin.state import CODE as INTERRUPTED
 from harness.pytest_plugin.state import RECORD, SessionState
 from harness.pytest_plugin.telemetry import telemetry_of
 from harness.reporting.allure.sink import running_test

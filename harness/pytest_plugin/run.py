@@ -22,18 +22,20 @@ from harness.model.settings import Settings
 from harness.pytest_plugin.errors import CriterionFailed, TaskFailed
 from harness.pytest_plugin.not_run import not_run_result, placeholder_plan
 from harness.pytest_plugin.retrace import traced_in_full
+from harness.pytest_plugin.selection import OPTION
 from harness.pytest_plugin.state import RECORD, STATE, SessionState
 from harness.pytest_plugin.telemetry import telemetry_of
 from harness.recovery.catalog import Family
 from harness.recovery.failure import Failure
 from harness.reporting.allure.sink import AllureSink
 from harness.reporting.console import brief, cause, failure_text, headline
-from harness.reporting.files import commandless, shown_path
+from harness.reporting.files import shown_path
 from harness.reporting.redaction import Redactor
 from harness.reporting.task_record import TaskRecord, task_record
 from harness.runner.compile import compile_plan
 from harness.spec.load import exists
 from harness.spec.loaded import Loaded
+from harness.spec.names import commandless
 from harness.spec.problems import SpecError
 
 # Questions to the person at the terminal (`on_state_inconsistency: manual_resolution`).
@@ -89,8 +91,6 @@ def _suspend_capture(config: pytest.Config) -> Any:
 
 
 # The reason why a task cannot run without the tasks that it depends on.
-
-OPTION = "--task-with-deps"
 
 
 @dataclass(frozen=True, slots=True)

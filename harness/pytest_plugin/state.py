@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,76 +11,18 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
-from harness.model.plan import new_run_id
-from harness.model.report import ErrorReport
 from harness.model.settings import Settings
-from harness.recovery.failure import Failure
-from harness.reporting.archive import links_in, unusable_folders
-from harness.reporting.files import MANIFEST, read_json
-from harness.reporting.progress import ProgressLine
-from harness.reporting.summary import idle_lines
-from harness.reporting.task_record import TaskRecord
-from harness.resilience.events import Emit, discard
-from harness.runner.compile import plans_of
-from harness.spec.task import TaskSpec
+from harness.spec.names import new_run_id
 
 if TYPE_CHECKING:
+    from harness.reporting.task_record import TaskRecord
+    from harness.resilience.events import Emit
     from harness.runner.harness import SyncHarness
     from harness.runner.parallel import BrokenTask, Ran
+    from harness.spec.fault_plan import LoadedFaultPlan
+    from harness.spec.task import TaskSpec
 
-
-# The tasks that Ctrl-C ended: pytest makes no report of them.
-
-
-def interrupted_tasks(
-    config: pytest.Config, state: SessionState, exitstatus: int, heard: Iterable[TaskRecord]
-) -> list[TaskRecord]:
-    """The interrupted tasks: under xdist by the reports that its workers left. `heard`: tasks that have a report."""
-    if config.getoption("numprocesses", None) and exitstatus == pytest.ExitCode.INTERRUPTED:
-        return list(interrupted_by_manifest(state.settings.artifacts, state.run_id, {record.key for record in heard}))
-    return state.interrupted
-
-
-# The tasks of an interrupted run that xdist's workers could no longer report.
-
-CODE = "INTERRUPTED"
-
-
-def interrupted_by_manifest(artifacts: Path, run_id: str, known: Collection[str] = ()) -> Iterator[TaskRecord]:
-    """The interrupted tasks of the run's workers, by the directories under `errors/`, sorted by name.
-
-    Tasks that failed after pytest had stopped listening are included; `known` are the keys that pytest has.
-    """
-    for file in sorted(artifacts.glob(f"*/{MANIFEST}")):
-        try:
-            manifest = read_json(file)
-            unheard = manifest["key"] not in known and not manifest.get("expected")
-            if manifest["run"] == run_id and (manifest["code"] == CODE or unheard):
-                report = ErrorReport.model_validate(read_json(file.with_name("error_report.json")))
-                yield _record(report, str(manifest["key"]), file.parent)
-        except (OSError, ValueError, KeyError, TypeError):
-            continue  # it is no directory of a task
-
-
-def _record(report: ErrorReport, key: str, folder: Path) -> TaskRecord:
-    metrics = report.metrics
-    return TaskRecord(
-        task_id=report.task_id,
-        key=key,
-        final_state=report.final_state,
-        source=report.source,
-        error_type=str(report.error_type),
-        code=report.code,
-        family=Failure(report.code, "").family,
-        step_index=report.step_index,
-        message=report.error_message,
-        seconds=metrics.time_elapsed_seconds if metrics else 0,
-        steps_completed=metrics.steps_completed if metrics else 0,
-        steps_total=metrics.steps_total if metrics else 0,
-        retries=metrics.retries_count if metrics else 0,
-        warnings=report.warnings,
-        artifacts=str(folder),
-    )
+# What is imported in functions here is not needed for collecting tasks.
 
 
 class RunsAhead(Protocol):
@@ -104,7 +46,6 @@ class SessionState:
     """The state of one session, or of one xdist worker of it."""
 
     settings: Settings
-    progress: ProgressLine
     chosen: str | None = None
     """The agent of the command line."""
     run_id: str = field(default_factory=lambda: new_run_id(datetime.now(UTC), os.getpid()))
@@ -129,7 +70,7 @@ class SessionState:
     """Tasks that were skipped because a dependency did not run."""
     begun: Callable[[], None] = lambda: None
     """Called when the first part of a run is about to start."""
-    tell: Emit = discard
+    tell: Emit = lambda _: None
     """Receives the events of circuits and services."""
     ahead: RunsAhead | None = None
     """Runs tasks before their turn; None: each runs in its turn."""
@@ -162,13 +103,26 @@ class SessionState:
 
     def check_folders(self) -> None:
         """Raise UsageError, with a sentence for each, if folders that every run writes to cannot be used."""
+        from harness.reporting.archive import links_in, unusable_folders
+
         if found := unusable_folders(self.settings):
             raise pytest.UsageError("\n".join(found))
         self.links = links_in(self.settings.artifacts)
 
+    @property
+    def plans(self) -> Sequence[LoadedFaultPlan]:
+        """The fault plans of the run. Raises SpecError for one that cannot be used."""
+        if not self.settings.faults:
+            return ()
+        from harness.runner.compile import plans_of
+
+        return plans_of(self.settings)
+
     def look_at_plans(self, specs: Sequence[TaskSpec]) -> None:
         """Keep the entries of the fault plans that strike none of the selected tasks."""
-        if plans := plans_of(self.settings):
+        if plans := self.plans:
+            from harness.reporting.summary import idle_lines
+
             self.idle = list(idle_lines(plans, specs))
 
     @property

@@ -16,8 +16,9 @@ import pytest
 from harness.model.settings import Settings
 from harness.pytest_plugin.crashed_workers import WorkerJournal
 from harness.pytest_plugin.state import SessionState
+from harness.pytest_plugin.terminal import live_progress
 from harness.reporting.allure.sink import running_test
-from harness.reporting.files import commandless, write_json, write_text
+from harness.reporting.files import write_json, write_text
 from harness.reporting.progress import ProgressLine
 from harness.reporting.redaction import Redactor
 from harness.reporting.task_record import TaskRecord, error_metrics
@@ -28,7 +29,7 @@ from harness.reporting.telemetry.sinks import PytestSinks, stream_of
 from harness.reporting.telemetry.stream import Sink, Telemetry
 from harness.resilience.events import GaveUp, InvariantBroken, Retrying, SlotAwaited, Waiting
 from harness.resilience.thresholds import ThresholdCrossed
-from harness.spec.names import blank_unprintable
+from harness.spec.names import blank_unprintable, commandless
 
 # Sinks that belong to pytest's own thread: the terminal, the hook, and the running Allure test.
 
@@ -148,7 +149,8 @@ class RunTelemetry:
         self._stream: Telemetry | None = None
         self._tail = Tail(self._events, state.run_id)
         self._allure = AllureEvents()
-        self._terminal = TerminalLines(config, state.progress)
+        self._progress = live_progress(config)
+        self._terminal = TerminalLines(config, self._progress)
         self._records: dict[str, list[dict[str, Any]]] = {}
         """Node id -> the records of the task, one for each execution (`--reruns`)."""
         self._notes: dict[str, str] = {}
@@ -177,7 +179,7 @@ class RunTelemetry:
             hook=Hook(self._config),
             allure=self._allure,
             terminal=None if self._worker else self._terminal,
-            live_line=self._state.progress,
+            live_line=self._progress,
             metrics=None if self._worker or self._controls else self.metrics,
         )
 

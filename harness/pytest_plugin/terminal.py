@@ -14,12 +14,13 @@ from typing import Any
 import pytest
 
 from harness.model.settings import Settings
-from harness.pytest_plugin.state import CODE as INTERRUPTED
+from harness.pytest_plugin.not_run import CODE as INTERRUPTED
 from harness.pytest_plugin.state import SessionState
-from harness.reporting.files import commandless, shown_path
+from harness.reporting.files import shown_path
 from harness.reporting.progress import ProgressLine
 from harness.reporting.summary import summary_lines
 from harness.reporting.task_record import TaskRecord
+from harness.spec.names import commandless
 
 # The properties of a task's test case in junit.xml.
 

@@ -26,8 +26,9 @@ from harness.model.plan import Plan
 from harness.model.record import StepRecord, TaskResult
 from harness.recovery.catalog import Family
 from harness.recovery.failure import Failure
-from harness.reporting.files import ARTIFACTS, commandless, shown_path
+from harness.reporting.files import ARTIFACTS, shown_path
 from harness.reporting.redaction import MARK, Redactor, is_secret_name
+from harness.spec.names import commandless
 from harness.spec.steps import Step
 
 # Hints for readers of the terminal: they mention no evidence that does not exist.

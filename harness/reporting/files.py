@@ -139,23 +139,6 @@ def read_regular(path: Path) -> bytes:
     return path.read_bytes()
 
 
-# The log of a GitHub job, in which a line can be a command: text of pages, tasks and files must not become one.
-
-_NOTHING = "\u200b"
-"""A space of zero width."""
-_COMMAND = re.compile(r"((?:^|\r)[^\S\n]*:)(?=:)", re.MULTILINE)
-"""`::error::`, at the beginning of a line or after spaces."""
-_OLD_COMMAND = re.compile(r"##(?=\[)")
-"""`##[error]`, anywhere."""
-
-
-def commandless(text: str, environment: Mapping[str, str] = os.environ) -> str:
-    """The text without workflow commands, looking the same; unchanged if no GitHub runner reads it."""
-    if not environment.get("GITHUB_ACTIONS"):
-        return text
-    return _OLD_COMMAND.sub(f"##{_NOTHING}", _COMMAND.sub(rf"\1{_NOTHING}", text))
-
-
 # manifest.json: each artifact taken, skipped or missed, with reason and time (docs/design/evidence.md).
 
 MANIFEST = "manifest.json"

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.faults.python import InjectedFault, InjectionError, PendingInjections, check, fault_of, hosts, unknown_host
-from harness.model.plan import Plan, new_run_id
+from harness.model.plan import Plan
 from harness.model.record import TaskResult
 from harness.model.settings import Settings, load_settings
 from harness.reporting.telemetry.sinks import begun_stream
@@ -23,6 +23,7 @@ from harness.spec.defaults import Defaults
 from harness.spec.faults import FaultBase
 from harness.spec.load import find_tasks, load_file
 from harness.spec.loaded import Loaded
+from harness.spec.names import new_run_id
 from harness.spec.parametrize import expand
 from harness.spec.problems import SpecError
 from harness.spec.task import TaskSpec

@@ -31,7 +31,7 @@ from harness.environment.world import TaskWorld
 from harness.faults import FaultInjector, Network, SiteTarget, StateTarget, Where, prepare
 from harness.model.events import Event
 from harness.model.outcome import ended_as_declared
-from harness.model.plan import Plan, new_run_id
+from harness.model.plan import Plan
 from harness.model.ports import Agent, Ask, Ports, RepairHook, Stage
 from harness.model.record import TaskResult
 from harness.model.settings import Settings
@@ -45,6 +45,7 @@ from harness.resilience.events import Emit, ResilienceEvent, ServiceChanged, dis
 from harness.runner.circuits import RunCircuits
 from harness.runner.loop import Caller, LoopFuture, LoopThread
 from harness.runner.scratch import Scratch
+from harness.spec.names import new_run_id
 
 
 @dataclass(frozen=True, slots=True)

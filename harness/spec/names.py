@@ -1,11 +1,13 @@
-"""Hosts of URLs and the hosts that `allowed_domains` allows; task names as folder names. Pure functions."""
+"""Hosts of URLs and the hosts that `allowed_domains` allows; names of folders and runs; texts that control nothing."""
 
 from __future__ import annotations
 
 import hashlib
+import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cache
 from urllib.parse import urlsplit
 
@@ -121,3 +123,25 @@ def how_many(number: int, noun: str) -> str:
 def blank_unprintable(text: str) -> str:
     """The text on one line, of the same length: unprintable characters, which could steer a terminal, are blanks."""
     return "".join(letter if letter.isprintable() else " " for letter in text)
+
+
+def new_run_id(now: datetime, pid: int) -> str:
+    """A run id that sorts by time and is unique on one machine: time of day and process."""
+    return f"{now:%Y%m%dT%H%M%S}-{pid}"
+
+
+# The log of a GitHub job, in which a line can be a command: text of pages, tasks and files must not become one.
+
+_NOTHING = "\u200b"
+"""A space of zero width."""
+_COMMAND = re.compile(r"((?:^|\r)[^\S\n]*:)(?=:)", re.MULTILINE)
+"""`::error::`, at the beginning of a line or after spaces."""
+_OLD_COMMAND = re.compile(r"##(?=\[)")
+"""`##[error]`, anywhere."""
+
+
+def commandless(text: str, environment: Mapping[str, str] = os.environ) -> str:
+    """The text without workflow commands, looking the same; unchanged if no GitHub runner reads it."""
+    if not environment.get("GITHUB_ACTIONS"):
+        return text
+    return _OLD_COMMAND.sub(f"##{_NOTHING}", _COMMAND.sub(rf"\1{_NOTHING}", text))

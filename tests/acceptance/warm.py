@@ -28,7 +28,7 @@ import harness as package
 
 MODULES = (
     "pytest", "_pytest.pytester", "playwright.sync_api",
-    "harness.pytest_plugin.plugin", "harness.pytest_plugin.session", "harness.pytest_plugin.parallel",
+    "harness.pytest_plugin.plugin", "harness.pytest_plugin.running", "harness.pytest_plugin.parallel",
     "harness.cli.main",
 )  # fmt: skip
 """No plugin of pytest that was installed as one: pytest would say that it is too late to rewrite its assertions."""

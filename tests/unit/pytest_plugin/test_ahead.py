@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -10,9 +9,8 @@ import pytest
 
 from harness.model.settings import Settings
 from harness.pytest_plugin.parallel import end, passed_over_lines, processes
-from harness.pytest_plugin.session import pytest_sessionfinish
+from harness.pytest_plugin.running import pytest_sessionfinish
 from harness.pytest_plugin.state import BROWSER, STATE, SessionState
-from harness.reporting.progress import ProgressLine
 from harness.reporting.redaction import Redactor
 from harness.runner.parallel import BrokenTask
 
@@ -25,7 +23,7 @@ def after(monkeypatch: pytest.MonkeyPatch, *left: Any) -> SessionState:
             raise left[0]
         return list(left)
 
-    state = SessionState(Settings(), ProgressLine(io.StringIO()))
+    state = SessionState(Settings())
     harness = SimpleNamespace(redactor=Redactor(secrets=("pssst-1",)), browser="Chromium 1")
     monkeypatch.setattr(SessionState, "harness", lambda _self: harness)
     monkeypatch.setattr(SessionState, "browser", "Chromium 1")

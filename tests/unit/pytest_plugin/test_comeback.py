@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,7 +34,6 @@ from harness.pytest_plugin.run import plan_of
 from harness.pytest_plugin.state import AFRESH, DONE, STATE, SessionState
 from harness.pytest_plugin.xdist import READ, XdistHooks
 from harness.recovery.failure import Passed
-from harness.reporting.progress import ProgressLine
 from harness.reporting.redaction import Redactor
 from tests.unit.reporting import sample
 from tests.unit.spec.files import loaded, task
@@ -65,7 +63,7 @@ class Session:
     """The controller: the real scheduler and hooks, and what xdist does with them."""
 
     def __init__(self, items: Iterable[str], nodes: int, workers: int | str, restarts: int | None = None) -> None:
-        self.state = SessionState(Settings(task_workers=cast("Any", workers)), ProgressLine(io.StringIO()))
+        self.state = SessionState(Settings(task_workers=cast("Any", workers)))
         self.failed: dict[str, str] = {}
         self.lines: list[str] = []
         self.hooks, self.items, self.nodes = XdistHooks(), list(items), 0
@@ -315,7 +313,7 @@ def test_a_journal_with_a_gap_is_none(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_what_runs_again_in_another_worker_meets_nothing_that_was_left_behind(tmp_path: Path) -> None:
-    state = SessionState(Settings(root=tmp_path), ProgressLine(io.StringIO()))
+    state = SessionState(Settings(root=tmp_path))
     (own, shared) = (loaded(tmp_path, task(task_id="A")), loaded(tmp_path, task(task_id="E", episode_id="e")))
     before = plan_of(state, own).world, plan_of(state, shared).world
     state.afresh = "gw4"

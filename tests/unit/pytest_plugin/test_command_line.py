@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.model.settings import Settings
-from harness.pytest_plugin.settings import redactor_of, without_secrets
+from harness.pytest_plugin.history import redactor_of, without_secrets
 from harness.reporting.redaction import Redactor
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from harness.model.diagnosis import error_report
 from harness.model.report import Context
-from harness.pytest_plugin.state import interrupted_by_manifest
+from harness.pytest_plugin.not_run import interrupted_by_manifest
 from harness.recovery.failure import Failure
 from tests.unit.reporting import sample
 

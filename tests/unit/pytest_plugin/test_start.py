@@ -49,8 +49,22 @@ def test_collecting_needs_no_engine_and_no_browser(tmp_path: Path) -> None:
     loaded = loaded_by(tmp_path, "--collect-only")
     assert "harness.pytest_plugin.collect" in loaded
     assert not loaded & {
-        "playwright", "harness.browser", "harness.engine", "harness.reporting.triage", "harness.runner.harness"
+        "playwright", "sqlite3", "harness.browser", "harness.engine", "harness.reporting.history",
+        "harness.reporting.telemetry", "harness.reporting.triage", "harness.runner.harness",
     }  # fmt: skip
+
+
+def test_only_a_session_that_collects_tasks_cares_about_bad_settings(tmp_path: Path) -> None:
+    tmp_path.joinpath("test_ordinary.py").write_text(TEST, "utf-8")
+    tmp_path.joinpath("a.task.json").write_text("{}", "utf-8")
+    tmp_path.joinpath("pyproject.toml").write_text("[tool.harness]\nrecordin = 'minimal'\n", "utf-8")
+    options = ["-p", "no:cacheprovider", "-p", "harness.pytest_plugin.plugin"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    for arguments, status in (["test_ordinary.py"], 0), (["."], 4), (["a.task.json::x"], 4):
+        command = [sys.executable, "-m", "pytest", *options, *arguments]
+        found = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path, check=False)
+        assert found.returncode == status
+        assert ("unknown key `recordin` (did you mean `recording`?)" in found.stderr) == (status == 4)
 
 
 @pytest.mark.parametrize(

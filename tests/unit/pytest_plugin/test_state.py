@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -10,9 +9,8 @@ from typing import Any, cast
 import pytest
 
 from harness.model.settings import Settings
-from harness.pytest_plugin import session
+from harness.pytest_plugin import running
 from harness.pytest_plugin.state import BROWSER, STATE, SessionState
-from harness.reporting.progress import ProgressLine
 
 
 class Harness:
@@ -30,7 +28,7 @@ class Harness:
 
 @pytest.fixture
 def state(tmp_path: Path) -> SessionState:
-    return SessionState(Settings(root=tmp_path), ProgressLine(io.StringIO()))
+    return SessionState(Settings(root=tmp_path))
 
 
 def begin(state: SessionState, harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,7 +46,7 @@ def test_a_worker_closes_before_it_says_that_it_is_done(
     config: Any = SimpleNamespace(stash={STATE: state}, pluginmanager=SimpleNamespace(getplugin=lambda _: None))
     if worker:
         config.workeroutput = output
-    session.pytest_sessionfinish(cast("Any", SimpleNamespace(config=config)))
+    running.pytest_sessionfinish(cast("Any", SimpleNamespace(config=config)))
     assert harness.closed == worker
     assert output == ({BROWSER: "Chromium 1"} if worker else {})
     assert state.browser == "Chromium 1"

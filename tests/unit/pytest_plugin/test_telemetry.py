@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import logging
 import threading
@@ -19,7 +18,6 @@ from harness.model.settings import Settings
 from harness.pytest_plugin.crashed_workers import JOURNAL
 from harness.pytest_plugin.state import SessionState
 from harness.pytest_plugin.telemetry import METRICS, PROMETHEUS, RunTelemetry
-from harness.reporting.progress import ProgressLine
 from harness.reporting.redaction import Redactor
 from harness.reporting.task_record import task_record
 from harness.reporting.telemetry.log import LOGGER, EventLog, events_of
@@ -65,7 +63,7 @@ class Process:
             **({"workerinput": worker} if worker else {}),
         )
         made = Settings.model_validate({"root": root, **(settings or {})})
-        self.state = SessionState(made, ProgressLine(io.StringIO()))
+        self.state = SessionState(made)
         self.telemetry = RunTelemetry(self.config, self.state)
 
     def report(self, document: object = None) -> None:

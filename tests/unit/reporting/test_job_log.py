@@ -15,7 +15,7 @@ from harness.model.settings import Settings
 from harness.pytest_plugin.terminal import write_summary
 from harness.recovery.failure import Failure
 from harness.reporting.console import brief, failure_text, headline
-from harness.reporting.files import commandless
+from harness.spec.names import commandless
 from tests.unit.reporting import sample
 
 COMMAND = re.compile(r"^\s*::|##\[", re.MULTILINE)

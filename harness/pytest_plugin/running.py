@@ -1,0 +1,202 @@
+"""The hooks of a run of tasks: what is set up for it, and what it reports. `activation` registers them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Generator, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.pytest_plugin import foreign
+from harness.pytest_plugin.activation import RUN, RUN_ID, is_controller
+from harness.pytest_plugin.collect import TaskItem, undeclared_lines
+from harness.pytest_plugin.history import HISTORY, RunHistory
+from harness.pytest_plugin.not_run import interrupted_tasks
+from harness.pytest_plugin.selection import task_items
+from harness.pytest_plugin.signals import Signals
+from harness.pytest_plugin.state import BROWSER, RECORD, STATE, SessionState
+from harness.pytest_plugin.telemetry import TELEMETRY, RunTelemetry, check_extras, telemetry_of
+from harness.pytest_plugin.terminal import add_properties, environment, write_or_report, write_summary
+from harness.reporting.allure.files import write_allure_files
+from harness.reporting.allure.labels import RunLabel
+from harness.reporting.allure.results import written_run
+from harness.reporting.archive import moved_aside
+from harness.reporting.task_record import LAST_RUN, TaskRecord, write_last_run
+
+RUN_LABEL = pytest.StashKey[RunLabel]()
+
+
+def begin(config: pytest.Config) -> None:
+    """Register the hooks of this module and of those that report. Raises UsageError for bad settings."""
+    state = config.stash[STATE]
+    check_extras(state.settings)
+    config.stash[RUN_LABEL] = RunLabel(state.run_id)
+    if config.getoption("--alluredir", None):
+        config.stash[RUN_LABEL].register()
+    config.stash[TELEMETRY] = RunTelemetry(config, state)
+    state.tell = config.stash[TELEMETRY].emit
+    for name, plugin in _plugins(config, state):
+        config.pluginmanager.register(plugin, name)
+
+
+def _plugins(config: pytest.Config, state: SessionState) -> Iterator[tuple[str, object]]:
+    """Name and object of each plugin that acts on the run."""
+    yield RUN, sys.modules[__name__]
+    signals = Signals(config)
+    state.begun = signals.begin
+    yield "taskspec-signals", signals
+    yield "taskspec-telemetry", config.stash[TELEMETRY]
+    yield HISTORY, RunHistory(config, state)
+    if is_controller(config):
+        from harness.pytest_plugin.xdist import XdistHooks
+
+        yield "taskspec-xdist", XdistHooks()
+
+
+def set_up(config: pytest.Config, tasks: Sequence[TaskItem]) -> None:
+    """Set up the run of the selected tasks. Bad settings are reported once, not by every task: UsageError."""
+    from harness.pytest_plugin import parallel as ahead  # the engine is loaded only in a session that runs a task
+
+    state = config.stash[STATE]
+    if not hasattr(config, "workerinput"):
+        foreign.refuse(config)
+        state.check_folders()
+    try:
+        telemetry_of(config).begin()
+        state.harness()
+        ahead.begin(config, state)
+    except (ValueError, OSError) as error:
+        if not hasattr(config, "workerinput"):
+            raise pytest.UsageError(str(error)) from error
+        for item in tasks:  # an xdist worker can report it only through its tests
+            state.problems[item.loaded.source] = [f"the harness cannot be set up: {error}"]
+    history: Any = config.pluginmanager.getplugin(HISTORY)
+    history.begin({item.nodeid: item.loaded for item in tasks})
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """xdist: give every worker the run id of the controller."""
+    node.workerinput[RUN_ID] = node.config.stash[STATE].run_id
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_handlecrashitem(crashitem: str, report: Any, sched: Any) -> None:
+    """xdist: report a task whose worker died."""
+    from harness.pytest_plugin.lost import report_lost_task
+
+    state: SessionState = sched.config.stash[STATE]
+    if record := report_lost_task(state, crashitem, getattr(sched, "why", {}).get(crashitem, "")):
+        report.taskspec = record.model_dump(mode="json")
+        report.longrepr = f"{report.longrepr}\n  artifacts: {record.artifacts}"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> None:
+    """Name the run in the results before the first one is written, since a killed run writes nothing at its end.
+
+    The controller of xdist does not know the items: there only a file of an earlier run shows that it is about tasks.
+    """
+    config: Any = session.config
+    alluredir = config.getoption("--alluredir", None)
+    if not alluredir or hasattr(config, "workerinput") or config.getoption("collectonly"):
+        return
+    if task_items(getattr(session, "items", [])) or written_run(Path(alluredir)):
+        with contextlib.suppress(OSError):  # it is tried again at the end, and reported there
+            write_allure_files(Path(alluredir), environment(config, config.stash[STATE]), os.environ)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Generator[None, Any, Any]:
+    """Add the record as an attribute of the report; xdist passes it to the controller."""
+    report = yield
+    if call.when == "call" and (record := item.stash.get(RECORD, None)):
+        report.taskspec = record.model_dump(mode="json")
+        add_properties(item, record)
+    if call.when == "teardown" and report.failed and (record := item.stash.get(RECORD, None)):
+        report.taskspec = record.model_copy(update={"torn": True}).model_dump(mode="json")
+    if call.when == "teardown" and RECORD in item.stash:
+        del item.stash[RECORD]  # pytest keeps the items until the end of the run
+    if call.when != "teardown" and report.skipped and isinstance(item, TaskItem):  # a mark skips the test in its setup
+        report.taskspec_skipped = item.loaded.spec.task_id
+    return report
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Keep skipped tasks in `--lf` if they failed before, and were skipped because a dependency did not run."""
+    config: Any = session.config
+    state = config.stash[STATE]
+    try:
+        if state.ahead is not None:
+            from harness.pytest_plugin import parallel as ahead
+
+            ahead.end(state)
+    finally:
+        if hasattr(config, "workeroutput"):
+            config.workeroutput[BROWSER] = state.browser
+        cache: Any = config.pluginmanager.getplugin("lfplugin")
+        for item in state.unjudged if cache is not None and cache.active else ():
+            cache.lastfailed[getattr(item, "id", item.nodeid)] = True
+        if hasattr(config, "workeroutput"):
+            state.close()  # a worker that has reported its end has 5 s; one that cannot report it stops here
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if state := config.stash.get(STATE, None):
+        config.stash[RUN_LABEL].unregister()
+        state.close()
+        telemetry_of(config).close()
+
+
+def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pytest.Config) -> None:
+    state, skipped = config.stash[STATE], _skipped(terminalreporter)
+    records = _records(terminalreporter)
+    interrupted = interrupted_tasks(config, state, exitstatus, records)
+    records += interrupted
+    if not (records or skipped) or hasattr(config, "workerinput"):
+        return
+    last_run, alluredir = state.settings.root / LAST_RUN, config.getoption("--alluredir", None)
+    place, unwritten = Path(alluredir) if alluredir else None, []
+    if records:
+        unwritten += write_or_report(last_run, lambda: write_last_run(last_run, state.run_id, records))
+    if place:
+        unwritten += write_or_report(place, lambda: write_allure_files(place, environment(config, state), os.environ))
+    history: Any = config.pluginmanager.getplugin(HISTORY)
+    more = [*telemetry_of(config).finish(records), *history.finish(interrupted), *unwritten, *_passed_over(state)]
+    more += moved_aside(state.links, keeps=state.settings.keep_previous > 0)
+    more += [f"services: {line}" for line in state.kept_services]
+    more += undeclared_lines(config, state.settings)
+    write_summary(terminalreporter, records, skipped, state.settings, place, more, state.idle)
+
+
+def _passed_over(state: SessionState) -> list[str]:
+    if not (state.passed_over or state.broken_off):
+        return []
+    from harness.pytest_plugin import parallel as ahead
+
+    return ahead.passed_over_lines(state)
+
+
+def _records(terminalreporter: Any) -> list[TaskRecord]:
+    """The result of each task, its fixtures included; of several attempts (`--reruns`) the last."""
+    stats = terminalreporter.stats
+    torn = {_execution(r): r for r in stats.get("error", []) if hasattr(r, "taskspec")}
+    reports = (r for kind in ("passed", "failed") for r in stats.get(kind, []) if hasattr(r, "taskspec"))
+    last = {_execution(r): r for r in reports} | torn
+    return [TaskRecord.model_validate(report.taskspec) for report in last.values()]
+
+
+def _execution(report: Any) -> tuple[str, str]:
+    """Node and worker of a report."""
+    return report.nodeid, getattr(report, "worker_id", "")
+
+
+def _skipped(terminalreporter: Any) -> list[tuple[str, str]]:
+    """Task id and reason of each skipped task; pytest itself shows reasons only with `-rs`."""
+    reports = [each for each in terminalreporter.stats.get("skipped", []) if hasattr(each, "taskspec_skipped")]
+    return [(each.taskspec_skipped, str(each.longrepr[2]).removeprefix("Skipped: ")) for each in reports]
