@@ -14,7 +14,7 @@ from harness.pytest_plugin.options import TASK_OPTIONS
 from harness.spec.file_names import NAMED_SUFFIXES, is_fault_plan, is_task_file
 
 if TYPE_CHECKING:
-    from harness.pytest_plugin.collect import TaskItem
+    from harness.pytest_plugin.items import TaskItem
     from harness.pytest_plugin.state import SessionState
 
 RUN_ID = "taskspec_run_id"

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from harness.model.settings import OPTIONS, Settings, names
-from harness.pytest_plugin.collect import TaskItem
+from harness.pytest_plugin.items import TaskItem
 from harness.pytest_plugin.state import SessionState
 from harness.pytest_plugin.telemetry import METRICS
 from harness.pytest_plugin.terminal import environment

@@ -15,8 +15,8 @@ from weakref import WeakKeyDictionary
 
 import pytest
 
-from harness.pytest_plugin.collect import TaskItem
 from harness.pytest_plugin.crashed_workers import runs_alone
+from harness.pytest_plugin.items import TaskItem
 from harness.pytest_plugin.not_run import CODE as INTERRUPTED
 from harness.pytest_plugin.run import asking, plan_of, repair
 from harness.pytest_plugin.selection import task_items

@@ -7,20 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from harness.pytest_plugin import faults, foreign, options, ordinary_tests
 from harness.pytest_plugin import hookspecs as hooks
-from harness.pytest_plugin.activation import expects_tasks, is_task, session_state
-from harness.spec.file_names import is_fault_plan
-
-if TYPE_CHECKING:
-    from harness.pytest_plugin.collect import TaskFile
-
-REFUSED: pytest.StashKey[pytest.UsageError] = pytest.StashKey()
-"""Why tasks cannot be collected: the settings of the project are bad."""
+from harness.pytest_plugin.activation import expects_tasks, session_state
+from harness.pytest_plugin.collect import TaskFile, collect_file, refuse
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
@@ -57,28 +51,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> TaskFile | None:
-    named = parent.session.isinitpath(file_path)
-    if named and is_fault_plan(file_path):
-        right = f"pytest TASKS --task-faults {file_path}"
-        raise pytest.UsageError(f"{file_path.name} is a fault plan, not a task: {right}")
-    config = parent.config
-    if REFUSED in config.stash or not is_task(file_path, tuple(config.getini("taskspec_files")), named=named):
-        return None
-    try:
-        session_state(config)
-    except pytest.UsageError as error:  # raised here it would be an error of this file
-        config.stash[REFUSED] = error
-        return None
-    from harness.pytest_plugin.collect import TaskFile
-
-    return TaskFile.from_parent(parent, path=file_path)
+    return collect_file(file_path, parent)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection(session: pytest.Session) -> Generator[None, Any, Any]:
-    """End the session if tasks cannot be collected, with this reason and not for files that are missing since then."""
     try:
         return (yield)
     finally:
-        if refused := session.config.stash.get(REFUSED, None):
-            raise refused
+        refuse(session.config)

@@ -13,8 +13,8 @@ import pytest
 
 from harness.pytest_plugin import foreign
 from harness.pytest_plugin.activation import RUN, RUN_ID, is_controller
-from harness.pytest_plugin.collect import TaskItem, undeclared_lines
 from harness.pytest_plugin.history import HISTORY, RunHistory
+from harness.pytest_plugin.items import TaskItem, undeclared_lines
 from harness.pytest_plugin.not_run import interrupted_tasks
 from harness.pytest_plugin.selection import task_items
 from harness.pytest_plugin.signals import Signals

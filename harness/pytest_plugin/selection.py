@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from harness.pytest_plugin.collect import TaskItem
+from harness.pytest_plugin.items import TaskItem
 from harness.pytest_plugin.state import STATE, SessionState
 from harness.spec.file_names import NAMED_SUFFIXES
 from harness.spec.load import find_tasks, load_file, mentions

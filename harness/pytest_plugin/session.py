@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
 
 from harness.pytest_plugin.activation import RUN_ID, SESSION, begin_run, is_controller
 from harness.pytest_plugin.ci import asked_for
-from harness.pytest_plugin.collect import CHANNELS, TaskFile
 from harness.pytest_plugin.gc import RareGarbage
+from harness.pytest_plugin.items import CHANNELS
 from harness.pytest_plugin.selection import OPTION, Sharding, WithDependencies, arrange, names_of, task_items
 from harness.pytest_plugin.settings import settings_of
 from harness.pytest_plugin.state import AFRESH, DONE, STATE, SessionState
@@ -80,14 +80,6 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     state.look_at_plans([item.loaded.spec for item in tasks])
     if tasks and not session.config.getoption("collectonly"):
         begin_run(session.config, tasks)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, Any, Any]:
-    report = yield
-    if report.failed and isinstance(collector, TaskFile):
-        collector.config.stash[STATE].broken += 1
-    return report
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from harness.pytest_plugin.collect import register_mark
+from harness.pytest_plugin.items import register_mark
 
 
 class Config:
