@@ -27,6 +27,7 @@ from harness.spec.faults import Fault
 from harness.spec.steps import Assert, Step
 from harness.spec.task import TaskSpec
 from harness.spec.validation import WARNINGS
+from tests.architecture.syntax import tree
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/architecture.md").read_text("utf-8")
@@ -49,7 +50,7 @@ def there(path: Path, name: str) -> bool:
 def names(path: Path) -> frozenset[str]:
     """Functions, classes and variables of a module, and methods of its classes."""
     defined = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-    nodes = list(ast.walk(ast.parse(path.read_text("utf-8"))))
+    nodes = list(ast.walk(tree(path)))
     assigned = (target for node in nodes for target in targets(node) if isinstance(target, ast.Name))
     return frozenset([node.name for node in nodes if isinstance(node, defined)] + [each.id for each in assigned])
 

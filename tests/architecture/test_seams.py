@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.architecture.syntax import tree
+
 TESTS = Path(__file__).parents[1]
 OWN = {"self", "cls"}
 BY_NAME = {"setattr", "delattr", "getattr", "hasattr", "object", "patch"}
@@ -40,7 +42,7 @@ def test_no_test_reaches_into_a_private_name() -> None:
     found = {
         (path.relative_to(TESTS).as_posix(), name)
         for path in TESTS.rglob("*.py")
-        for name in reached(ast.parse(path.read_text("utf-8")))
+        for name in reached(tree(path))
         if is_private(name)
     }
     assert found == set(), "use what is public there, or make public what several tests need"

@@ -8,14 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import harness
+from tests.architecture.syntax import tree
 
 ROOT = Path(harness.__file__).parent
 MODULES = sorted(path for path in ROOT.rglob("*.py"))
 FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
-
-
-def tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text("utf-8"))
 
 
 def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
