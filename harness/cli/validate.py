@@ -14,7 +14,8 @@ from typing import Annotated
 import typer
 
 from harness.agents import Agents
-from harness.cli.project import address_advice, project_of
+from harness.cli.addresses import address_advice
+from harness.cli.project import project_of
 from harness.faults.checks import Project, misplaced_faults, misplaced_in_plan
 from harness.model.settings import Settings, SettingsError, load_settings
 from harness.recovery.failure import Failed
