@@ -18,9 +18,9 @@ import httpcore2
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
-import harness.cli.main
 import harness.pytest_plugin.parallel
 from harness.browser.executable import find
+from harness.cli.commands import Imported
 from harness.model.settings import BrowserSettings
 
 sys.dont_write_bytecode = False
@@ -34,7 +34,7 @@ for _name in [name for name in os.environ if name.startswith("PYTEST_XDIST_")]:
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # of a job in the background: nobody would hear Ctrl-C
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-LASTING = (httpcore2, harness.cli.main, harness.pytest_plugin.parallel)
+LASTING = (httpcore2, *Imported().values(), harness.pytest_plugin.parallel)
 """Imported before any test: `pytester` takes away what its test imports, and the next one would get it a second time,
 with other classes of exceptions.
 """

@@ -14,7 +14,8 @@ from typing import Annotated, NoReturn
 import typer
 from rich.console import Console
 
-from harness.cli.project import fail, project_of
+from harness.cli.ending import fail
+from harness.cli.project import project_of
 from harness.cli.validate import check_paths
 from harness.faults.checks import Project, misplaced_in_plan
 from harness.model.settings import Settings, load_settings

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.cli.project import fail, settings_at
+from harness.cli.ending import fail
+from harness.cli.project import settings_at
 from harness.reporting.files import printable
 from harness.resilience import SystemClock
 from harness.resilience.circuits import Circuits

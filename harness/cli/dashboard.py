@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.project import fail, settings_at
+from harness.cli.ending import fail
+from harness.cli.project import settings_at
 from harness.model.settings import SettingsError
 
 if TYPE_CHECKING:

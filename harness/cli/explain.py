@@ -14,7 +14,7 @@ from typing import Annotated, Any, assert_never
 
 import typer
 
-from harness.cli.project import fail
+from harness.cli.ending import fail
 from harness.recovery import GiveUp, Remedy, RepairPrecondition, Retry, Rewind, Rulebook, Skip, Substitute, Trust
 from harness.recovery.catalog import CATALOG, Family, Row
 from harness.recovery.failure import Failure

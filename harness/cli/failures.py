@@ -12,7 +12,8 @@ from typing import Annotated, Any
 import typer
 from pydantic import ValidationError
 
-from harness.cli.project import fail, settings_at
+from harness.cli.ending import fail
+from harness.cli.project import settings_at
 from harness.model.report import ErrorReport
 from harness.model.settings import SettingsError
 from harness.reporting.files import counts, read_json, read_regular, run_of, shown_path

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.project import fail, project_of
+from harness.cli.ending import fail
+from harness.cli.project import project_of
 from harness.spec.names import how_many
 
 if TYPE_CHECKING:

@@ -6,10 +6,7 @@ import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+from typing import TYPE_CHECKING
 
 from harness.reporting.history.comparison import (
     FEWEST,
@@ -23,6 +20,9 @@ from harness.reporting.history.comparison import (
 from harness.reporting.history.record import Execution, RunRecord, RunSummary, TaskPoint, still_running
 from harness.spec.names import blank_unprintable
 
+if TYPE_CHECKING:
+    from rich.table import Table
+
 _NARROWEST, _IN_A_PIPE = 60, 10_000
 _OUTCOMES = ("passed", "failed", "not judged", "skipped", "flaky", "healed", "retries")
 _NUMBERS = {*_OUTCOMES, "seconds", "runs", "flips", "executions"}
@@ -31,6 +31,10 @@ _STYLES = {"failed": "red", "passed": "green", "rerun": "yellow", "unfinished": 
 
 def print_lines(lines: Iterable[Table | str]) -> None:
     """Print the lines on stdout."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
     width = shutil.get_terminal_size((120, 24)).columns if sys.stdout.isatty() else _IN_A_PIPE
     console = Console(file=sys.stdout, width=max(_NARROWEST, width), highlight=False, markup=False, emoji=False)
     for line in lines:
@@ -119,6 +123,9 @@ def flaky_lines(tasks: Sequence[Flaky], runs: int) -> Iterator[Table | str]:
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
     table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
     for name in head:
         table.add_column(name, overflow="fold", justify="right" if name in _NUMBERS else "left")

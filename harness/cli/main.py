@@ -4,31 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-from importlib.metadata import version
 from typing import Annotated
 
 import typer
 
-from harness.cli.chaos import chaos
-from harness.cli.circuits import circuits
-from harness.cli.dashboard import dashboard
-from harness.cli.demo import demo
-from harness.cli.explain import explain
-from harness.cli.history import app as history
-from harness.cli.merge import merge
-from harness.cli.new import new
-from harness.cli.open_trace import open_trace
-from harness.cli.project import Commands
-from harness.cli.regrade import regrade
-from harness.cli.replay import replay
-from harness.cli.report import report
-from harness.cli.run import PASSED_ON, run
-from harness.cli.schema import schema
-from harness.cli.services import app as services
-from harness.cli.show import show
-from harness.cli.triage import triage
-from harness.cli.validate import validate
-from harness.cli.verify import run_verify
+from harness.cli.commands import Commands
 
 INTERRUPTED = 130
 """The exit code that a shell reports for a program ended by Ctrl-C."""
@@ -41,29 +21,12 @@ app = typer.Typer(
     rich_markup_mode=None,
     help=__doc__,
 )
-app.command()(new)
-app.command()(validate)
-app.command(name="verify")(run_verify)
-app.command(context_settings=PASSED_ON)(run)
-app.command()(chaos)
-app.command()(triage)
-app.command()(show)
-app.command(name="open")(open_trace)
-app.command()(replay)
-app.command()(regrade)
-app.command()(explain)
-app.command()(schema)
-app.command()(report)
-app.command()(dashboard)
-app.command()(demo)
-app.command()(merge)
-app.command()(circuits)
-app.add_typer(history, name="history")
-app.add_typer(services, name="services")
 
 
 def _show_version(wanted: bool) -> None:
     if wanted:
+        from importlib.metadata import version
+
         typer.echo(f"harness {version('pytest-taskspec')}")
         raise typer.Exit
 

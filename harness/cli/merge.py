@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
-from harness.cli.project import fail
+from harness.cli.ending import fail
 from harness.reporting.files import shown_path
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 
+from harness.cli.ending import fail
 from harness.cli.failures import (
     LAST,
     ArtifactDirectory,
@@ -24,7 +25,7 @@ from harness.cli.failures import (
     latest,
     the_failure,
 )
-from harness.cli.project import fail, settings_at
+from harness.cli.project import settings_at
 from harness.reporting.files import is_inside, shown_path
 from harness.reporting.task_record import LAST_RUN, TaskRecord, load_last_run
 

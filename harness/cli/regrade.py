@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.project import fail, project_of, settings_at
+from harness.cli.ending import fail
+from harness.cli.project import project_of, settings_at
 from harness.model.settings import Settings, SettingsError
 from harness.spec.problems import SpecError
 

@@ -20,9 +20,10 @@ import typer
 from harness.agents.python import AgentSource
 from harness.agents.registry import Agents, TaskAgent
 from harness.browser.context import Tab
+from harness.cli.ending import fail
 from harness.cli.failures import ArtifactDirectory, Artifacts, AsJson, Run, the_failure
 from harness.cli.open_trace import has_display
-from harness.cli.project import fail, settings_at
+from harness.cli.project import settings_at
 from harness.environment.ownership import LOGS, label, owner_file, read_held
 from harness.model.plan import Plan
 from harness.model.ports import Observe

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from harness.cli.project import fail, project_of
+from harness.cli.ending import fail
+from harness.cli.project import project_of
 
 if TYPE_CHECKING:
     from harness.reporting.allure.build import Major, Report

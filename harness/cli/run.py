@@ -10,8 +10,7 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.project import fail
-from harness.spec.load import find_tasks
+from harness.cli.ending import fail
 
 DEFAULT = "tasks"
 _PATH_OPTIONS = frozenset({
@@ -20,8 +19,6 @@ _PATH_OPTIONS = frozenset({
     "--task-browser-executable", "--task-faults", "--task-summary",
 })  # fmt: skip
 """The options of pytest and its plugins that take a path."""
-PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
-"""The settings by which typer passes the arguments on unchanged."""
 
 
 def run(
@@ -62,5 +59,7 @@ def _takes_value(option: str) -> bool:
 
 
 def _holds_tasks(argument: str) -> bool:
+    from harness.spec.load import find_tasks
+
     path = Path(argument.partition("::")[0])
     return not argument.startswith("-") and path.exists() and bool(find_tasks([path]))

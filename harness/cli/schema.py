@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 from pydantic import BaseModel
 
-from harness.cli.project import fail
+from harness.cli.ending import fail
 from harness.model.report import ErrorReport
 from harness.recovery import Rulebook
 from harness.runner.campaign.document import Campaign

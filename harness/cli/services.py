@@ -11,7 +11,8 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.cli.project import JSON_LINES, fail, settings_at
+from harness.cli.ending import JSON_LINES, fail
+from harness.cli.project import settings_at
 from harness.environment.ownership import LOGS, Held, ServiceState, log_file
 from harness.environment.persistence import PersistedServices, StartingDaemon, forgotten, keep
 from harness.environment.services import Services

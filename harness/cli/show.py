@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
+from harness.cli.ending import fail
 from harness.cli.failures import (
     LAST,
     ArtifactDirectory,
@@ -34,7 +35,6 @@ from harness.cli.failures import (
     the_failure,
     unknown,
 )
-from harness.cli.project import fail
 from harness.model.diagnosis import after_faults, undone_fault
 from harness.model.report import ErrorReport
 from harness.reporting.console import CRITERION, fold_lines, place, repeats, shortened, shown_value, step_label

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.project import fail, settings_at
+from harness.cli.ending import fail
+from harness.cli.project import settings_at
 from harness.model.settings import Settings, SettingsError
 
 if TYPE_CHECKING:

@@ -13,13 +13,11 @@ from typing import Annotated
 
 import typer
 
-from harness.agents import Agents
-from harness.cli.project import address_advice, project_of
+from harness.cli.addresses import address_advice
+from harness.cli.project import project_of
 from harness.faults.checks import Project, misplaced_faults, misplaced_in_plan
 from harness.model.settings import Settings, SettingsError, load_settings
 from harness.recovery.failure import Failed
-from harness.reporting.files import workflow_command
-from harness.runner.compile import SCRIPTED
 from harness.spec.advice import advice
 from harness.spec.fault_plan import find_fault_plans, idle_patterns, load_fault_plan
 from harness.spec.file_names import SPEC_FILE
@@ -111,7 +109,7 @@ def _read(file: Path, projects: _Projects, strict: bool, needs_steps: bool) -> t
         load_file,
         file,
         known_channels=frozenset(settings.channels) or None,
-        needs_steps=needs_steps and settings.chosen_agent in (None, SCRIPTED),
+        needs_steps=needs_steps and _plays_the_file(settings),
         agents=tuple(settings.agents),
         defaults=settings.defaults,
         extra_keys=settings.extra_keys,
@@ -122,6 +120,15 @@ def _read(file: Path, projects: _Projects, strict: bool, needs_steps: bool) -> t
         return None, _strictly(load, list(error.problems)) if strict else list(error.problems)
     problems = list(task.warnings)
     return task, _strictly(load, _promoted(problems, strict)) if strict else problems
+
+
+def _plays_the_file(settings: Settings) -> bool:
+    """Return whether the steps of the files are played: no agent chooses others."""
+    if settings.chosen_agent is None:
+        return True
+    from harness.runner.compile import SCRIPTED
+
+    return settings.chosen_agent == SCRIPTED
 
 
 def _run_inside(tasks: Sequence[Loaded]) -> frozenset[str]:
@@ -189,6 +196,8 @@ class _Projects:
         try:
             settings = load_settings(project, **self._chosen) if project else Settings(**self._chosen)
             if settings.agent is not None:
+                from harness.agents.registry import Agents
+
                 Agents(settings.agents, settings.root).source(settings.agent)
         except SettingsError as error:
             message = str(error).replace(f"{file}: ", "")
@@ -305,6 +314,8 @@ def _summary(checked: Checked) -> str:
 
 def annotation(problem: Problem) -> str:
     """The GitHub command for a problem."""
+    from harness.reporting.files import workflow_command
+
     place = {"file": problem.file, "line": problem.line, "col": problem.column, "title": problem.path or "task file"}
     more = (("expected", problem.expected), ("found", problem.found), ("hint", problem.hint))
     message = "\n".join([problem.message, *(f"{name}: {text}" for name, text in more if text)])

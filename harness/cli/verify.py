@@ -13,7 +13,8 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.project import fail, project_of
+from harness.cli.ending import fail
+from harness.cli.project import project_of
 from harness.cli.validate import Checked, check_paths
 from harness.model.settings import load_settings
 from harness.reporting.redaction import Redactor

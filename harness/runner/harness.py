@@ -28,7 +28,10 @@ from harness.environment.reset import StateReset
 from harness.environment.services import Services
 from harness.environment.slots import Slot, Slots
 from harness.environment.world import TaskWorld
-from harness.faults import FaultInjector, Network, SiteTarget, StateTarget, Where, prepare
+from harness.faults.injector import FaultInjector, Where
+from harness.faults.network import Network, prepare
+from harness.faults.services import SiteTarget
+from harness.faults.state import StateTarget
 from harness.model.events import Event
 from harness.model.outcome import ended_as_declared
 from harness.model.plan import Plan

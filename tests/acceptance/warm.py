@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import IO
 
 import harness as package
+from harness.cli.commands import Imported
 
 MODULES = (
     "pytest", "_pytest.pytester", "playwright.sync_api",
@@ -171,6 +172,7 @@ def main() -> None:
     connection.set_inheritable(False)
     for name in MODULES:
         importlib.import_module(name)
+    tuple(Imported().values())  # each command is imported as it is looked up
     package.__doc__ = f"{package.__doc__ or ''} PYTEST_DONT_REWRITE"  # else pytest says that it is too late to do so
     gc.collect()
     gc.freeze()  # pytest collects garbage as it ends: not what is shared by all

@@ -14,7 +14,7 @@ from typing import get_args
 
 from harness.browser.acts import ACTIONS
 from harness.browser.request import SessionRequest
-from harness.cli.main import app
+from harness.cli.commands import COMMANDS, Imported
 from harness.model.settings import Settings
 from harness.recovery.catalog import CATALOG, FAMILIES, Family
 from harness.recovery.remedy import Rule
@@ -176,10 +176,11 @@ def test_every_event_sink_is_where_the_map_says() -> None:
 
 def test_every_command_is_where_the_map_says() -> None:
     places = touched("a command")
-    commands = [each.callback for each in app.registered_commands]
-    groups = [each.callback for group in app.registered_groups for each in group.typer_instance.registered_commands]
-    assert [each for each in (*commands, *groups) if not within(home(each), places)] == []
-    assert home(app.registered_callback.callback) in places
+    groups = [getattr(each, "commands", {"": each}) for each in Imported().values()]
+    commands = [inspect.unwrap(each.callback) for group in groups for each in group.values()]
+    assert len(commands) > len(COMMANDS)
+    assert [each for each in commands if not within(home(each), places)] == []
+    assert home(Imported) in places
 
 
 def test_every_fault_kind_is_where_the_map_says() -> None:

@@ -12,7 +12,8 @@ import pytest
 from pydantic import TypeAdapter
 
 from harness.browser import PlaywrightSession
-from harness.faults import FaultInjector, Network, Where, prepare
+from harness.faults.injector import FaultInjector, Where
+from harness.faults.network import Network, prepare
 from harness.model.ports import Injection, Undo
 from harness.recovery.failure import Failed, Failure, Passed
 from harness.resilience import SystemClock

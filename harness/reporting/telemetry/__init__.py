@@ -11,9 +11,3 @@ file of the run that began last, and the files of the last five runs are kept:
 is outside of steps. `type` is a type of `harness.resilience.events`, or `task` (a task has ended), `step` (only with
 `log_profile = "debug"`), `threshold` (a metric changed its level).
 """
-
-from harness.reporting.telemetry.metrics import MetricsSink
-from harness.reporting.telemetry.record import Record, StepDone, TaskDone
-from harness.reporting.telemetry.stream import Sink, Telemetry, in_task, of_all_tasks
-
-__all__ = ["MetricsSink", "Record", "Sink", "StepDone", "TaskDone", "Telemetry", "in_task", "of_all_tasks"]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from harness.cli.project import address_advice
+from harness.cli.addresses import address_advice
 from harness.model.settings import Settings
 from tests.unit.spec.files import loaded
 

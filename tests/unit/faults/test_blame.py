@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.faults import prepare
-from harness.faults.network import name_fault
+from harness.faults.network import name_fault, prepare
 from harness.model.ports import Injection, Undo
 from harness.model.settings import Settings
 from harness.recovery.failure import Failed, Failure

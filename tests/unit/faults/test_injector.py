@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from harness.faults import FaultInjector, Network, Where, prepare
+from harness.faults.injector import FaultInjector, Where
+from harness.faults.network import Network, prepare
 from harness.model.ports import Injection, Undo
 from harness.recovery.failure import Failed, Failure
 from harness.spec.faults import Fault

@@ -16,7 +16,7 @@ from pydantic import TypeAdapter
 from harness.environment.channels import Channels
 from harness.environment.memory import MemoryStore
 from harness.environment.world import TaskWorld
-from harness.faults import StateTarget
+from harness.faults.state import StateTarget
 from harness.model.plan import Plan
 from harness.model.ports import Injection, Undo
 from harness.model.settings import ChannelSettings

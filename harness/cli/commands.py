@@ -1,0 +1,124 @@
+"""The commands of the program: where each is, and what `harness --help` says about it without importing it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from types import MappingProxyType
+from typing import Any
+
+import typer
+from typer.main import get_group
+
+from harness.cli.ending import JsonEndings
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command before it is imported."""
+
+    place: str
+    """`module:name` of its function, or of the typer.Typer with its subcommands."""
+    help: str
+    """The first sentence of its own help, which is its line in the list of commands."""
+    context_settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+PASSED_ON = MappingProxyType({"allow_extra_args": True, "ignore_unknown_options": True})
+"""The settings by which typer passes the arguments on unchanged."""
+
+COMMANDS: Mapping[str, Command] = MappingProxyType(
+    {
+        "new": Command("harness.cli.new:new", "Write a first task with comments, which runs without changes."),
+        "validate": Command("harness.cli.validate:validate", "Check task files without running them."),
+        "verify": Command(
+            "harness.cli.verify:run_verify",
+            "Run each task without its steps (it must not pass), and as written (it must end as its file declares).",
+        ),
+        "run": Command("harness.cli.run:run", "Run tasks with pytest.", PASSED_ON),
+        "chaos": Command(
+            "harness.cli.chaos:chaos",
+            "Run the tasks of a fault plan: each task once without faults, and once with each of its faults.",
+        ),
+        "triage": Command(
+            "harness.cli.triage:triage", "Group the failures of a run by cause, the cause of most failures first."
+        ),
+        "show": Command(
+            "harness.cli.show:show", "Show one failure: what was tried, why the task failed, which files there are."
+        ),
+        "open": Command(
+            "harness.cli.open_trace:open_trace", "Open the trace of a task in Playwright's trace viewer, offline."
+        ),
+        "replay": Command("harness.cli.replay:replay", "Run a failed task again and stop before the step that failed."),
+        "regrade": Command(
+            "harness.cli.regrade:regrade",
+            "Judge recorded evidence by the present criteria of the task files, without a browser.",
+        ),
+        "explain": Command("harness.cli.explain:explain", "Explain what an error code means and what you can do."),
+        "schema": Command(
+            "harness.cli.schema:schema", "Print a JSON Schema, list the names of all schemas, or write all of them."
+        ),
+        "report": Command(
+            "harness.cli.report:report",
+            "Build the Allure report of the last run, offline, with the history of earlier runs.",
+        ),
+        "dashboard": Command(
+            "harness.cli.dashboard:dashboard",
+            "Write one HTML file about a run: causes, figures, timeline, flaky and healed tasks, trends.",
+        ),
+        "demo": Command("harness.cli.demo:demo", "Start the demo sites and show a task to try."),
+        "merge": Command(
+            "harness.cli.merge:merge",
+            "Merge the last runs of several folders into one run, with its errors/ and allure-results/.",
+        ),
+        "circuits": Command(
+            "harness.cli.circuits:circuits",
+            "List the circuits in .harness/circuits.sqlite3, or close one (--reset NAME) or all of them (--all).",
+        ),
+        "history": Command("harness.cli.history:app", "Show and compare earlier runs, and find flaky tasks."),
+        "services": Command("harness.cli.services:app", "Show, start and stop the services, and read their logs."),
+    }
+)
+
+
+class Imported(Mapping[str, Any]):
+    """The commands as typer knows them, by name; each is imported when it is looked up."""
+
+    def __getitem__(self, name: str) -> Any:
+        return _imported(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in COMMANDS
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(COMMANDS)
+
+    def __len__(self) -> int:
+        return len(COMMANDS)
+
+
+@cache
+def _imported(name: str) -> Any:
+    """The command itself. Raises KeyError for an unknown name."""
+    command = COMMANDS[name]
+    module, _, attribute = command.place.partition(":")
+    found = getattr(import_module(module), attribute)
+    around = typer.Typer(rich_markup_mode=None)
+    if isinstance(found, typer.Typer):
+        around.add_typer(found, name=name)
+    else:
+        around.command(name=name, context_settings={**command.context_settings})(found)
+    return get_group(around).commands[name]
+
+
+class Commands(JsonEndings):
+    """The group of all commands: it imports the command that is called, and for its list none."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**{**settings, "commands": Imported()})
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, command.help) for name, command in COMMANDS.items()])
