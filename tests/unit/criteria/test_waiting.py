@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.criteria import look_once, parse
-from harness.criteria.evaluate import Unsettled
+from harness.criteria.evaluation import Unsettled
 from harness.criteria.values import Patience
 
 if TYPE_CHECKING:
