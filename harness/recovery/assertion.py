@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from harness.recovery.declaration import ChosenBy
 from harness.recovery.failure import Failure
 from harness.recovery.remedy import Capture, GiveUp, Random, Remedy, Retry, Rule, shorthand
 
@@ -75,6 +76,6 @@ class AbortSilent(_Captures):
 
 OnAssertionFail = Annotated[
     SaveTraceAndReport | RetryAfterWait | AbortSilent,
-    Field(discriminator="strategy"),
+    ChosenBy("strategy"),
     shorthand("save_trace_and_report"),
 ]

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
-from pydantic import Field
-
 from harness.recovery.catalog import Scope
+from harness.recovery.declaration import ChosenBy
 from harness.recovery.failure import Failure
 from harness.recovery.remedy import GiveUp, Random, Remedy, Retry, Rewind, Rule, shorthand
 
@@ -64,6 +63,6 @@ class AbortOnCrash(Rule):
 
 OnBrowserCrash = Annotated[
     RestartFromCheckpoint | RestartTask | AbortOnCrash,
-    Field(discriminator="strategy"),
+    ChosenBy("strategy"),
     shorthand("restart_from_checkpoint"),
 ]

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from harness.recovery.declaration import ChosenBy
 from harness.recovery.failure import Failure
 from harness.recovery.remedy import GiveUp, Random, Remedy, Retry, Rule, Substitute, shorthand
 
@@ -110,9 +111,7 @@ class AbortOnAction(Rule):
 
 
 OnElementNotFound = Annotated[
-    WaitAndRetry | TryFallbackSelector | AbortOnElement, Field(discriminator="strategy"), shorthand("wait_and_retry")
+    WaitAndRetry | TryFallbackSelector | AbortOnElement, ChosenBy("strategy"), shorthand("wait_and_retry")
 ]
-OnSelectorAmbiguous = Annotated[
-    AbortOnAmbiguity | UseFirst | UseVisible, Field(discriminator="strategy"), shorthand("abort")
-]
-OnActionFailed = Annotated[RetryAction | AbortOnAction, Field(discriminator="strategy"), shorthand("retry")]
+OnSelectorAmbiguous = Annotated[AbortOnAmbiguity | UseFirst | UseVisible, ChosenBy("strategy"), shorthand("abort")]
+OnActionFailed = Annotated[RetryAction | AbortOnAction, ChosenBy("strategy"), shorthand("retry")]

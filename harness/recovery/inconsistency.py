@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
-from pydantic import Field
-
+from harness.recovery.declaration import ChosenBy
 from harness.recovery.failure import Failure
 from harness.recovery.remedy import GiveUp, Random, Remedy, Rule, Trust, shorthand
 
@@ -52,6 +51,6 @@ class AbortOnInconsistency(Rule):
 
 OnStateInconsistency = Annotated[
     TrustEnvironment | TrustMemory | ManualResolution | AbortOnInconsistency,
-    Field(discriminator="strategy"),
+    ChosenBy("strategy"),
     shorthand("trust_env"),
 ]

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from harness.recovery.catalog import DEFAULT_RETRIES
+from harness.recovery.declaration import ChosenBy
 from harness.recovery.failure import Failure
 from harness.recovery.remedy import GiveUp, Random, Remedy, Retry, Rule, shorthand
 from harness.resilience import Backoff
@@ -93,7 +94,7 @@ def _counted(value: Any) -> Any:
 
 OnNetworkError = Annotated[
     FixedRetry | ExponentialBackoff | AbortOnNetworkError,
-    Field(discriminator="strategy"),
+    ChosenBy("strategy"),
     shorthand("retry"),
     BeforeValidator(_counted),
 ]

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
-from pydantic import Field
-
+from harness.recovery.declaration import ChosenBy
 from harness.recovery.failure import Failure
 from harness.recovery.remedy import GiveUp, Random, Remedy, RepairPrecondition, Rule, Skip, shorthand
 
@@ -40,5 +39,5 @@ class SkipTask(Rule):
 
 
 OnPreconditionFail = Annotated[
-    AbortWithWarning | AttemptRepair | SkipTask, Field(discriminator="strategy"), shorthand("abort_with_warning")
+    AbortWithWarning | AttemptRepair | SkipTask, ChosenBy("strategy"), shorthand("abort_with_warning")
 ]

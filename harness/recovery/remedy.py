@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BeforeValidator, Field
 
+from harness.recovery.declaration import Declaration
 from harness.recovery.failure import Failure
 
 # A rule consists of its settings and `remedies(failure)`; it never sleeps, clicks or writes.
@@ -24,10 +25,8 @@ Captured = Literal["all", "none"]
 """What is kept of a task that ends: all that the strategy takes, or only the report and the steps."""
 
 
-class Rule(BaseModel):
+class Rule(Declaration):
     """One declared strategy. Its fields are its settings."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     strategy: str
     capture: Captured | None = Field(

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
-from pydantic import Field
-
 from harness.recovery.catalog import ErrorType
+from harness.recovery.declaration import ChosenBy
 from harness.recovery.failure import Failure
 from harness.recovery.remedy import GiveUp, Random, Remedy, Rewind, Rule, Skip, shorthand
 
@@ -56,6 +55,6 @@ class SkipStep(Rule):
 
 OnTimeout = Annotated[
     CaptureStateAndAbort | AbortOnTimeout | RetryFromCheckpoint | SkipStep,
-    Field(discriminator="strategy"),
+    ChosenBy("strategy"),
     shorthand("capture_state_and_abort"),
 ]
