@@ -11,8 +11,9 @@ if TYPE_CHECKING:
     from harness.criteria.evaluation import evaluate, evaluate_value, look_once, pauses
     from harness.criteria.parser import Criterion, ValueExpression, parse, parse_value
     from harness.criteria.paths import PathError, assign, lookup, memory_lookup
+    from harness.criteria.patterns import PatternError
     from harness.criteria.syntax import CriterionError, Json
-    from harness.criteria.values import PatternError, compare, equal, fold
+    from harness.criteria.values import compare, equal, fold
 
 __all__ = [
     "Criterion",
@@ -48,6 +49,7 @@ if not TYPE_CHECKING:  # type checkers would otherwise accept any name
             "harness.criteria.parser": ("Criterion", "ValueExpression", "parse", "parse_value"),
             "harness.criteria.paths": ("PathError", "assign", "lookup", "memory_lookup"),
             "harness.criteria.syntax": ("CriterionError", "Json"),
-            "harness.criteria.values": ("PatternError", "compare", "equal", "fold"),
+            "harness.criteria.values": ("compare", "equal", "fold"),
+            "harness.criteria.patterns": ("PatternError",),
         },
     )

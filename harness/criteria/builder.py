@@ -38,7 +38,6 @@ from harness.criteria.syntax import (
     Within,
     suggestion,
 )
-from harness.criteria.values import PatternError, compiled
 
 DEEPEST = 50
 _LISTS = ("items", "entries")
@@ -303,6 +302,8 @@ def _comparison(branch: Branch, left: Value, operator: str, other: Branch) -> Co
 def _check_pattern(branch: Branch, pattern: Value) -> None:
     if not isinstance(pattern, Literal) or not isinstance(pattern.value, str):
         branch.fail("`matches` takes a quoted regular expression", ("a quoted text",))
+    from harness.criteria.patterns import PatternError, compiled  # few criteria have a pattern
+
     try:
         compiled(pattern.value)
     except PatternError as error:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from harness.recovery.catalog import Scope
 from harness.recovery.declaration import ChosenBy
-from harness.recovery.failure import Failure
 from harness.recovery.remedy import GiveUp, Random, Remedy, Retry, Rewind, Rule, shorthand
+
+if TYPE_CHECKING:
+    from harness.recovery.failure import Failure
 
 PERMANENT = 3
 """The number of crashes of one task within `WITHIN` seconds that is permanent."""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
 from harness.recovery.declaration import ChosenBy
-from harness.recovery.failure import Failure
 from harness.recovery.remedy import GiveUp, Random, Remedy, Retry, Rule, Substitute, shorthand
+
+if TYPE_CHECKING:
+    from harness.recovery.failure import Failure
 
 
 class ElementRule(Rule):

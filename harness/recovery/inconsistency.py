@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from harness.recovery.declaration import ChosenBy
-from harness.recovery.failure import Failure
 from harness.recovery.remedy import GiveUp, Random, Remedy, Rule, Trust, shorthand
+
+if TYPE_CHECKING:
+    from harness.recovery.failure import Failure
 
 
 class TrustEnvironment(Rule):

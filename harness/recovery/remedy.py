@@ -10,12 +10,14 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 
 from harness.recovery.declaration import Declaration
-from harness.recovery.failure import Failure
+
+if TYPE_CHECKING:
+    from harness.recovery.failure import Failure
 
 # A rule consists of its settings and `remedies(failure)`; it never sleeps, clicks or writes.
 

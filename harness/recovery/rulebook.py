@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
@@ -19,12 +20,14 @@ from harness.recovery.element import (
     RetryAction,
     WaitAndRetry,
 )
-from harness.recovery.failure import Failure
 from harness.recovery.inconsistency import OnStateInconsistency, TrustEnvironment
 from harness.recovery.network import FixedRetry, OnNetworkError
 from harness.recovery.precondition import AbortWithWarning, OnPreconditionFail
 from harness.recovery.remedy import NOTHING, Capture, Captured, GiveUp, Random, Remedy, Rule, Skip
 from harness.recovery.timeout import CaptureStateAndAbort, OnTimeout
+
+if TYPE_CHECKING:
+    from harness.recovery.failure import Failure
 
 MANY = 1000
 """The largest number of remedies of one rule that are counted."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from harness.recovery.catalog import ErrorType
 from harness.recovery.declaration import ChosenBy
-from harness.recovery.failure import Failure
 from harness.recovery.remedy import GiveUp, Random, Remedy, Rewind, Rule, Skip, shorthand
+
+if TYPE_CHECKING:
+    from harness.recovery.failure import Failure
 
 STRETCH = 1.5
 """The factor for both limits when the task goes back to a checkpoint."""
