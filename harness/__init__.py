@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from harness.exports import exports
 
 if TYPE_CHECKING:
     from harness.faults.python import InjectionError
@@ -39,26 +40,24 @@ __all__ = [
     "simulate_delayed_state_update",
 ]
 
-_HOMES = {
-    "CriterionFailed": "harness.pytest_plugin.errors",
-    "SpecError": "harness.spec.problems",
-    "TaskFailed": "harness.pytest_plugin.errors",
-    "ErrorReport": "harness.model.report",
-    "ErrorType": "harness.recovery.failure",
-    "InjectionError": "harness.faults.python",
-    "TaskResult": "harness.model.record",
-    "TaskSpec": "harness.spec.task",
-    "clear_faults": "harness.runner.api",
-    "execute_task": "harness.runner.api",
-    "inject": "harness.runner.api",
-    "inject_network_failure": "harness.runner.api",
-    "load_task": "harness.runner.api",
-    "simulate_delayed_state_update": "harness.runner.api",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Imported when asked for: pytest loads this package in every session, also where no task runs."""
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if not TYPE_CHECKING:  # type checkers would otherwise accept any name
+    __getattr__ = exports(
+        __name__,
+        {
+            "harness.pytest_plugin.errors": ("CriterionFailed", "TaskFailed"),
+            "harness.spec.problems": ("SpecError",),
+            "harness.model.report": ("ErrorReport",),
+            "harness.faults.python": ("InjectionError",),
+            "harness.model.record": ("TaskResult",),
+            "harness.spec.task": ("TaskSpec",),
+            "harness.runner.api": (
+                "clear_faults",
+                "execute_task",
+                "inject",
+                "inject_network_failure",
+                "load_task",
+                "simulate_delayed_state_update",
+            ),
+            "harness.recovery.catalog": ("ErrorType",),
+        },
+    )

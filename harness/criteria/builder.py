@@ -1,4 +1,4 @@
-"""Builds the syntax tree out of the parse tree; besides parser.py the only module that knows lark's trees."""
+"""Builds the syntax tree out of the parse tree."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NoReturn, TypedDict
 
-from lark import Token, Tree
-
+from harness.criteria.lalr import ParseNode
 from harness.criteria.paths import PathError, segments
 from harness.criteria.syntax import (
     BRACKETS,
@@ -39,7 +38,6 @@ from harness.criteria.syntax import (
     Within,
     suggestion,
 )
-from harness.criteria.values import PatternError, compiled
 
 DEEPEST = 50
 _LISTS = ("items", "entries")
@@ -56,21 +54,17 @@ class NodePlace(TypedDict):
 class Branch:
     """A rule's tree or a single token. Access to its parts raises CriterionError below a fixed depth."""
 
-    part: Tree[Token] | Token
+    part: ParseNode
     text: str
     depth: int = 0
 
     @property
     def kind(self) -> str:
-        return self.part.type if isinstance(self.part, Token) else str(self.part.data)
+        return self.part.kind
 
     @property
     def place(self) -> NodePlace:
-        if isinstance(self.part, Token):
-            start, end = self.part.start_pos or 0, self.part.end_pos or 0
-        else:
-            start, end = self.part.meta.start_pos, self.part.meta.end_pos
-        return NodePlace(source=self.text[start:end], offset=start)
+        return NodePlace(source=self.text[self.part.start : self.part.end], offset=self.part.start)
 
     @property
     def source(self) -> str:
@@ -78,11 +72,10 @@ class Branch:
 
     @property
     def parts(self) -> list[Branch]:
-        """The direct parts, tokens included; absent ones are left out."""
-        children = [] if isinstance(self.part, Token) else self.part.children
-        if children and self.depth >= DEEPEST:
+        """The direct parts, tokens included; a token has none."""
+        if self.part.parts and self.depth >= DEEPEST:
             self.fail(f"nested more than {DEEPEST} deep")
-        return [Branch(child, self.text, self.depth + 1) for child in children if child is not None]
+        return [Branch(part, self.text, self.depth + 1) for part in self.part.parts]
 
     @property
     def name(self) -> str:
@@ -97,8 +90,7 @@ class Branch:
     @property
     def flat(self) -> list[Branch]:
         """The parts, at the same depth as this one: a list does not count as nesting."""
-        children = [] if isinstance(self.part, Token) else self.part.children
-        return [Branch(child, self.text, self.depth) for child in children]
+        return [Branch(part, self.text, self.depth) for part in self.part.parts]
 
     def fail(self, problem: str, expected: tuple[str, ...] = (), hint: str = "") -> NoReturn:
         raise CriterionError(self.text, self.place["offset"], problem, expected, hint)
@@ -310,6 +302,8 @@ def _comparison(branch: Branch, left: Value, operator: str, other: Branch) -> Co
 def _check_pattern(branch: Branch, pattern: Value) -> None:
     if not isinstance(pattern, Literal) or not isinstance(pattern.value, str):
         branch.fail("`matches` takes a quoted regular expression", ("a quoted text",))
+    from harness.criteria.patterns import PatternError, compiled  # few criteria have a pattern
+
     try:
         compiled(pattern.value)
     except PatternError as error:

@@ -13,6 +13,7 @@ from itertools import islice, product
 from typing import Protocol
 
 from harness.criteria.paths import Wildcard, lookup, memory_lookup, segments
+from harness.criteria.patterns import Patience
 from harness.criteria.syntax import (
     PAGE_FUNCTIONS,
     Compare,
@@ -27,7 +28,7 @@ from harness.criteria.syntax import (
     constant,
     oriented,
 )
-from harness.criteria.values import Patience, moment_in, order_problem, satisfied
+from harness.criteria.values import moment_in, order_problem, satisfied
 
 _EXPECTED = {"==": "", "!=": "anything but ", "includes": "to include ", "matches": "to match "}
 

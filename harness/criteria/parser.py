@@ -5,12 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
-from pathlib import Path
-
-from lark import Lark
-from lark.exceptions import UnexpectedCharacters, UnexpectedToken
 
 from harness.criteria.builder import Branch, condition, value
+from harness.criteria.lalr import Tables, UnexpectedError, tables
 from harness.criteria.syntax import (
     MEMORY_FUNCTIONS,
     OPERATORS,
@@ -177,10 +174,9 @@ def parse_value(text: str) -> ValueExpression:
 
 
 @cache
-def _grammar() -> Lark:
+def _grammar() -> Tables:
     """The grammar, loaded with the first criterion so that a run without criteria does not pay for it."""
-    text = Path(__file__).with_name("grammar.lark").read_text(encoding="utf-8")
-    return Lark(text, parser="lalr", start="expr", propagate_positions=True, maybe_placeholders=False)
+    return tables()
 
 
 def _branch(text: str, wanted: str) -> Branch:
@@ -190,8 +186,7 @@ def _branch(text: str, wanted: str) -> Branch:
         raise CriterionError(text, 0, "the text is empty", (wanted,))
     try:
         return Branch(_grammar().parse(text), text)
-    except UnexpectedCharacters as error:
-        raise bad_character(text, error.pos_in_stream or 0) from None
-    except UnexpectedToken as error:
-        offset = len(text.rstrip()) if error.token.type == "$END" else error.token.start_pos or 0
-        raise bad_token(text, offset, frozenset(error.accepts or error.expected)) from None
+    except UnexpectedError as error:
+        if error.accepted is None:
+            raise bad_character(text, error.offset) from None
+        raise bad_token(text, error.offset, error.accepted) from None

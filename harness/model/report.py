@@ -13,7 +13,7 @@ from harness.spec.task import FinalState
 class AssertionContext(BaseModel):
     """What `context.assertion` says: why a criterion does not hold."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
     expression: str
     expected: JsonValue = None
@@ -24,7 +24,7 @@ class AssertionContext(BaseModel):
 class Context(BaseModel):
     """What surrounded the failure. Further keys are evidence of the failure's code."""
 
-    model_config = ConfigDict(frozen=True, extra="allow")
+    model_config = ConfigDict(frozen=True, extra="allow", defer_build=True)
 
     url: str | None = None
     screenshot_id: str | None = None
@@ -38,7 +38,7 @@ class Context(BaseModel):
 class Metrics(BaseModel):
     """How far the task came."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
     steps_completed: int
     steps_total: int
@@ -49,7 +49,7 @@ class Metrics(BaseModel):
 class FaultReport(BaseModel):
     """What was made to go wrong on purpose, and what became of it. Times are seconds since the start of the task."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
     id: str = Field(description="The fault's `id`, or its kind and number; a fault of a plan has `plan/id`.")
     title: str = Field(description="Name for people: the fault's `id`, or its kind.")
@@ -73,7 +73,7 @@ class FaultReport(BaseModel):
 class ErrorReport(BaseModel):
     """A task that failed: `error_type`, one of 14 values, and a finer `code` with category, severity and hint."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
     task_id: str
     error_type: ErrorType

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
+from harness.recovery.declaration import Declaration
 from harness.spec.problems import did_you_mean
 
 HIGHEST_PORT = 65_535
@@ -38,10 +39,8 @@ def reset_way(value: object) -> object:
 Port = Annotated[int | Literal["auto"], BeforeValidator(port_or_auto)]
 
 
-class ServiceSettings(BaseModel):
+class ServiceSettings(Declaration):
     """One program that serves some hosts on ports of 127.0.0.1."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     command: tuple[str, ...] | None = Field(
         None,

@@ -15,7 +15,6 @@ from pydantic import (
     AfterValidator,
     BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     JsonValue,
     ValidationError,
@@ -25,6 +24,7 @@ from pydantic import (
 )
 
 from harness.model.service_settings import PORT_VARIABLE, ServiceSettings, overridden, ports_of_environment
+from harness.recovery.declaration import Declaration
 from harness.spec.defaults import Defaults, Meaning, as_tables, not_of_tasks
 from harness.spec.names import template_problem
 from harness.spec.problems import did_you_mean
@@ -170,10 +170,8 @@ MOST_WORKERS = 100
 """The largest number of tasks at the same time in one process."""
 
 
-class SettingsTable(BaseModel):
+class SettingsTable(Declaration):
     """A frozen table of settings that refuses keys it does not know."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class ChannelSettings(SettingsTable):

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from harness.recovery.failure import Failure
+from harness.recovery.declaration import ChosenBy
 from harness.recovery.remedy import Capture, GiveUp, Random, Remedy, Retry, Rule, shorthand
+
+if TYPE_CHECKING:
+    from harness.recovery.failure import Failure
 
 
 class _Captures(Rule):
@@ -75,6 +78,6 @@ class AbortSilent(_Captures):
 
 OnAssertionFail = Annotated[
     SaveTraceAndReport | RetryAfterWait | AbortSilent,
-    Field(discriminator="strategy"),
+    ChosenBy("strategy"),
     shorthand("save_trace_and_report"),
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from harness.resilience.thresholds import SESSION, VALIDATION
+from harness.resilience.categories import SESSION, VALIDATION
 
 # The closed vocabularies of failure.
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Literal
-
-from pydantic import Field
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from harness.recovery.catalog import Scope
-from harness.recovery.failure import Failure
+from harness.recovery.declaration import ChosenBy
 from harness.recovery.remedy import GiveUp, Random, Remedy, Retry, Rewind, Rule, shorthand
+
+if TYPE_CHECKING:
+    from harness.recovery.failure import Failure
 
 PERMANENT = 3
 """The number of crashes of one task within `WITHIN` seconds that is permanent."""
@@ -64,6 +65,6 @@ class AbortOnCrash(Rule):
 
 OnBrowserCrash = Annotated[
     RestartFromCheckpoint | RestartTask | AbortOnCrash,
-    Field(discriminator="strategy"),
+    ChosenBy("strategy"),
     shorthand("restart_from_checkpoint"),
 ]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from harness.recovery.failure import Failure
+from harness.recovery.declaration import ChosenBy
 from harness.recovery.remedy import GiveUp, Random, Remedy, Retry, Rule, Substitute, shorthand
+
+if TYPE_CHECKING:
+    from harness.recovery.failure import Failure
 
 
 class ElementRule(Rule):
@@ -110,9 +113,7 @@ class AbortOnAction(Rule):
 
 
 OnElementNotFound = Annotated[
-    WaitAndRetry | TryFallbackSelector | AbortOnElement, Field(discriminator="strategy"), shorthand("wait_and_retry")
+    WaitAndRetry | TryFallbackSelector | AbortOnElement, ChosenBy("strategy"), shorthand("wait_and_retry")
 ]
-OnSelectorAmbiguous = Annotated[
-    AbortOnAmbiguity | UseFirst | UseVisible, Field(discriminator="strategy"), shorthand("abort")
-]
-OnActionFailed = Annotated[RetryAction | AbortOnAction, Field(discriminator="strategy"), shorthand("retry")]
+OnSelectorAmbiguous = Annotated[AbortOnAmbiguity | UseFirst | UseVisible, ChosenBy("strategy"), shorthand("abort")]
+OnActionFailed = Annotated[RetryAction | AbortOnAction, ChosenBy("strategy"), shorthand("retry")]

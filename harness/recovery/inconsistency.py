@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import Field
-
-from harness.recovery.failure import Failure
+from harness.recovery.declaration import ChosenBy
 from harness.recovery.remedy import GiveUp, Random, Remedy, Rule, Trust, shorthand
+
+if TYPE_CHECKING:
+    from harness.recovery.failure import Failure
 
 
 class TrustEnvironment(Rule):
@@ -52,6 +53,6 @@ class AbortOnInconsistency(Rule):
 
 OnStateInconsistency = Annotated[
     TrustEnvironment | TrustMemory | ManualResolution | AbortOnInconsistency,
-    Field(discriminator="strategy"),
+    ChosenBy("strategy"),
     shorthand("trust_env"),
 ]

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
 from harness.recovery.catalog import DEFAULT_RETRIES
-from harness.recovery.failure import Failure
+from harness.recovery.declaration import ChosenBy
 from harness.recovery.remedy import GiveUp, Random, Remedy, Retry, Rule, shorthand
 from harness.resilience import Backoff
+
+if TYPE_CHECKING:
+    from harness.recovery.failure import Failure
 
 WAITS = Backoff(retries=1000, initial=0.1, multiplier=2.0, cap=2.0)
 """The delays between two checks of an open circuit. These are not retries: nothing is sent. The task's time ends them.
@@ -93,7 +96,7 @@ def _counted(value: Any) -> Any:
 
 OnNetworkError = Annotated[
     FixedRetry | ExponentialBackoff | AbortOnNetworkError,
-    Field(discriminator="strategy"),
+    ChosenBy("strategy"),
     shorthand("retry"),
     BeforeValidator(_counted),
 ]

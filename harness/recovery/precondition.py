@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import Field
-
-from harness.recovery.failure import Failure
+from harness.recovery.declaration import ChosenBy
 from harness.recovery.remedy import GiveUp, Random, Remedy, RepairPrecondition, Rule, Skip, shorthand
+
+if TYPE_CHECKING:
+    from harness.recovery.failure import Failure
 
 
 class AbortWithWarning(Rule):
@@ -40,5 +41,5 @@ class SkipTask(Rule):
 
 
 OnPreconditionFail = Annotated[
-    AbortWithWarning | AttemptRepair | SkipTask, Field(discriminator="strategy"), shorthand("abort_with_warning")
+    AbortWithWarning | AttemptRepair | SkipTask, ChosenBy("strategy"), shorthand("abort_with_warning")
 ]

@@ -10,11 +10,14 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BeforeValidator, Field
 
-from harness.recovery.failure import Failure
+from harness.recovery.declaration import Declaration
+
+if TYPE_CHECKING:
+    from harness.recovery.failure import Failure
 
 # A rule consists of its settings and `remedies(failure)`; it never sleeps, clicks or writes.
 
@@ -24,10 +27,8 @@ Captured = Literal["all", "none"]
 """What is kept of a task that ends: all that the strategy takes, or only the report and the steps."""
 
 
-class Rule(BaseModel):
+class Rule(Declaration):
     """One declared strategy. Its fields are its settings."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     strategy: str
     capture: Captured | None = Field(

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
+from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from harness.recovery.assertion import OnAssertionFail, SaveTraceAndReport
 from harness.recovery.catalog import Category, Family
 from harness.recovery.crash import OnBrowserCrash, RestartFromCheckpoint
+from harness.recovery.declaration import Declaration
 from harness.recovery.element import (
     AbortOnAmbiguity,
     OnActionFailed,
@@ -18,21 +20,21 @@ from harness.recovery.element import (
     RetryAction,
     WaitAndRetry,
 )
-from harness.recovery.failure import Failure
 from harness.recovery.inconsistency import OnStateInconsistency, TrustEnvironment
 from harness.recovery.network import FixedRetry, OnNetworkError
 from harness.recovery.precondition import AbortWithWarning, OnPreconditionFail
 from harness.recovery.remedy import NOTHING, Capture, Captured, GiveUp, Random, Remedy, Rule, Skip
 from harness.recovery.timeout import CaptureStateAndAbort, OnTimeout
 
+if TYPE_CHECKING:
+    from harness.recovery.failure import Failure
+
 MANY = 1000
 """The largest number of remedies of one rule that are counted."""
 
 
-class Rulebook(BaseModel):
+class Rulebook(Declaration):
     """The rules of one task. A rule that the file does not declare is its default."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     on_timeout: OnTimeout = Field(CaptureStateAndAbort(), description="A step or the task took too long.")
     on_network_error: OnNetworkError = Field(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Literal
-
-from pydantic import Field
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from harness.recovery.catalog import ErrorType
-from harness.recovery.failure import Failure
+from harness.recovery.declaration import ChosenBy
 from harness.recovery.remedy import GiveUp, Random, Remedy, Rewind, Rule, Skip, shorthand
+
+if TYPE_CHECKING:
+    from harness.recovery.failure import Failure
 
 STRETCH = 1.5
 """The factor for both limits when the task goes back to a checkpoint."""
@@ -56,6 +57,6 @@ class SkipStep(Rule):
 
 OnTimeout = Annotated[
     CaptureStateAndAbort | AbortOnTimeout | RetryFromCheckpoint | SkipStep,
-    Field(discriminator="strategy"),
+    ChosenBy("strategy"),
     shorthand("capture_state_and_abort"),
 ]

@@ -14,7 +14,7 @@ from harness.reporting.task_record import FaultState, TaskRecord
 from harness.spec.fault_plan import LoadedFaultPlan, PlannedFault
 from harness.spec.names import how_many
 from harness.spec.task import FinalState, TaskSpec
-from harness.spec.validation import WARNINGS
+from harness.spec.warnings import WARNINGS
 
 # The tasks of a run that its fault plans strike.
 

@@ -70,7 +70,7 @@ _TARGET, _MESSAGE = 120, 400
 class AttemptLine(BaseModel):
     """One try of a step."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
     t: float = Field(description="Seconds since the start of the task.")
     seconds: float
@@ -82,7 +82,7 @@ class AttemptLine(BaseModel):
 class StepLine(BaseModel):
     """One step that was tried; done again after a way back, it has a line for each time."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
     index: int = Field(description="-1: before the first step; the number of steps: success criteria.")
     act: str
@@ -143,7 +143,7 @@ FaultState = Literal["struck", "never struck", "could not be done"]
 class TaskRecord(BaseModel):
     """One task of a run, small enough to keep and to send from an xdist worker to its controller."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
     task_id: str
     key: str
@@ -285,7 +285,7 @@ LAST_RUN = Path(".harness/last-run.json")
 class LastRun(BaseModel):
     """The document of last-run.json."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
     run: str
     finished: datetime

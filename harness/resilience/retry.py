@@ -12,8 +12,9 @@ from typing import Final, Generic, Protocol, TypeVar
 
 from tenacity import AsyncRetrying, RetryCallState
 
+from harness.resilience.backoff import Backoff
 from harness.resilience.breaker import Call, Policy
-from harness.resilience.clock import Backoff, Clock, Deadline, SystemClock
+from harness.resilience.clock import Clock, Deadline, SystemClock
 from harness.resilience.events import Emit, GaveUp, Recovered, Retrying, discard
 from harness.resilience.verdict import CallErrorCategory, Classify, RetryVerdict
 from harness.resilience.verdict import classify as standard

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from harness.resilience.categories import NETWORK, SESSION, VALIDATION
 from harness.resilience.events import CircuitChanged, GaveUp, ResilienceEvent, Retrying
 
 Level = Literal["ok", "warning", "critical"]
@@ -17,11 +18,6 @@ ERROR_RATE = "error_rate"
 RECONNECTIONS = "reconnection_failures"
 DROPS = "session_drops"
 VALIDATIONS = "hook_validation_failures"
-
-NETWORK = frozenset({"network", "timeout", "unavailable"})
-"""Categories of network failures."""
-SESSION, VALIDATION = "session", "validation"
-"""Categories: a session was lost; a proposal of a hook or an agent was refused."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,16 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
-from harness.recovery.catalog import CATALOG
 from harness.spec.expressions import expression_problems, reference_problems
-from harness.spec.fault_checks import HOST, fault_problems, not_a_host, same_ids, unused_act
-from harness.spec.problems import JsonPath, Problem, describe_value, did_you_mean, join_or
+from harness.spec.problems import JsonPath, Problem, describe_value, join_or
 from harness.spec.references import HIDDEN, Hide
 from harness.spec.source import Origin
 from harness.spec.steps import Api, Open, Step, Upload
 from harness.spec.suite import check_suite
 from harness.spec.task import FAMILY, TAG, TaskSpec
-from harness.spec.validation import REQUIRED, REQUIRED_RULES, WARNINGS
+from harness.spec.validation import REQUIRED, REQUIRED_RULES
 
 # `tags` and `family` become pytest marks: the names that are allowed.
 
@@ -60,6 +58,7 @@ __all__ = ["check_spec", "check_steps", "check_suite", "strict_problems"]
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
+HOST = re.compile(r"[^\s/:?#@]+")
 SCHEMES = ("http", "https", "about")
 
 
@@ -86,8 +85,7 @@ def check_spec(
         *check_steps(spec.steps, origin, folder),
         *_steps_of_repairs(spec, origin, folder),
         *_unfilled_references(spec, origin),
-        *_faults(spec, origin, channels),
-        *_expect(spec, origin),
+        *_of_faults(spec, origin, channels),
         *reference_problems(spec, origin, environ),
         *expression_problems(spec, origin, channels),
     ]
@@ -145,6 +143,11 @@ def _domains(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
     for number, name in enumerate(spec.allowed_domains):
         if not HOST.fullmatch(name):
             yield not_a_host(("allowed_domains", number), name, origin)
+
+
+def not_a_host(path: JsonPath, name: str, origin: Origin) -> Problem:
+    """The problem of a text that is no host name."""
+    return origin.problem(path, "not a host name", expected="a host such as shop.local", found=describe_value(name))
 
 
 def _steps_of_repairs(spec: TaskSpec, origin: Origin, folder: Path) -> Iterator[Problem]:
@@ -213,40 +216,12 @@ def _upload_problem(name: str, folder: Path) -> str | None:
     return None if there.is_file() else "there is no such file"
 
 
-def _faults(spec: TaskSpec, origin: Origin, channels: frozenset[str] | None) -> Iterator[Problem]:
-    for number, fault in enumerate(spec.faults):
-        path: JsonPath = ("faults", number)
-        if spec.steps and fault.step >= len(spec.steps):
-            expected = f"0 to {len(spec.steps) - 1}"
-            yield origin.problem(
-                (*path, "step"), "there is no such step", expected=expected, found=describe_value(fault.step)
-            )
-        yield from fault_problems(fault, path, origin, channels)
-        if (act := unused_act(fault, [spec])) is not None:
-            message = f"no step from step {fault.step} on has the act `{act}`: the fault would never strike"
-            yield origin.problem((*path, "act"), message, severity="warning")
-    yield from same_ids(spec.faults, origin)
+def _of_faults(spec: TaskSpec, origin: Origin, channels: frozenset[str] | None) -> Iterator[Problem]:
+    if spec.faults or spec.expect:
+        from harness.spec.fault_checks import expect_problems, faults_problems  # few tasks have faults
 
-
-def _expect(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
-    expect = spec.expect
-    if expect is None:
-        return
-    warnings = [name for name, facts in WARNINGS.items() if facts.expectable]
-    for number, word in enumerate(expect.warnings):
-        if word not in warnings:
-            hint = did_you_mean(word, warnings)
-            yield origin.problem(("expect", "warnings", number), f"there is no warning `{word}`", hint=hint)
-    if expect.code is not None and expect.code not in CATALOG:
-        hint = did_you_mean(expect.code, CATALOG) or "see docs/error-codes.md"
-        yield origin.problem(("expect", "code"), f"there is no code `{expect.code}`", hint=hint)
-    elif expect.code is not None and expect.error_type not in (None, CATALOG[expect.code].error_type):
-        expected = f"{CATALOG[expect.code].error_type}, the error_type of {expect.code}"
-        yield origin.problem(("expect", "error_type"), "does not fit the code", expected=expected)
-    if expect.step_index is not None and spec.steps and expect.step_index > len(spec.steps):
-        expected = f"-1 (preconditions) to {len(spec.steps)} (success criteria)"
-        found = describe_value(expect.step_index)
-        yield origin.problem(("expect", "step_index"), "there is no such step", expected=expected, found=found)
+        yield from faults_problems(spec, origin, channels)
+        yield from expect_problems(spec, origin)
 
 
 def strict_problems(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:

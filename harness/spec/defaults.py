@@ -72,7 +72,7 @@ MERGED = ("error_recovery", "budget", "inputs", "persona", "memory", "fallback_p
 class Defaults(BaseModel):
     """One table of defaults, checked like the keys of a task file. `values` holds JSON."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
     override: bool = Field(False, description="Whether these values override the values in a task.")
     values: dict[str, Any] = Field(default_factory=dict)

@@ -6,11 +6,11 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
+from harness.recovery.declaration import Declaration
 
-class MemoryKV(BaseModel):
+
+class MemoryKV(Declaration):
     """One entry: what is known, since when, from whom, how surely."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     key: str = Field(min_length=1)
     value: JsonValue
@@ -35,7 +35,7 @@ def is_entry(value: Any) -> bool:
 class TraceStep(BaseModel):
     """One line: a step, and what was seen of it. Further keys are the step's own."""
 
-    model_config = ConfigDict(frozen=True, extra="allow")
+    model_config = ConfigDict(frozen=True, extra="allow", defer_build=True)
 
     act: str
     t: float | None = Field(None, description="Seconds since the start.")
@@ -48,7 +48,7 @@ class TraceStep(BaseModel):
 class TraceWarning(BaseModel):
     """Something the run got over."""
 
-    model_config = ConfigDict(frozen=True, extra="allow")
+    model_config = ConfigDict(frozen=True, extra="allow", defer_build=True)
 
     type: str
     step_index: int | None = None
@@ -58,7 +58,7 @@ class TraceWarning(BaseModel):
 class TraceError(BaseModel):
     """What ended the run."""
 
-    model_config = ConfigDict(frozen=True, extra="allow")
+    model_config = ConfigDict(frozen=True, extra="allow", defer_build=True)
 
     type: str
     step_index: int | None = None
@@ -68,7 +68,7 @@ class TraceError(BaseModel):
 class Trace(BaseModel):
     """A whole trace; `oracle_trace.json` beside a `task_spec.json` is one."""
 
-    model_config = ConfigDict(frozen=True, extra="allow")
+    model_config = ConfigDict(frozen=True, extra="allow", defer_build=True)
 
     task_id: str | None = None
     steps: tuple[TraceStep, ...]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from harness.recovery.catalog import CATALOG
+from harness.spec.checks import HOST, not_a_host
 from harness.spec.expressions import unknown_channel
 from harness.spec.faults.base import FaultBase, RequestFault
 from harness.spec.faults.kinds import ChannelFault, DatabaseLocked, ElementFault, SessionExpired
@@ -17,6 +18,7 @@ from harness.spec.problems import JsonPath, Problem, describe_value, did_you_mea
 from harness.spec.source import Origin
 from harness.spec.task import TaskSpec
 from harness.spec.validation import ACTS
+from harness.spec.warnings import WARNINGS
 
 # Selectors that are surely no CSS, judged without a browser: other syntax, and brackets that are never closed.
 
@@ -81,8 +83,45 @@ def _problem(piece: re.Match[str], opened: list[tuple[str, int]]) -> str:
     return _NEVER[name].format(word) if name in _NEVER and inside != "[" else ""
 
 
-HOST = re.compile(r"[^\s/:?#@]+")
 _WEB = ("http://", "https://", "ws://", "wss://")
+
+
+def faults_problems(spec: TaskSpec, origin: Origin, channels: frozenset[str] | None) -> Iterator[Problem]:
+    """Yield the problems and warnings of all faults of a task."""
+    for number, fault in enumerate(spec.faults):
+        path: JsonPath = ("faults", number)
+        if spec.steps and fault.step >= len(spec.steps):
+            expected = f"0 to {len(spec.steps) - 1}"
+            yield origin.problem(
+                (*path, "step"), "there is no such step", expected=expected, found=describe_value(fault.step)
+            )
+        yield from fault_problems(fault, path, origin, channels)
+        if (act := unused_act(fault, [spec])) is not None:
+            message = f"no step from step {fault.step} on has the act `{act}`: the fault would never strike"
+            yield origin.problem((*path, "act"), message, severity="warning")
+    yield from same_ids(spec.faults, origin)
+
+
+def expect_problems(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
+    """Yield problems for an outcome that no task can have."""
+    expect = spec.expect
+    if expect is None:
+        return
+    warnings = [name for name, facts in WARNINGS.items() if facts.expectable]
+    for number, word in enumerate(expect.warnings):
+        if word not in warnings:
+            hint = did_you_mean(word, warnings)
+            yield origin.problem(("expect", "warnings", number), f"there is no warning `{word}`", hint=hint)
+    if expect.code is not None and expect.code not in CATALOG:
+        hint = did_you_mean(expect.code, CATALOG) or "see docs/error-codes.md"
+        yield origin.problem(("expect", "code"), f"there is no code `{expect.code}`", hint=hint)
+    elif expect.code is not None and expect.error_type not in (None, CATALOG[expect.code].error_type):
+        expected = f"{CATALOG[expect.code].error_type}, the error_type of {expect.code}"
+        yield origin.problem(("expect", "error_type"), "does not fit the code", expected=expected)
+    if expect.step_index is not None and spec.steps and expect.step_index > len(spec.steps):
+        expected = f"-1 (preconditions) to {len(spec.steps)} (success criteria)"
+        found = describe_value(expect.step_index)
+        yield origin.problem(("expect", "step_index"), "there is no such step", expected=expected, found=found)
 
 
 def fault_problems(
@@ -162,11 +201,6 @@ def unused_act(fault: FaultBase, struck: Sequence[TaskSpec]) -> str | None:
     if act not in ACTS or not struck or not all(spec.steps for spec in struck):  # an agent may choose such a step
         return None
     return None if any(step.act == act for spec in struck for step in spec.steps[fault.step :]) else act
-
-
-def not_a_host(path: JsonPath, name: str, origin: Origin) -> Problem:
-    """The problem of a text that is no host name."""
-    return origin.problem(path, "not a host name", expected="a host such as shop.local", found=describe_value(name))
 
 
 def _may_match(pattern: str) -> bool:

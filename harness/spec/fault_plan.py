@@ -10,8 +10,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, Field, ValidationError, model_validator
 
+from harness.recovery.declaration import Declaration
 from harness.spec.fault_checks import fault_problems, same_ids, unused_act
 from harness.spec.faults import Fault
 from harness.spec.faults.base import FaultExpect
@@ -109,7 +110,8 @@ def _keys(around: JsonPath, data: dict[str, Any]) -> Iterator[str]:
             yield from FaultExpect.model_fields
         case ("faults", int()):
             kind = (value_at(data, around) or {}).get("kind")
-            models: Iterable[type[BaseModel]] = [FAULTS[kind]] if kind in FAULTS else FAULTS.values()
+            one = isinstance(kind, str) and kind in FAULTS
+            models: Iterable[type[BaseModel]] = [FAULTS[str(kind)]] if one else FAULTS.values()
             yield "tasks"
             yield from dict.fromkeys(key for model in models for key in model.model_fields)
 
@@ -117,10 +119,8 @@ def _keys(around: JsonPath, data: dict[str, Any]) -> Iterator[str]:
 ALL = ("*",)
 
 
-class PlanPart(BaseModel):
+class PlanPart(Declaration):
     """A part of a plan: frozen, and no key but its own."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class PlannedFault(PlanPart):

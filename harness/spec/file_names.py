@@ -8,6 +8,9 @@ from pathlib import Path
 
 SPEC_FILE = "task_spec.json"
 """The main file of a task that is a folder."""
+TRACE_FILE = "oracle_trace.json"
+MEMORY_FILES = {"memory": "initial_memory.json", "expected_memory": "expected_memory.json"}
+"""Files beside it: the task's steps, and the entries of its memory at the beginning and at the end."""
 TASK_SUFFIXES = (".task.yaml", ".task.yml", ".task.json")
 NAMED_SUFFIXES = (".yaml", ".yml", ".json")
 """A file with such an ending may be a task if it is named on the command line."""

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from harness.spec.file_names import SPEC_FILE
 from harness.spec.problems import Problem
 from harness.spec.source import Origin
 from harness.spec.task import TaskSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """The files of a task as one document."""
+
+    data: dict[str, Any]
+    origin: Origin
+    warnings: tuple[Problem, ...]
 
 
 @dataclass(frozen=True, slots=True)

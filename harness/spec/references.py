@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from harness.criteria import memory_lookup
-from harness.recovery.failure import Failed, Failure
 from harness.spec.problems import did_you_mean
 from harness.spec.steps import Step
 
@@ -84,6 +83,8 @@ def resolve(step: Step, memory: Callable[[], Mapping[str, Any]]) -> Step:
     """
     if not holds_reference(step):
         return step
+    from harness.recovery.failure import Failed, Failure  # only a run resolves memory: no file needs failures
+
     try:
         return interpolate_step(step, ReferenceScope(memory=memory()), last=True)
     except BadReferenceError as error:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
+from pydantic import Field, JsonValue, model_validator
+
+from harness.recovery.declaration import ChosenBy, Declaration
 
 # The common keys of a task's steps.
 
 EffectClass = Literal["read", "idempotent", "write"]
 
 
-class StepBase(BaseModel):
+class StepBase(Declaration):
     """What every act may carry."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     usual_effect: ClassVar[EffectClass] = "idempotent"
 
@@ -122,10 +122,8 @@ class Type(ForcibleStep):
         return f"type {self.selector} = {str(self.value)!r}"
 
 
-class Option(BaseModel):
+class Option(Declaration):
     """One option of a list, named by exactly one of its value, its label and its place."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     value: str | None = Field(None, description="The option's value.")
     label: str | None = Field(None, description="The option's label.")
@@ -474,5 +472,5 @@ Step = Annotated[
     | SwitchPage
     | Dialog
     | Screenshot,
-    Field(discriminator="act"),
+    ChosenBy("act"),
 ]

@@ -4,26 +4,51 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, PrivateAttr, model_validator
 
-from harness.recovery import Rulebook
 from harness.recovery.catalog import ErrorType
-from harness.spec.faults import Fault
+from harness.recovery.declaration import BuiltLater, Declaration, shown_default
 from harness.spec.problems import did_you_mean
 from harness.spec.steps import Step
+
+# Rules and faults are imported when a task has some.
+
+
+def _rulebook() -> type[Rulebook]:
+    from harness.recovery.rulebook import Rulebook
+
+    return Rulebook
+
+
+def _fault() -> Any:
+    from harness.spec.faults import Fault
+
+    return Fault
+
+
+if TYPE_CHECKING:
+    from harness.recovery.rulebook import Rulebook
+    from harness.spec.faults import Fault
+else:
+    Rulebook, Fault = Annotated[Any, BuiltLater(_rulebook)], Annotated[Any, BuiltLater(_fault)]
+
+
+@cache
+def _default_rules() -> Rulebook:
+    return _rulebook()()
+
 
 # Parts of a TaskSpec with keys of their own.
 
 FinalState = Literal["completed", "partial_success", "failed", "aborted"]
 
 
-class Expect(BaseModel):
+class Expect(Declaration):
     """The outcome that a fault task must show; its pytest item passes when it does, and only then."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     final_state: FinalState = Field(description="How the task must end.")
     error_type: ErrorType | None = Field(
@@ -48,10 +73,8 @@ class Expect(BaseModel):
         return self
 
 
-class FallbackPlan(BaseModel):
+class FallbackPlan(Declaration):
     """What to do when the task fails. Without `enabled` nothing is done."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     enabled: bool = Field(False, description="Whether the plan is used.")
     alternative_task_id: str | None = Field(
@@ -64,10 +87,8 @@ class FallbackPlan(BaseModel):
     )
 
 
-class ScoringCheckpoint(BaseModel):
+class ScoringCheckpoint(Declaration):
     """A part of the score: what must hold at the end, and what it weighs (docs/design/task-files.md)."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     id: str = Field(description="Name of the part for `depends_on`.")
     name: str | None = Field(None, description="Name of the part in reports. Default: the id.")
@@ -84,10 +105,8 @@ class ScoringCheckpoint(BaseModel):
     when: str | None = Field(None, description="A criterion. When it does not hold, this part does not apply.")
 
 
-class StateBinding(BaseModel):
+class StateBinding(Declaration):
     """A memory entry and the place in the environment that must have the same value."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     channel: str = Field(min_length=1, description="A channel of `[tool.harness.channels]`.")
     path: str = Field(min_length=1, max_length=1000, description="Place in the channel's document.")
@@ -109,10 +128,8 @@ def binding_of(value: Any) -> Any:
     return {"channel": channel, "path": path}
 
 
-class Repair(BaseModel):
+class Repair(Declaration):
     """How a precondition that does not hold is set up: memory first, then the task, then the steps."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     precondition: str | None = Field(
         None, description="The precondition that the repair is for, as written in `preconditions`. Default: all."
@@ -139,10 +156,8 @@ class Own:
     """Key and text pairs for reports."""
 
 
-class Budget(BaseModel):
+class Budget(Declaration):
     """What a task may use up; over it the task ends with `budget_exceeded` (docs/design/steps-and-recovery.md)."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     max_steps: int | None = Field(
         None,
@@ -191,7 +206,7 @@ def _with_tuples(value: Any) -> Any:
 class TaskSpec(BaseModel):
     """One task. Assignment is validated (`task.step_timeout = 1`); a Plan made from it is frozen."""
 
-    model_config = ConfigDict(validate_assignment=True, extra="allow")
+    model_config = ConfigDict(validate_assignment=True, extra="allow", defer_build=True)
 
     task_id: str = Field(
         min_length=1, max_length=200, description="Names the task, its pytest item and its directory under `errors/`."
@@ -276,7 +291,9 @@ class TaskSpec(BaseModel):
         description="How long an `assert` and each success criterion wait until they hold, in seconds.",
     )
     error_recovery: Annotated[Rulebook, BeforeValidator(_with_tuples)] = Field(
-        Rulebook(), description="What to do about each kind of failure."
+        default_factory=_default_rules,
+        json_schema_extra=shown_default(_default_rules),
+        description="What to do about each kind of failure.",
     )
     checkpoints: tuple[Annotated[int, Field(ge=0)], ...] = Field(
         (), description="Numbers of the steps before which the state is saved."
@@ -292,7 +309,7 @@ class TaskSpec(BaseModel):
     )
     budget: Budget = Field(Budget(), description="What the task may use. When it needs more, it is aborted.")
     parametrize: dict[str, list[JsonValue]] | list[dict[str, JsonValue]] = Field(
-        default_factory=list,
+        default_factory=lambda: [],  # noqa: PIE807 - of `list` itself pydantic would parse the signature, for 2 ms
         description="Cases. Each case becomes a task of its own and uses its values as `${param.x}`.",
     )
     faults: tuple[Fault, ...] = Field((), description="Faults to inject: what goes wrong on purpose.")

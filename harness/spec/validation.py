@@ -6,14 +6,11 @@ import copy
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
-from harness.recovery import Rulebook
-from harness.recovery.catalog import FAMILIES
-from harness.spec.faults import Fault
+from harness.recovery.declaration import Table
 from harness.spec.problems import UNKNOWN, JsonPath, Problem, describe_value, did_you_mean, is_misspelt, join_or
 from harness.spec.source import Origin
 from harness.spec.steps import Option, Step
@@ -262,52 +259,6 @@ def idle_settings(data: dict[str, Any], origin: Origin) -> tuple[dict[str, Any],
 # The words of a task file, taken from the models.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WarningFacts:
-    """The facts about every warning of one type."""
-
-    recovered: bool = False
-    """It reports that the task overcame a failure: the summary of a run counts it."""
-    to_act_on: bool = False
-    """It reports something that a person should correct: the summary of a run lists it."""
-    of_faults: bool = False
-    """It is about the task's faults, so that a task that failed as declared shows it too."""
-    expectable: bool = True
-    """A task's `expect` may name it. A warning that is known only after that comparison cannot be named."""
-
-
-_RECOVERED, _TO_ACT_ON = WarningFacts(recovered=True), WarningFacts(to_act_on=True)
-_OF_FAULTS, _FOR_THE_RECORD = WarningFacts(to_act_on=True, of_faults=True), WarningFacts()
-
-WARNINGS: Mapping[str, WarningFacts] = {
-    **{facts.warning: _RECOVERED for facts in FAMILIES.values()},
-    "fallback_selector_used": _RECOVERED,
-    "checkpoint_restored": _RECOVERED,
-    "browser_restarted": _RECOVERED,
-    "effect_already_done": _RECOVERED,
-    "alternative_task_used": WarningFacts(recovered=True, to_act_on=True),
-    "step_skipped": _TO_ACT_ON,
-    "criteria_relaxed": _TO_ACT_ON,
-    "write_repeated": _TO_ACT_ON,
-    "done_when_false_after_write": _TO_ACT_ON,
-    "restore_incomplete": _TO_ACT_ON,
-    "memory_key_missing": _TO_ACT_ON,
-    "artifact_missing": _TO_ACT_ON,
-    "memory_differs": _TO_ACT_ON,
-    "checkpoint_not_saved": _TO_ACT_ON,
-    "domain_refused": _TO_ACT_ON,
-    "evidence_not_kept": WarningFacts(to_act_on=True, expectable=False),
-    "fault_not_met": _OF_FAULTS,
-    "fault_not_healed": _OF_FAULTS,
-    "fault_not_as_expected": _OF_FAULTS,
-    "request_sent_twice": _FOR_THE_RECORD,
-    "circuit_opened": _FOR_THE_RECORD,
-    "circuit_closed": _FOR_THE_RECORD,
-    "timeout_escalated": _FOR_THE_RECORD,
-    "required_part_unmet": _FOR_THE_RECORD,
-}
-"""Every type of warning. The type for an overcome failure is a column of the failure's family."""
-
 REQUIRED = ("task_id", "family", "goal", "inputs", "success_criteria", "error_recovery")
 REQUIRED_RULES = ("on_timeout", "on_network_error", "on_assertion_fail")
 """The keys of a complete file; their absence is an error only under `--taskspec-strict` (docs/design/task-files.md)."""
@@ -327,22 +278,40 @@ def _models_by_tag(annotation: Any, tag: str) -> dict[str, type[BaseModel]]:
 
 
 ACTS = _models_by_tag(Step, "act")
-FAULTS = _models_by_tag(Fault, "kind")
-RULES: Mapping[str, Mapping[str, type[BaseModel]]] = {
-    name: _models_by_tag(info.annotation, "strategy")
-    for name, info in Rulebook.model_fields.items()
-    if _members(info.annotation)
-}
 
-_NESTED: Mapping[str, type[BaseModel]] = {
-    "expect": Expect,
-    "fallback_plan": FallbackPlan,
-    "error_recovery": Rulebook,
-    "scoring_checkpoints": ScoringCheckpoint,
-    "state_bindings": StateBinding,
-    "repairs": Repair,
-    "budget": Budget,
-}
+
+def _faults() -> Mapping[str, type[BaseModel]]:
+    from harness.spec.faults import Fault
+
+    return _models_by_tag(Fault, "kind")
+
+
+def _rules() -> Mapping[str, Mapping[str, type[BaseModel]]]:
+    from harness.recovery.rulebook import Rulebook
+
+    fields = Rulebook.model_fields.items()
+    return {name: _models_by_tag(info.annotation, "strategy") for name, info in fields if _members(info.annotation)}
+
+
+FAULTS = Table(_faults)
+RULES = Table(_rules)
+
+
+def _nested() -> Mapping[str, type[BaseModel]]:
+    from harness.recovery.rulebook import Rulebook
+
+    return {
+        "expect": Expect,
+        "fallback_plan": FallbackPlan,
+        "error_recovery": Rulebook,
+        "scoring_checkpoints": ScoringCheckpoint,
+        "state_bindings": StateBinding,
+        "repairs": Repair,
+        "budget": Budget,
+    }
+
+
+_NESTED = Table(_nested)
 
 
 def tag_at(path: JsonPath) -> str | None:

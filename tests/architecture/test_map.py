@@ -26,7 +26,7 @@ from harness.reporting.telemetry.stream import Sink
 from harness.spec.faults import Fault
 from harness.spec.steps import Assert, Step
 from harness.spec.task import TaskSpec
-from harness.spec.validation import WARNINGS
+from harness.spec.warnings import WARNINGS
 from tests.architecture.syntax import tree
 
 ROOT = Path(__file__).parents[2]

@@ -124,7 +124,7 @@ _ATTACHMENT = re.compile(r"[\w.-]+-attachment(?:\.[\w.-]+)?")
 class ResultLink(BaseModel):
     """A link in a result."""
 
-    model_config = ConfigDict(extra="allow")
+    model_config = ConfigDict(extra="allow", defer_build=True)
 
     url: str
 
@@ -132,7 +132,7 @@ class ResultLink(BaseModel):
 class Attachment(BaseModel):
     """A file that a result shows."""
 
-    model_config = ConfigDict(extra="allow")
+    model_config = ConfigDict(extra="allow", defer_build=True)
 
     source: str
     name: str | None = None
@@ -142,7 +142,7 @@ class Attachment(BaseModel):
 class ResultStep(BaseModel):
     """A step of a result."""
 
-    model_config = ConfigDict(extra="allow")
+    model_config = ConfigDict(extra="allow", defer_build=True)
 
     name: str | None = None
     status: Literal["passed", "failed", "broken", "skipped", "unknown"] | None = None
@@ -156,7 +156,7 @@ class ResultStep(BaseModel):
 class Label(BaseModel):
     """A label of a result."""
 
-    model_config = ConfigDict(extra="allow")
+    model_config = ConfigDict(extra="allow", defer_build=True)
 
     name: str
     value: str | None = None

@@ -17,7 +17,7 @@ Status = Literal["passed", "failed", "not_judged", "skipped", "expected"]
 class ViewPart(BaseModel):
     """A value of the view."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
 
 class PageLink(ViewPart):

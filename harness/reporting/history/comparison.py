@@ -26,7 +26,7 @@ _SHARE, _LEAST = 0.1, 0.2
 class Usual(BaseModel):
     """The middle of the durations, and how far from it is no news (seconds)."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
     median: float
     low: float
@@ -61,7 +61,7 @@ FLIPS = 3
 class ExecutionRate(BaseModel):
     """A share of executions, reruns included."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
     failed: int
     executions: int
@@ -75,7 +75,7 @@ class ExecutionRate(BaseModel):
 class Flaky(BaseModel):
     """A task that both passes and fails."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
     nodeid: str
     runs: int = Field(description="In which it passed or failed.")
@@ -127,7 +127,7 @@ Points = Mapping[str, Sequence[TaskPoint]]
 class _Of(BaseModel):
     """Something said of a task."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
     nodeid: str
     task_id: str
@@ -161,7 +161,7 @@ class Flakiness(_Of):
 class RunComparison(BaseModel):
     """What is different in the new run. The document of `harness history compare --json`."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
     old: str
     new: str

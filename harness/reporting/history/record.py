@@ -199,7 +199,7 @@ def counted(outcome: str, code: str | None) -> Counted:
 class Execution(BaseModel):
     """One execution of a task in a run; a task that was run again (`--reruns`) has several."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
     nodeid: str
     task_id: str
@@ -234,7 +234,7 @@ class Execution(BaseModel):
 class Happening(BaseModel):
     """A line of `.harness/events/<run>.jsonl` that is no attempt of a step: circuits, services, thresholds."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
     at: datetime
     type: str
@@ -248,7 +248,7 @@ class Happening(BaseModel):
 class RunRecord(BaseModel):
     """A whole run."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
     run: str = Field(description="`20251116T090000-4711`: time (UTC) and process.")
     started: datetime
@@ -286,7 +286,7 @@ class RunRecord(BaseModel):
 class RunSummary(BaseModel):
     """A run in a list, or as a point of a trend."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
     run: str
     started: datetime
@@ -316,7 +316,7 @@ class RunSummary(BaseModel):
 class TaskPoint(BaseModel):
     """What became of a task in one run: what flakiness and slowness are judged by."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
     run: str
     started: datetime

@@ -15,9 +15,9 @@ from typing import Any, Literal
 
 from harness.criteria import Criterion, CriterionError, Json, look_once, parse
 from harness.criteria.check import Pass, check, read
-from harness.criteria.evaluate import Unsettled
+from harness.criteria.evaluation import Unsettled
+from harness.criteria.patterns import SECONDS, Patience
 from harness.criteria.syntax import PAGE_FUNCTIONS, Compare, Read, walk
-from harness.criteria.values import SECONDS, Patience
 from harness.model.outcome import differences
 from harness.model.score import Looked, attempts_of, score_of
 from harness.recovery import GiveUp

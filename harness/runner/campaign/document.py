@@ -5,9 +5,10 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from harness.model.statistics import pass_hat, wilson
+from harness.recovery.declaration import Declaration
 from harness.spec.fault_plan import Gate
 
 VERSION: Final = 1
@@ -15,10 +16,8 @@ NO_FAILURE = "-"
 """The entry of the confusion matrix for a fault that causes no failure."""
 
 
-class DocumentPart(BaseModel):
+class DocumentPart(Declaration):
     """A part of the document."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class Rate(DocumentPart):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field
-
+from harness.recovery.declaration import ChosenBy
 from harness.spec.faults.base import FaultBase, FaultExpect, RequestFault, StepFault
 from harness.spec.faults.kinds import (
     AlertOnLoad,
@@ -74,7 +73,7 @@ Fault = Annotated[
     | PageCrash | EndlessLoop | BrowserStop | BrowserKill | DriverKill
     | DelayedState | EnvironmentAltered | MemoryAltered | SessionExpired | StorageCleared | DatabaseLocked | ClockMoved
     | ServiceKilled | ServiceRestarted | PortTaken,
-    Field(discriminator="kind"),
+    ChosenBy("kind"),
 ]  # fmt: skip
 
 __all__ = [

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
+from pydantic import Field, PrivateAttr, model_validator
+
+from harness.recovery.declaration import Declaration
 
 LONGEST = 3600
 """The longest duration in a fault, in seconds."""
 
 
-class FaultPart(BaseModel):
+class FaultPart(Declaration):
     """A part of a fault: frozen, and no key but its own."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class FaultExpect(FaultPart):

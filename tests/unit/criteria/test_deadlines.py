@@ -7,7 +7,7 @@ import math
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.criteria.evaluate import LONGEST_PAUSE, SHORTEST_PAUSE
+from harness.criteria.evaluation import LONGEST_PAUSE, SHORTEST_PAUSE
 from harness.criteria.syntax import Compare, Condition, Literal, Read, Test, walk
 from tests.unit.conftest import examples
 from tests.unit.criteria.conftest import FakeClock, World

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.criteria.values import LARGEST, PatternError, compiled
+from harness.criteria.patterns import LARGEST, PatternError, compiled
 from tests.unit.criteria.conftest import World
 from tests.unit.criteria.test_hostile import in_bounded_time, refusal
 from tests.unit.criteria.trees import Hand

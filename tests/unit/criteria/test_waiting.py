@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.criteria import look_once, parse
-from harness.criteria.evaluate import Unsettled
-from harness.criteria.values import Patience
+from harness.criteria.evaluation import Unsettled
+from harness.criteria.patterns import Patience
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,8 +9,8 @@ from typing import Protocol, TypeAlias
 
 from harness.criteria.check import Explanation, Finding, Pass, Sources, Verdict, check, difference, read
 from harness.criteria.parser import Criterion, ValueExpression
+from harness.criteria.patterns import Patience
 from harness.criteria.syntax import Compare, Condition, Every, Json, Not, Some, Stable, Test, Within
-from harness.criteria.values import Patience
 from harness.resilience import Clock, Deadline
 
 FIRST_PAUSE = 0.1

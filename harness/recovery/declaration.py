@@ -1,0 +1,104 @@
+"""The base of everything that people declare: rules, steps, faults, settings. Models are built when they are used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
+from typing import Annotated, Any, Generic, TypeVar, get_args
+
+from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler, TypeAdapter
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, core_schema, to_json
+
+
+class Declaration(BaseModel):
+    """A part of a file that people write: frozen, no key but its own, and built when it is first used.
+
+    There are over a hundred of these models, and a run needs few of them.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+
+class ChosenBy:
+    """Marks a union whose member is chosen by a key (`act`, `kind`, `strategy`), like pydantic's `discriminator`.
+
+    It differs in one thing: a member is built when it is first chosen, and not with the model that has the union.
+    """
+
+    def __init__(self, tag: str) -> None:
+        self.tag = tag
+
+    def __get_pydantic_core_schema__(self, union: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        def choice(model: type[BaseModel]) -> CoreSchema:
+            return handler.generate_schema(Annotated[Any, BuiltLater(lambda: model)])
+
+        choices = {model.model_fields[self.tag].default: choice(model) for model in get_args(union)}
+        own = core_schema.simple_ser_schema("any")  # whatever was chosen writes itself
+        return core_schema.tagged_union_schema(choices, self.tag, from_attributes=True, serialization=own)
+
+
+class BuiltLater:
+    """Stands for a type that is found and built when its first value is validated: `Annotated[Any, BuiltLater(f)]`."""
+
+    def __init__(self, find: Callable[[], Any]) -> None:
+        self._find = find
+
+    @cached_property
+    def adapter(self) -> TypeAdapter[Any]:
+        """The type, ready to validate."""
+        found = self._find()
+        if isinstance(found, type) and issubclass(found, BaseModel):
+            found.model_rebuild()  # otherwise only the adapter would be built, and later the model again
+        return TypeAdapter(found)
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        lax, strict = (core_schema.with_info_plain_validator_function(each) for each in (self._lax, self._strict))
+        return core_schema.lax_or_strict_schema(lax, strict)
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return handler(core_schema.definitions_schema(self.adapter.core_schema, []))
+
+    def _lax(self, value: Any, info: core_schema.ValidationInfo) -> Any:
+        return self._validate(value, info, strict=False)
+
+    def _strict(self, value: Any, info: core_schema.ValidationInfo) -> Any:
+        return self._validate(value, info, strict=True)
+
+    def _validate(self, value: Any, info: core_schema.ValidationInfo, strict: bool) -> Any:
+        """Validate as pydantic was asked to: strictly, JSON has lists where Python has tuples."""
+        if info.mode == "json":
+            return self.adapter.validate_json(to_json(value, inf_nan_mode="constants"), strict=strict)
+        return self.adapter.validate_python(value, strict=strict)
+
+
+def shown_default(make: Callable[[], BaseModel]) -> Callable[[dict[str, Any]], None]:
+    """Return the `json_schema_extra` of a field with a `default_factory`: its schema shows what the factory makes."""
+
+    def show(schema: dict[str, Any]) -> None:
+        schema["default"] = make().model_dump(mode="json")
+
+    return show
+
+
+Value = TypeVar("Value")
+
+
+class Table(Mapping[str, Value], Generic[Value]):
+    """A table that is made when it is first read."""
+
+    def __init__(self, make: Callable[[], Mapping[str, Value]]) -> None:
+        self._make = make
+
+    @cached_property
+    def _rows(self) -> Mapping[str, Value]:
+        return self._make()
+
+    def __getitem__(self, key: str) -> Value:
+        return self._rows[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
