@@ -13,6 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
+import platformdirs
 import psutil
 from playwright.async_api import Browser, CDPSession, Playwright, async_playwright
 from playwright.async_api import Error as PlaywrightError
@@ -252,6 +253,7 @@ def _group(pid: int) -> int | None:
 STOP_SECONDS = 2.0
 _FORGOTTEN = ("Connection closed while reading from the driver", "Target page, context or browser has been closed")
 """Errors of calls whose caller was cancelled, and that the driver could not answer because it was ended."""
+COMPILED = "NODE_COMPILE_CACHE"
 ANSWER_SECONDS = 5.0
 """Seconds of silence after which a driver counts as hung."""
 
@@ -268,7 +270,7 @@ class Driver:
         """Start Playwright; the driver's temporary files go below `temp`."""
         asyncio.get_running_loop().set_exception_handler(exception_handler)
         before = _driver_pids()
-        with _temporary_folder(temp):
+        with _environment_of_driver(temp):
             playwright = await async_playwright().start()
             await isolated.register(playwright)
         return cls(playwright, next(iter(_driver_pids() - before), None))
@@ -322,14 +324,20 @@ def _driver_pids() -> set[int]:
 
 
 @contextmanager
-def _temporary_folder(temp: Path) -> Iterator[None]:
-    """Set the temporary folder of the driver, which it takes only from the environment."""
-    before = os.environ.get("TMPDIR")
-    os.environ["TMPDIR"] = str(temp)
+def _environment_of_driver(temp: Path) -> Iterator[None]:
+    """Set what the driver takes only from the environment: its temporary folder, and where Node keeps compiled code.
+
+    With its code compiled before, it starts with a sixth less processor time. A folder that a project names stays.
+    """
+    compiled = os.environ.get(COMPILED, str(Path(platformdirs.user_cache_dir("pytest-taskspec")) / "node"))
+    ours = {"TMPDIR": str(temp), COMPILED: compiled}
+    before = {name: os.environ.get(name) for name in ours}
+    os.environ.update(ours)
     try:
         yield
     finally:
-        if before is None:
-            del os.environ["TMPDIR"]
-        else:
-            os.environ["TMPDIR"] = before
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

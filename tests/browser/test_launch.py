@@ -17,6 +17,7 @@ import pytest
 
 from harness.browser import Browsers, PlaywrightSession, SessionRequest
 from harness.browser.context import Tab
+from harness.browser.process import Driver
 from harness.model.settings import BrowserSettings
 from harness.recovery.failure import Failed
 from harness.resilience import SystemClock
@@ -110,6 +111,21 @@ def test_a_program_that_is_no_browser(run: Any, tmp_path: Path) -> None:
             await browsers.close()
 
     run(body())
+
+
+def test_the_driver_keeps_its_compiled_code_for_the_next_one(
+    run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("platformdirs.user_cache_dir", lambda _: str(tmp_path / "cache"))
+    monkeypatch.delenv("NODE_COMPILE_CACHE", raising=False)
+
+    async def body() -> None:
+        driver = await Driver.start(tmp_path)
+        assert "NODE_COMPILE_CACHE" not in os.environ
+        await driver.stop()
+
+    run(body())
+    assert [path for path in (tmp_path / "cache" / "node").rglob("*") if path.is_file()]
 
 
 def test_closing_ends_a_stopped_browser_too(run: Any, stage: Stage) -> None:
