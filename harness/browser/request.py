@@ -7,15 +7,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from playwright.async_api import StorageState
 
 from harness.model.plan import Plan
 from harness.model.settings import Recording, Settings, Tracing, WorldMark
-from harness.spec.faults.network import TlsProblem
 from harness.spec.names import Domains
+
+if TYPE_CHECKING:
+    from harness.spec.faults.network import TlsProblem
 
 __all__ = ["SessionRequest", "StorageState"]
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from playwright.async_api import Error as PlaywrightError
 
@@ -21,7 +22,6 @@ from harness.browser.failures.classify import failure_of, with_popups, with_redi
 from harness.browser.failures.liveness import PROBE_SECONDS, dead, lost
 from harness.browser.failures.navigation import navigation_failure, refused_hosts
 from harness.browser.failures.scene import FailureContext, describe, locate, other_frame
-from harness.browser.faults import Sabotage
 from harness.browser.process import Chromium
 from harness.browser.reading import look, read_between_pages, text_of
 from harness.browser.recovery import GRACE, PageRecovery
@@ -33,6 +33,9 @@ from harness.recovery.catalog import Effect, Family, Scope
 from harness.recovery.failure import Failed, Failure, Outcome, Passed
 from harness.resilience import Clock, Deadline
 from harness.spec.steps import Api, Open, Step, SwitchPage
+
+if TYPE_CHECKING:
+    from harness.browser.faults import Sabotage
 
 T = TypeVar("T")
 LEAVE_SECONDS = 2.0
@@ -58,8 +61,13 @@ class PlaywrightSession:
         """The browser that records its repeated requests, and the requests that left meanwhile."""
         self._last_good = LastGood(request.folder, clock)
         self._recovery = PageRecovery(self._handle, clock, lambda within: self._attempt(within, within), self._scene)
-        self.sabotage = Sabotage(self._handle, pool, clock)
-        """The target of faults in this browser (ports.FaultTarget)."""
+
+    @cached_property
+    def sabotage(self) -> Sabotage:
+        """The target of faults in this browser (ports.FaultTarget); few tasks have some."""
+        from harness.browser.faults import Sabotage
+
+        return Sabotage(self._handle, self._pool, self._clock)
 
     @property
     def tab(self) -> Tab:

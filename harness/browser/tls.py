@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import urlsplit
-
-from harness.spec.faults.network import TlsProblem
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+
+    from harness.spec.faults.network import TlsProblem
 
 
 # A key that exists as long as the process, and certificates for it that only this harness's browsers trust.
@@ -264,7 +264,7 @@ _RESET = ("ERR_CONNECTION_RESET", "ERR_CONNECTION_CLOSED")
 
 Report = Callable[[str, str], None]
 """Receives (URL, the browser's error) of a request that failed."""
-Problem = Callable[[str], TlsProblem | None]
+Problem: TypeAlias = "Callable[[str], TlsProblem | None]"
 """Host -> the TLS fault of the connection that is now made to it."""
 
 

@@ -8,16 +8,18 @@ import tempfile
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harness.criteria.paths import PathError, path_of_key
 from harness.environment.channel import MAX_DOCUMENT, Channel, assigned, corrupt, encoded, refusal, rejected, unreadable
-from harness.environment.http_channel import HttpChannel, Recover
 from harness.environment.python_channel import PythonChannel
 from harness.environment.sqlite_channel import SqliteChannel
 from harness.model.settings import ChannelSettings, WorldMark
 from harness.recovery.failure import Failed, Failure
 from harness.resilience.threads import on_own_thread
+
+if TYPE_CHECKING:
+    from harness.environment.http_channel import Recover
 
 # A channel in a JSON file, the same for every world.
 
@@ -276,6 +278,8 @@ def _channel(
         raise ValueError(f"channel `{name}` needs exactly one of {', '.join(f'`{kind}`' for kind in kinds)}")
     match settings:
         case ChannelSettings(url=str(url)):
+            from harness.environment.http_channel import HttpChannel  # with its client
+
             return HttpChannel(name, url, timeout=settings.timeout, hosts=hosts, recover=recover, mark=mark)
         case ChannelSettings(file=str(file)):
             return FileChannel(name, root / file, timeout=settings.timeout, start=starts and starts / f"{name}.json")

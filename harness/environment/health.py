@@ -7,12 +7,13 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-import httpx2
-
 from harness.model.service_settings import ServiceSettings
+
+if TYPE_CHECKING:
+    import httpx2
 
 PROBE_TIMEOUT = 0.5
 """Seconds for one request."""
@@ -66,6 +67,8 @@ class HealthEndpoint:
         if parts.scheme != "http" or host not in ports:
             known = ", ".join(sorted(ports)) or "none"
             raise ValueError(f"service `{name}`: health {settings.health!r} must be an http:// URL of: {known}")
+        import httpx2  # here and below: a run without services needs no client
+
         port = ports[host]
         url = httpx2.URL(settings.health).copy_with(host=ADDRESS, port=port)
         return cls(url, parts.netloc.rpartition("@")[2], port, settings.identity)
@@ -73,12 +76,16 @@ class HealthEndpoint:
 
 def client() -> httpx2.AsyncClient:
     """A client without kept connections, proxies and certificates, since the services are local."""
+    import httpx2
+
     limits = httpx2.Limits(max_keepalive_connections=0)
     return httpx2.AsyncClient(verify=False, trust_env=False, limits=limits, timeout=None)
 
 
 async def probe(http: httpx2.AsyncClient, endpoint: HealthEndpoint, within: float = PROBE_TIMEOUT) -> HealthAnswer:
     """Ask once, for at most `within` seconds. It never raises."""
+    import httpx2
+
     try:
         async with asyncio.timeout(within):
             return await _ask(http, endpoint)
@@ -92,6 +99,8 @@ async def probe(http: httpx2.AsyncClient, endpoint: HealthEndpoint, within: floa
 
 
 async def _ask(http: httpx2.AsyncClient, endpoint: HealthEndpoint) -> HealthAnswer:
+    import httpx2
+
     body = bytearray()
     async with http.stream("GET", endpoint.url, headers={"Host": endpoint.host_header}) as response:
         if response.status_code == httpx2.codes.SERVICE_UNAVAILABLE:

@@ -12,9 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Container, Mappi
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, NoReturn, TextIO
-
-import httpx2
+from typing import TYPE_CHECKING, Literal, NoReturn, TextIO
 
 from harness.environment.health import PROBE_TIMEOUT, WAITS, Health, HealthAnswer, HealthEndpoint, probe
 from harness.environment.ownership import (
@@ -43,6 +41,9 @@ from harness.model.service_settings import AUTO, ServiceSettings, expand
 from harness.recovery.failure import Circumstances, Failed, Failure
 from harness.resilience import Clock, Deadline, poll_until
 from harness.resilience.events import Emit, discard
+
+if TYPE_CHECKING:
+    import httpx2
 
 # The failure of a service: who has its port, how it ended, the end of its log.
 

@@ -6,9 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Any
-
-import httpx2
+from typing import TYPE_CHECKING, Any
 
 from harness.environment.health import Health, HealthAnswer, client
 from harness.environment.ownership import ServiceState
@@ -16,6 +14,9 @@ from harness.environment.process import GRACE, KILLED_WITHIN, POLL
 from harness.environment.service import Occupied, Service
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Clock, Condition, Deadline, Supervisor, poll_until
+
+if TYPE_CHECKING:
+    import httpx2
 
 # Decides, and only decides, when a running service counts as unhealthy.
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harness.criteria import Criterion
 from harness.recovery import Rulebook
-from harness.spec.faults import Fault
 from harness.spec.source import Origin
 from harness.spec.steps import Step
 from harness.spec.task import ScoringCheckpoint, TaskSpec
+
+if TYPE_CHECKING:
+    from harness.spec.faults import Fault
 
 
 @dataclass(frozen=True, slots=True)

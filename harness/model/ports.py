@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from random import Random as SeededRandom
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from harness.model.events import Event
 from harness.model.plan import Plan
@@ -17,8 +17,10 @@ from harness.recovery import Capture, Random
 from harness.recovery.failure import Failure, Outcome
 from harness.resilience import Clock
 from harness.resilience.breaker import Breaker
-from harness.spec.faults import Fault
 from harness.spec.steps import Step
+
+if TYPE_CHECKING:
+    from harness.spec.faults import Fault
 
 # The interface between an injector and the objects that do the damage.
 

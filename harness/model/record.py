@@ -6,15 +6,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harness.model.report import ErrorReport
 from harness.recovery import Remedy
 from harness.recovery.catalog import Effect, Family
 from harness.recovery.failure import Failure, Outcome, Passed
-from harness.spec.faults import Fault
 from harness.spec.steps import Step, Type
 from harness.spec.task import FinalState
+
+if TYPE_CHECKING:
+    from harness.spec.faults import Fault
 
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS", "TRACE")
 """Methods of requests that, by the rules of HTTP, change nothing."""

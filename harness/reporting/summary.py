@@ -6,15 +6,17 @@ import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 from harness.reporting.console import shortened
 from harness.reporting.files import shown_path
 from harness.reporting.task_record import FaultState, TaskRecord
-from harness.spec.fault_plan import LoadedFaultPlan, PlannedFault
 from harness.spec.names import how_many
 from harness.spec.task import FinalState, TaskSpec
 from harness.spec.warnings import WARNINGS
+
+if TYPE_CHECKING:
+    from harness.spec.fault_plan import LoadedFaultPlan, PlannedFault
 
 # The tasks of a run that its fault plans strike.
 

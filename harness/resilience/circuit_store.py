@@ -16,8 +16,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
-
 from harness.resilience.breaker import CircuitSnapshot, CircuitState
 from harness.resilience.clock import Clock
 
@@ -112,6 +110,8 @@ def _is_ours(database: sqlite3.Connection, path: Path) -> bool:
 
 def _to_wal(database: sqlite3.Connection, patience: float) -> None:
     """Switch to write-ahead logging, trying again: SQLite does not wait for a lock here as it does for a write."""
+    from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed  # only for a file that is opened
+
     again = Retrying(
         stop=stop_after_delay(patience), wait=wait_fixed(0.01), retry=retry_if_exception(is_busy), reraise=True
     )

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel
 
@@ -19,8 +19,6 @@ from harness.model.settings import Settings
 from harness.recovery import NoRecovery, Rulebook
 from harness.spec.checks import check_spec, check_steps
 from harness.spec.expressions import environment_names, scope_of, secrets_of
-from harness.spec.fault_plan import LoadedFaultPlan, load_fault_plan
-from harness.spec.faults import Fault
 from harness.spec.load import tasks_in_folder
 from harness.spec.loaded import Loaded
 from harness.spec.names import slug
@@ -40,6 +38,10 @@ from harness.spec.references import (
 from harness.spec.source import Origin
 from harness.spec.steps import Step
 from harness.spec.task import Repair, ScoringCheckpoint, StateBinding, TaskSpec
+
+if TYPE_CHECKING:
+    from harness.spec.fault_plan import LoadedFaultPlan
+    from harness.spec.faults import Fault
 
 # Fills in the references of a task.
 
@@ -319,6 +321,8 @@ def plans_of(settings: Settings) -> list[LoadedFaultPlan]:
 
 @cache
 def _read_once(file: Path, channels: frozenset[str] | None) -> LoadedFaultPlan:
+    from harness.spec.fault_plan import load_fault_plan
+
     return load_fault_plan(file, channels)
 
 

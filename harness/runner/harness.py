@@ -28,15 +28,11 @@ from harness.environment.reset import StateReset
 from harness.environment.services import Services
 from harness.environment.slots import Slot, Slots
 from harness.environment.world import TaskWorld
-from harness.faults.injector import FaultInjector, Where
-from harness.faults.network import Network, prepare
-from harness.faults.services import SiteTarget
-from harness.faults.state import StateTarget
 from harness.model.events import Event
 from harness.model.outcome import ended_as_declared
 from harness.model.plan import Plan
 from harness.model.ports import Agent, Ask, Ports, RepairHook, Stage
-from harness.model.record import TaskResult
+from harness.model.record import MetFault, TaskResult
 from harness.model.settings import Settings
 from harness.recovery.failure import Failed, Failure
 from harness.reporting.archive import DirectoryArchive, unusable_folders
@@ -49,6 +45,7 @@ from harness.runner.circuits import RunCircuits
 from harness.runner.loop import Caller, LoopFuture, LoopThread
 from harness.runner.scratch import Scratch
 from harness.spec.names import new_run_id
+from harness.spec.steps import Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +70,25 @@ class Ground:
     """Whether the task belongs to an episode, which passes the browser's storage on."""
     left: dict[str, StorageState] = field(default_factory=dict)
     """Key of a task -> the final storage of its browser."""
+
+
+class NoFaults:
+    """The injector of a task without faults (ports.Injector)."""
+
+    def begin(self, at: float) -> None:
+        """No time counts."""
+
+    async def before_step(self, index: int, step: Step) -> None:
+        """No step is struck."""
+
+    def claim_loss(self) -> bool:
+        return False
+
+    def results(self) -> tuple[MetFault, ...]:
+        return ()
+
+    async def close(self) -> None:
+        """There is nothing to undo."""
 
 
 class Harness:
@@ -265,24 +281,36 @@ class Harness:
             self.settings.memory.channel,
             put_back=self.settings.isolation != "none",
         )
+        request = self._request(plan, folder, ground)
+        if not plan.faults:
+            return Stage(await self.browsers.open_session(request), world, NoFaults())
+        return await self._stage_with_faults(plan, request, world, ground)
+
+    async def _stage_with_faults(self, plan: Plan, request: SessionRequest, world: TaskWorld, ground: Ground) -> Stage:
+        from harness.faults.injector import FaultInjector, Where
+        from harness.faults.network import prepare
+        from harness.faults.services import SiteTarget
+        from harness.faults.state import StateTarget
+
         network = await prepare(plan.faults, hosts=self.services.hosts_of(ground.slot), clock=self.clock)
+        request = replace(
+            request, hosts=network.hosts, on_request_failed=network.request_failed, tls_problem=network.tls_problem
+        )
         hands = StateTarget(world, self.settings.root, partial(self.services.folder_of, slot=ground.slot))
         where = Where(network, hands, SiteTarget(self.services.seen_from(ground.slot)))
         injector = FaultInjector(plan.faults, where, self.clock, seed=plan.fault_seed, task=plan.task_id)
         try:
-            session = await self.browsers.open_session(self._request(plan, folder, network, ground))
+            session = await self.browsers.open_session(request)
         except BaseException:
             await injector.close()
             raise
         injector.attach(session.sabotage)
         return Stage(session, world, injector)
 
-    def _request(self, plan: Plan, folder: Path, network: Network, ground: Ground) -> SessionRequest:
+    def _request(self, plan: Plan, folder: Path, ground: Ground) -> SessionRequest:
         return replace(
             SessionRequest.of(plan, self.settings, folder),
-            hosts=network.hosts,
-            on_request_failed=network.request_failed,
-            tls_problem=network.tls_problem,
+            hosts={host.lower(): port for host, port in self.services.hosts_of(ground.slot).items()},
             storage=self._episodes.get(plan.world),
             leave=partial(ground.left.__setitem__, plan.key) if ground.episode and not plan.in_full else None,
         )

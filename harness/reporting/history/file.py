@@ -8,8 +8,6 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final
 
-from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
-
 from harness.reporting.files import shown_path
 
 # The tables of the history. Columns are for queries; `document` has the whole value, so that nothing is lost.
@@ -238,6 +236,8 @@ def _is_ours(database: sqlite3.Connection, path: Path) -> bool:
 
 def _to_wal(database: sqlite3.Connection, patience: float) -> None:
     """Switch to write-ahead logging if the disk allows it, trying again: SQLite does not wait for a lock here."""
+    from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed  # only for a file that is opened
+
     again = Retrying(
         stop=stop_after_delay(patience), wait=wait_fixed(0.01), retry=retry_if_exception(_in_the_way), reraise=True
     )
