@@ -68,7 +68,7 @@ def cases(ground: Ground) -> Sequence[Case]:
         Case("collecting a task file, over a Python test", 0.25, "1 test collected", collection, collection_without),
         Case(f"a run of one task of {STEPS} steps, over raw async", 0.8, "1 passed", run, raw_run),
         Case("harness --help", 0.3, "Usage", harness("--help")),
-        Case("harness validate, one file", 0.6, "1 file", harness("validate", task)),
+        Case("harness validate, one file", 0.6, "1 loaded, 0 with errors", harness("validate", task)),
     )
 
 
