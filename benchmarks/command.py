@@ -12,12 +12,16 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from benchmarks import collection, first_step, memory, steps, throughput
+from benchmarks import collection, each_act, first_step, further, light, memory, steps, throughput
 from benchmarks.ground import Ground, ground
+from benchmarks.processor import metered
 from benchmarks.table import Row, lines
 
 RESULTS = Path(__file__).parent / "results"
 PARTS: dict[str, Callable[[Ground, argparse.Namespace], list[Row]]] = {
+    "light": lambda ground, chosen: light.measure(ground, chosen.runs),
+    "further": lambda ground, chosen: further.measure(ground, chosen.runs, chosen.further),
+    "acts": lambda ground, chosen: each_act.measure(ground, chosen.runs, chosen.times),
     "steps": lambda ground, chosen: steps.measure(ground, chosen.rounds, chosen.sizes),
     "throughput": lambda ground, chosen: throughput.measure(
         ground, chosen.runs, throughput.Size(chosen.tasks, chosen.steps, chosen.failing), chosen.at_once
@@ -52,7 +56,9 @@ def _parser() -> argparse.ArgumentParser:
     add("parts", nargs="*", choices=[*PARTS, []], metavar="PART", help=f"of {', '.join(PARTS)}; all of them by default")
     add("--rounds", type=_count, default=30, help="turns of part steps (default 30)")
     add("--sizes", type=_several, default=(8, 24, 48), metavar="N,N", help="steps of its tasks (default 8,24,48)")
-    add("--runs", type=_count, default=5, help="turns of parts throughput, collection and start (default 5)")
+    add("--runs", type=_count, default=5, help="turns of all other parts but memory (default 5)")
+    add("--further", type=_several, default=(6, 24), metavar="N,N", help="tasks of part further (default 6,24)")
+    add("--times", type=_several, default=(4, 44), metavar="N,N", help="how often part acts does an act (default 4,44)")
     add("--tasks", type=_count, default=24, help="tasks of part throughput (default 24)")
     add("--steps", type=_count, default=32, help="steps of each of them (default 32)")
     add("--failing", type=int, default=2, help="how many of them fail (default 2)")
@@ -83,6 +89,7 @@ def _several(text: str) -> tuple[int, ...]:
 
 def _machine(ground: Ground) -> dict[str, Any]:
     return {
+        "processor time by": _name_of_meter(),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "load at the start": round(os.getloadavg()[0], 2),
         "platform": platform.platform(),
@@ -90,6 +97,11 @@ def _machine(ground: Ground) -> dict[str, Any]:
         "browser": f"{ground.executable.name} {ground.version}",
         **{name: version(name) for name in ("playwright", "pytest-playwright", "pytest", "pytest-xdist")},
     }
+
+
+def _name_of_meter() -> str:
+    with metered() as meter:
+        return meter.name
 
 
 def _write(chosen: argparse.Namespace, machine: dict[str, Any], rows: Sequence[Row]) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -38,11 +39,11 @@ class Contestant:
         self.do(job)
         return time.perf_counter() - began
 
-    def messages(self, job: Job) -> int:
-        """The number of messages to Playwright's driver."""
-        before = TRAFFIC.sent
+    def calls(self, job: Job) -> Counter[str]:
+        """The messages to Playwright's driver by name."""
+        before = Counter(TRAFFIC.methods)
         self.do(job)
-        return TRAFFIC.sent - before
+        return TRAFFIC.methods - before
 
 
 @contextmanager

@@ -83,6 +83,11 @@ def paired_ratio(ours: Sequence[float], theirs: Sequence[float]) -> Estimate:
     return resampled(ratios, statistics.median)
 
 
+def paired_difference(ours: Sequence[float], theirs: Sequence[float]) -> Estimate:
+    """The median of the difference ours - theirs, round by round."""
+    return resampled([mine - other for mine, other in zip(ours, theirs, strict=True)], statistics.median)
+
+
 def resampled(rounds: Sequence[T], figure: Callable[[Sequence[T]], float]) -> Estimate:
     """A figure of the rounds, with its bootstrap interval; the same rounds always give the same result."""
     random, count = Random(SEED), len(rounds)

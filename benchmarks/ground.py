@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.workload import Job, python_text, slug, yaml_text
+from benchmarks.workload import PICTURE, Job, python_text, slug, yaml_text
 from harness.browser.domains import resolver_rules
 from harness.browser.executable import BASE, find
 from harness.model.settings import BrowserSettings
@@ -86,10 +87,14 @@ def ground(temp: Path | None = None) -> Iterator[Ground]:
 
 @contextlib.contextmanager
 def sites() -> Iterator[dict[str, int]]:
-    """Host -> port of the demo sites, running in a process of their own."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "harness.demo", "--port", "0"], stdout=subprocess.PIPE, text=True, cwd=ROOT
-    )
+    """Host -> port of the demo sites and of the page with fields, running in processes of their own."""
+    with _site("harness.demo", "--port", "0") as demo, _site("benchmarks.form_site") as form:
+        yield {**demo, **form}
+
+
+@contextlib.contextmanager
+def _site(*command: str) -> Iterator[dict[str, int]]:
+    process = subprocess.Popen([sys.executable, "-m", *command], stdout=subprocess.PIPE, text=True, cwd=ROOT)
     try:
         assert process.stdout is not None
         yield json.loads(process.stdout.readline())["hosts"]
@@ -124,6 +129,8 @@ def our_project(ground: Ground, work: Sequence[Job], each: int = 1000) -> Path:
     (folder / "pyproject.toml").write_text(table_of_hosts(ground.hosts), "utf-8")
     (folder / "pytest.ini").write_text("[pytest]\n", "utf-8")
     _write(folder / "tasks", work, each, lambda job: (f"{job.name}.task.yaml", yaml_text(job)))
+    if any(act.kind == "upload" for job in work for act in job.acts):
+        shutil.copy(PICTURE, folder / "tasks")
     return folder
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -18,6 +17,7 @@ from typing import Any
 
 from benchmarks.ground import ROOT
 from benchmarks.processes import MARK, remaining_processes
+from benchmarks.processor import metered, settled
 from benchmarks.witness import FILE
 
 UNUSED = ("hypothesispytest", "pytest_httpserver", "anyio", "platformdirs", "rerunfailures", "cacheprovider")
@@ -40,7 +40,7 @@ class PytestRun:
     code: int
     spawned: float
     cpu: float
-    """Seconds of processor time of the process and all its awaited children."""
+    """Seconds of processor time of the process and all that it started."""
     leftovers: tuple[str, ...] = ()
 
     @property
@@ -70,9 +70,10 @@ def play(
     with (
         tempfile.TemporaryDirectory(prefix="t-", ignore_cleanup_errors=True) as temp,
         tempfile.NamedTemporaryFile() as said,
+        metered() as meter,
     ):
         own = {MARK: run, "TMPDIR": temp, FILE: said.name, "PYTHONPATH": str(ROOT), **(environment or {})}
-        spawned, began, used = time.time(), time.monotonic(), _used()
+        spawned, began, used = time.time(), time.monotonic(), meter.seconds()
         done = subprocess.run(
             [sys.executable, *command],
             cwd=folder,
@@ -83,7 +84,8 @@ def play(
             timeout=LIMIT,
             check=False,
         )
-        whole, cpu = time.monotonic() - began, _used() - used
+        whole = time.monotonic() - began
+        cpu = settled(meter) - used
         text = Path(said.name).read_text("utf-8")
         document = json.loads(text) if text else {}
         leftovers = (
@@ -92,8 +94,3 @@ def play(
             else ()
         )
     return PytestRun(whole, document, done.stdout, done.returncode, spawned, cpu, leftovers)
-
-
-def _used() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime

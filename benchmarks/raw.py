@@ -10,34 +10,36 @@ import json
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, assert_never
+from typing import Any
 
-from playwright.async_api import Browser, Page, async_playwright, expect
+from playwright.async_api import APIResponse, Browser, Page, async_playwright, expect
 from playwright.async_api import Error as PlaywrightError
 
-from benchmarks.workload import MISSING, PATIENCE, Act, Job, from_json
+from benchmarks.workload import MISSING, PATIENCE, PICTURE, Act, Job, Kind, from_json
+
+DOING: dict[Kind, Callable[[Page, Act], Awaitable[object]]] = {
+    "open": lambda page, act: page.goto(act.target),
+    "fill": lambda page, act: page.locator(act.target).fill(act.value),
+    "press": lambda page, act: page.locator(act.target).press(act.value),
+    "select": lambda page, act: page.locator(act.target).select_option(act.value),
+    "check": lambda page, act: page.locator(act.target).check(),
+    "uncheck": lambda page, act: page.locator(act.target).uncheck(),
+    "wait": lambda page, act: page.locator(act.target).first.wait_for(),
+    "click": lambda page, act: page.locator(act.target).click(
+        timeout=PATIENCE * 1000 if act.target == MISSING else None
+    ),
+    "text": lambda page, act: expect(page.locator(act.target)).to_have_text(act.value),
+    "upload": lambda page, act: page.locator(act.target).set_input_files(PICTURE.parent / act.value),
+    "api": lambda page, act: _text_of(page.request.get(act.target)),
+}
+"""Each kind of step as the documentation of Playwright shows it."""
 
 
-async def do(page: Page, act: Act) -> None:
-    """Do one step as the documentation of Playwright shows it."""
-    match act.kind:
-        case "open":
-            await page.goto(act.target)
-        case "fill":
-            await page.locator(act.target).fill(act.value)
-        case "press":
-            await page.locator(act.target).press(act.value)
-        case "wait":
-            await page.locator(act.target).first.wait_for()
-        case "click":
-            await page.locator(act.target).click(timeout=PATIENCE * 1000 if act.target == MISSING else None)
-        case "text":
-            await expect(page.locator(act.target)).to_have_text(act.value)
-        case _:
-            assert_never(act.kind)
+async def _text_of(asked: Awaitable[APIResponse]) -> str:
+    return await (await asked).text()
 
 
 async def task(browser: Browser, job: Job, agent: str) -> bool:
@@ -49,7 +51,7 @@ async def task(browser: Browser, job: Job, agent: str) -> bool:
     try:
         page = await context.new_page()
         for act in job.steps:
-            await do(page, act)
+            await DOING[act.kind](page, act)
     except (PlaywrightError, AssertionError):
         return False
     finally:

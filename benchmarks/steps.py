@@ -55,9 +55,8 @@ def traffic(
     for name, person in people.items():
         asked[name] = {}
         for size, job in sorted(work.items()):
-            TRAFFIC.methods.clear()
-            asked[name][size] = person.messages(job)
-            methods[name] = Counter(TRAFFIC.methods)
+            methods[name] = person.calls(job)
+            asked[name][size] = methods[name].total()
     return asked, methods
 
 

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from benchmarks.figures import Spread, paired_ratio
-from benchmarks.ground import Ground, our_project, their_project
-from benchmarks.playing import ALONE, OURS, THEIRS, PytestRun, play, pytest
-from benchmarks.raw import Order
-from benchmarks.steps import rotate
+from benchmarks.ground import Ground, our_project
+from benchmarks.playing import ALONE, PytestRun
+from benchmarks.programs import PEER, TWO, Run, fault, in_turns, ours, peer, raw
 from benchmarks.table import Bound, Row
-from benchmarks.workload import Job, as_json, jobs
+from benchmarks.workload import Job, jobs
 
 AUTO = ("--task-workers", "auto")
-TWO = ("-n", "2")
-PEER = "pytest-playwright -n 2"
 VARIANTS: dict[str, tuple[str, ...]] = {
     "auto, --task-workers auto": ("--task-recording", "auto", *AUTO, *ALONE),
     "minimal, --task-workers auto": ("--task-recording", "minimal", *AUTO, *ALONE),
@@ -44,62 +39,34 @@ class Size:
 
     def fault(self, played: PytestRun) -> str:
         """The error in a run; empty: none."""
-        wanted = {"passed": self.tasks - self.failing, "failed": self.failing}
-        if played.outcomes == {name: count for name, count in wanted.items() if count}:
-            return ""
-        return f"ended as {played.outcomes or 'nothing'}, not {wanted}: {played.output[-300:]}"
-
-
-Run = Callable[[], PytestRun]
+        return fault(played, passed=self.tasks - self.failing, failed=self.failing)
 
 
 def measure(ground: Ground, rounds: int, size: Size, at_once: Sequence[int]) -> list[Row]:
     """Measure: all contestants in every round, each time in a folder with the same work."""
-    ours = our_project(ground, size.work)
-    runs: dict[str, Run] = {name: _ours(ground, ours, arguments) for name, arguments in VARIANTS.items()}
-    runs[PEER] = _peer(ground, size)
-    tried = {number: _raw(ground, size, number) for number in at_once}
+    project = our_project(ground, size.work)
+    runs: dict[str, Run] = {name: ours(ground, project, arguments) for name, arguments in VARIANTS.items()}
+    runs[PEER] = peer(ground, size.work)
+    tried = {number: raw(ground, size.work, number) for number in at_once}
     first = {number: run().work for number, run in tried.items()}
     print(f"raw Playwright, seconds by tasks at once: { {n: round(s, 1) for n, s in first.items()} }", flush=True)
     best = sorted(first, key=lambda number: first[number])[:BEST]
     runs |= {f"raw {number}": tried[number] for number in best}
-    played: dict[str, list[PytestRun]] = {name: [] for name in runs}
-    for number in range(rounds):
-        for name in rotate(list(runs), number):
-            played[name].append(runs[name]())
-    return rows(played, size)
-
-
-def _ours(ground: Ground, folder: Path, arguments: Sequence[str]) -> Run:
-    executable = ("--task-browser-executable", str(ground.executable))
-    return lambda: pytest(folder, "tasks", "-q", *OURS, *executable, *arguments)
-
-
-def _peer(ground: Ground, size: Size) -> Run:
-    folder = their_project(ground, size.work)
-    recording = ("--tracing", "retain-on-failure", "--screenshot", "only-on-failure")
-    return lambda: pytest(folder, "tests", "-q", *THEIRS, *TWO, *recording)
-
-
-def _raw(ground: Ground, size: Size, at_once: int) -> Run:
-    folder = ground.folder("raw")
-    order = asdict(Order((), at_once, str(ground.executable), ground.args, ground.agent))
-    (folder / "order.json").write_text(json.dumps({**order, "work": as_json(size.work)}), "utf-8")
-    return lambda: play(("-m", "benchmarks.raw", "order.json"), folder)
+    return rows(in_turns(runs, rounds), size)
 
 
 def rows(played: dict[str, list[PytestRun]], size: Size) -> list[Row]:
     """Tasks a minute, by the whole process and without its start; against the best raw variant."""
-    raw = [name for name in played if name.startswith("raw ")]
+    tried = [name for name in played if name.startswith("raw ")]
     found = []
     for part in ("whole", "work"):
         speed = {name: [_speed(each, part, size) for each in runs] for name, runs in played.items()}
-        fastest = [max(speeds) for speeds in zip(*(speed[name] for name in raw), strict=True)]
+        fastest = [max(speeds) for speeds in zip(*(speed[name] for name in tried), strict=True)]
         for name in VARIANTS:
             wrong = next(filter(None, map(size.fault, (*played[name], *played[PEER]))), "")
             found.append(_row(part, name, speed[name], PEER, speed[PEER], wrong))
         for name in VARIANTS:
-            wrong = next(filter(None, (size.fault(each) for key in (name, *raw) for each in played[key])), "")
+            wrong = next(filter(None, (size.fault(each) for key in (name, *tried) for each in played[key])), "")
             found.append(_row(part, name, speed[name], "raw", fastest, wrong))
     return found
 
@@ -109,7 +76,7 @@ def _speed(played: PytestRun, part: str, size: Size) -> float:
     return 60 * size.tasks / seconds
 
 
-def _row(part: str, name: str, ours: list[float], rival: str, theirs: list[float], wrong: str) -> Row:
+def _row(part: str, name: str, mine: list[float], rival: str, theirs: list[float], wrong: str) -> Row:
     """One row. The bounds are for one process, by its whole time; raw records nothing, so it rivals `minimal`."""
     judged = part == "whole" and "-n 2" not in name
     bound = None
@@ -118,5 +85,5 @@ def _row(part: str, name: str, ours: list[float], rival: str, theirs: list[float
         bound = AGAINST_RAW if rival == "raw" and name.startswith("minimal") else bound
     where = "3. tasks a minute, whole process" if part == "whole" else "3. tasks a minute, without start-up"
     return Row(
-        where, f"{name} / {rival}", "/min", Spread.of(ours), Spread.of(theirs), paired_ratio(ours, theirs), bound, wrong
+        where, f"{name} / {rival}", "/min", Spread.of(mine), Spread.of(theirs), paired_ratio(mine, theirs), bound, wrong
     )

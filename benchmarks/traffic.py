@@ -12,7 +12,6 @@ class Traffic:
     """The messages of all connections of this process, from the start of counting."""
 
     def __init__(self) -> None:
-        self.sent = 0
         self.methods: Counter[str] = Counter()
         self._counts = False
 
@@ -24,7 +23,6 @@ class Traffic:
         inner: Any = Connection.send_message_to_server
 
         def counted(connection: Connection, owner: Any, method: str, *rest: Any, **named: Any) -> Any:
-            self.sent += 1
             self.methods[method] += 1
             return inner(connection, owner, method, *rest, **named)
 

@@ -21,3 +21,19 @@ def test_steps_are_measured_and_written(tmp_path: Path, capsys: pytest.CaptureFi
     assert calls["minimal / raw async, a step"] == 1, "raw asks once for each step"
     assert document["options"]["sizes"] == [1, 5]
     assert "95 % interval" in capsys.readouterr().out
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    ("part", "options", "count"),
+    [("light", (), 5), ("further", ("--further", "1,2"), 3), ("acts", ("--times", "2,4"), 18)],
+)
+def test_every_row_of_processor_time_is_of_work_that_went_right(
+    tmp_path: Path, part: str, options: tuple[str, ...], count: int
+) -> None:
+    file = tmp_path / "figures.json"
+    main([part, "--runs", "1", *options, "--json", str(file)])
+    rows = json.loads(file.read_text("utf-8"))["rows"]
+    assert len(rows) == count
+    assert [row["wrong"] for row in rows if row["wrong"]] == []
+    assert all(row["ours"]["median"] > 0 for row in rows if part == "light")
