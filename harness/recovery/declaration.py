@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Annotated, Any, Generic, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler, TypeAdapter
@@ -53,23 +53,24 @@ class BuiltLater:
         return TypeAdapter(found)
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        lax, strict = (core_schema.with_info_plain_validator_function(each) for each in (self._lax, self._strict))
-        return core_schema.lax_or_strict_schema(lax, strict)
+        """Four ways lead to the type: strictly or not, and from JSON, which has lists where Python has tuples."""
+        json, python = (
+            core_schema.lax_or_strict_schema(
+                core_schema.no_info_plain_validator_function(partial(validate, strict=False)),
+                core_schema.no_info_plain_validator_function(partial(validate, strict=True)),
+            )
+            for validate in (self._of_json, self._of_python)
+        )
+        return core_schema.json_or_python_schema(json, python)
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         return handler(core_schema.definitions_schema(self.adapter.core_schema, []))
 
-    def _lax(self, value: Any, info: core_schema.ValidationInfo) -> Any:
-        return self._validate(value, info, strict=False)
+    def _of_json(self, value: Any, strict: bool) -> Any:
+        return self.adapter.validator.validate_json(to_json(value, inf_nan_mode="constants"), strict=strict)
 
-    def _strict(self, value: Any, info: core_schema.ValidationInfo) -> Any:
-        return self._validate(value, info, strict=True)
-
-    def _validate(self, value: Any, info: core_schema.ValidationInfo, strict: bool) -> Any:
-        """Validate as pydantic was asked to: strictly, JSON has lists where Python has tuples."""
-        if info.mode == "json":
-            return self.adapter.validate_json(to_json(value, inf_nan_mode="constants"), strict=strict)
-        return self.adapter.validate_python(value, strict=strict)
+    def _of_python(self, value: Any, strict: bool) -> Any:
+        return self.adapter.validator.validate_python(value, strict=strict)
 
 
 def shown_default(make: Callable[[], BaseModel]) -> Callable[[dict[str, Any]], None]:
