@@ -120,6 +120,7 @@ def in_environment(venv: Path, command: Sequence[str]) -> int:
     tools = venv / "bin"
     environ = {**os.environ, "VIRTUAL_ENV": str(venv), "PATH": f"{tools}{os.pathsep}{os.environ.get('PATH', '')}"}
     environ.pop("PYTHONHOME", None)
+    environ.pop("PYTHONDONTWRITEBYTECODE", None)  # each of hundreds of processes would compile all modules again
     process = subprocess.Popen((tools / command[0], *command[1:]), env=environ)
     with signals_left_to(process):
         code = process.wait()

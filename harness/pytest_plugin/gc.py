@@ -38,11 +38,12 @@ def rarely() -> Iterator[bool]:
 
 
 class RareGarbage:
-    """Makes garbage collection rare in one session while it collects, from its hundredth task file on."""
+    """Makes garbage collection rare in one session while it collects, from about its hundredth task file on."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._collect_only = bool(config.getoption("collectonly"))
         self._files = 0
+        """The files so far; without the first one, if this was loaded while that was collected."""
         self._rarely = ExitStack()
         self._changed = False
         self._frozen = False
@@ -55,7 +56,7 @@ class RareGarbage:
         if not isinstance(collector, TaskFile):
             return
         self._files += 1
-        if self._files == MANY:
+        if self._files == MANY - 1:
             self._changed = self._rarely.enter_context(rarely())
 
     @pytest.hookimpl(trylast=True)
