@@ -319,8 +319,12 @@ def _storage_cookie(cookie: Cookie) -> StorageStateCookie:
 
 # One browser context with its current page and all observers of it.
 
-GRACE = 0.05
-"""Seconds after its limit at which a screenshot that Playwright did not end is cancelled."""
+GRACE = 0.25
+"""Seconds after its limit at which a call that Playwright did not end is cancelled.
+
+Playwright ends a call at the limit and knows the reason. On a busy machine its answer comes a little later, and must
+not be taken for a call that hangs: then the reason would be lost, and the page.
+"""
 GIVE_UP_SECONDS = 0.3
 """Seconds to wait for the closing of an abandoned context; after that it goes on in the background."""
 _closing: set[asyncio.Task[None]] = set()

@@ -12,7 +12,7 @@ from playwright.async_api import Page
 from harness.browser.acts.attempt import ActContext
 from harness.browser.acts.navigation import go_to
 from harness.browser.checkpoint import PageCheckpoint, differing_places, settle
-from harness.browser.context import ContextHandle, session_of, session_script, state_of
+from harness.browser.context import GRACE, ContextHandle, session_of, session_script, state_of
 from harness.browser.failures.classify import failure_of
 from harness.browser.failures.network import status_failure
 from harness.browser.failures.scene import FailureContext
@@ -146,13 +146,6 @@ class PageRecovery:
 
 
 # Restores in a fresh context: one URL, or all pages of a checkpoint.
-
-GRACE = 0.25
-"""Seconds after its limit at which a call that Playwright did not end is cancelled.
-
-Playwright ends a call at the limit and knows the reason. On a busy machine its answer comes a little later, and must
-not be taken for a call that hangs: then the reason would be lost, and the page.
-"""
 
 
 @dataclass(frozen=True, slots=True)

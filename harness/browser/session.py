@@ -16,7 +16,7 @@ from harness.browser.acts import ACTIONS
 from harness.browser.acts.attempt import ActContext
 from harness.browser.acts.files import free_path
 from harness.browser.checkpoint import PageCheckpoint, take
-from harness.browser.context import CLOSE_SECONDS, BrowserPool, ContextHandle, Tab, state_of
+from harness.browser.context import CLOSE_SECONDS, GRACE, BrowserPool, ContextHandle, Tab, state_of
 from harness.browser.evidence import LastGood
 from harness.browser.failures.classify import failure_of, with_popups, with_redirect
 from harness.browser.failures.liveness import PROBE_SECONDS, dead, lost
@@ -24,7 +24,7 @@ from harness.browser.failures.navigation import navigation_failure, refused_host
 from harness.browser.failures.scene import FailureContext, describe, locate, other_frame
 from harness.browser.process import Chromium
 from harness.browser.reading import look, read_between_pages, text_of
-from harness.browser.recovery import GRACE, PageRecovery
+from harness.browser.recovery import PageRecovery
 from harness.browser.request import SessionRequest
 from harness.model.ports import Evidence, Observation, Saved
 from harness.model.record import Sent
