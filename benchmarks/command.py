@@ -58,7 +58,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--sizes", type=_several, default=(8, 24, 48), metavar="N,N", help="steps of its tasks (default 8,24,48)")
     add("--runs", type=_count, default=5, help="turns of all other parts but memory (default 5)")
     add("--further", type=_several, default=(6, 24), metavar="N,N", help="tasks of part further (default 6,24)")
-    add("--times", type=_several, default=(4, 44), metavar="N,N", help="how often part acts does an act (default 4,44)")
+    add("--times", type=_several, default=(4, 64), metavar="N,N", help="how often part acts does an act (default 4,64)")
     add("--tasks", type=_count, default=24, help="tasks of part throughput (default 24)")
     add("--steps", type=_count, default=32, help="steps of each of them (default 32)")
     add("--failing", type=int, default=2, help="how many of them fail (default 2)")

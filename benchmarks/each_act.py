@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,8 @@ from benchmarks.table import Row
 from benchmarks.traffic import TRAFFIC
 from benchmarks.workload import FORM, Act, Job, acts, alone
 
+REST = 0.15
+"""Seconds after a task in which the browser ends its page: this is no work of the next contestant."""
 SELDOM = 0.25
 """A call that an act makes less often than this is not named."""
 
@@ -53,6 +56,7 @@ def done(people: Mapping[str, Contestant], work: Mapping[int, Job], rounds: int,
             for name in rotate(list(people), number):
                 before = meter.seconds()
                 calls = people[name].calls(job)
+                time.sleep(REST)
                 found[name][number][size] = Done(meter.seconds() - before, calls)
     return found
 

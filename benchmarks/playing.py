@@ -77,7 +77,7 @@ def play(
         done = subprocess.run(
             [sys.executable, *command],
             cwd=folder,
-            env={**os.environ, **own},
+            env={**_inherited(), **own},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -94,3 +94,8 @@ def play(
             else ()
         )
     return PytestRun(whole, document, done.stdout, done.returncode, spawned, cpu, leftovers)
+
+
+def _inherited() -> dict[str, str]:
+    """The environment without the variable that makes every run compile those modules again that have no bytecode."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
