@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 PROJECT = Path(__file__).resolve().parent.parent
-SUITE = ("-n", "3", "--dist", "loadfile", "--rerun-show-tracebacks")
+SUITE = ("-n", "4", "--dist", "loadfile", "--rerun-show-tracebacks")
 """pytest's options for the whole suite. Files are distributed as a whole, because some tests share costly fixtures.
-Three workers keep two cores busy, since tests of deadlines wait; more would only make them wait longer. The few tests
-that are marked `flaky` run once more when they fail, and the traceback of the first run is shown.
+Four workers keep two cores busy, since tests of deadlines wait. The few tests that are marked `flaky` run once more
+when they fail, and the traceback of the first run is shown.
 """
 CHECKS: tuple[tuple[str, ...], ...] = (
     ("ruff", "check"),

@@ -113,10 +113,10 @@ def test_files_that_could_not_be_collected_and_where_the_reports_are() -> None:
 
 
 def test_a_page_never_outgrows_what_github_takes() -> None:
-    long = "<&>|" * 5000
+    long = "<&>|" * 500
     parts = [
         runs.execution(runs.failed(f"T-{n}", "CRITERIA_UNMET", message=f"mem('k{n}') {long}", hint=long))
-        for n in range(3000)
+        for n in range(2000)
     ]
     run = runs.run(parts=parts)
     whole = markdown(page(run))
