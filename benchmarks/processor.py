@@ -119,6 +119,7 @@ def metered() -> Iterator[Meter]:
     try:
         yield meter
     finally:
+        settled(meter)  # a group cannot be removed before its last process has ended
         meter.close()
 
 
