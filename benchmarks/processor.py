@@ -44,7 +44,7 @@ class Group:
     def __init__(self) -> None:
         """Enter a new group. Raises OSError where this process may not."""
         self._parent = _own_group()
-        self._path = Path(tempfile.mkdtemp(prefix="bench-", dir=self._parent))
+        self._path = Path(tempfile.mkdtemp(prefix=f"bench-{os.getpid()}-", dir=self._parent))
         try:
             self._enter(self._path)
         except OSError:
