@@ -11,7 +11,7 @@ from harness.browser import PlaywrightSession
 LOADED = 2.0
 """Seconds more that a busy machine may need for what has a bound; what hangs takes much longer."""
 COMES_WITHIN = 20.0
-BUSY = 2.0
+BUSY = 1.5
 """Processes that wait for each processor: beyond that, what takes a moment takes several."""
 SILENT = 0.2
 """Seconds without an answer after which a page is taken to hang: an endless loop that has not begun yet begins then."""
