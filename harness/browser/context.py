@@ -319,7 +319,7 @@ def _storage_cookie(cookie: Cookie) -> StorageStateCookie:
 
 # One browser context with its current page and all observers of it.
 
-GRACE = 0.2
+GRACE = 0.15
 """Seconds after its limit at which a call that Playwright did not end is cancelled.
 
 Playwright ends a call at the limit and knows the reason. On a busy machine its answer comes a little later, and must

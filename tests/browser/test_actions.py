@@ -39,6 +39,7 @@ pytestmark = pytest.mark.filterwarnings("default")
     ],
 )
 @pytest.mark.sampled(10)
+@pytest.mark.sampled(6)
 def test_act(run: Any, stage: Stage, step: dict[str, Any], function: str, selector: str | None, expected: Any) -> None:
     async def body() -> None:
         session = await stage.at()
@@ -111,6 +112,7 @@ def test_element_may_come_late_and_be_ready_later_still(run: Any, stage: Stage) 
 @pytest.mark.parametrize(
     ("selector", "code"), [("#plain", None), (".dup", "SELECTOR_AMBIGUOUS"), ("#nowhere", "ELEMENT_NOT_FOUND")]
 )
+@pytest.mark.sampled(1)
 def test_a_page_that_was_too_busy_to_tell_what_is_there_is_asked_again(
     run: Any, stage: Stage, selector: str, code: str | None
 ) -> None:
@@ -151,7 +153,7 @@ HELD_UP = """([selector, event]) => document.querySelector(selector).addEventLis
         ("upload", "#file", "a.txt", "change"),
     ],
 )
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 def test_an_act_of_which_nothing_is_said_is_not_repeated_when_it_writes(
     run: Any, stage: Stage, act: str, selector: str, value: str, event: str, effect: str
 ) -> None:

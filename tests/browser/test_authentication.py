@@ -191,7 +191,7 @@ def test_a_refused_page_fails_open(run: Any, stage: Stage, shop: Shop, url: str)
     ],
 )
 @pytest.mark.parametrize("act", ["click", "wait", "text"])
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 def test_a_refusal_that_comes_after_the_act_is_told_by_the_next_one(
     run: Any, stage: Stage, shop: Shop, step: dict[str, Any], act: str
 ) -> None:
@@ -237,7 +237,7 @@ def test_what_is_no_refusal_of_the_page(run: Any, stage: Stage, shop: Shop) -> N
 
 @pytest.mark.parametrize("act", ["click", "wait", "text", "type", "scroll", "check"])
 @pytest.mark.parametrize("path", ["/cart", "/app", "/inplace", "/scripted"])
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(3)
 def test_a_session_that_the_server_dropped(run: Any, stage: Stage, shop: Shop, act: str, path: str) -> None:
     async def body() -> None:
         session = await at(stage, shop, "/")
@@ -274,7 +274,7 @@ def test_a_click_that_lands_on_the_login(run: Any, stage: Stage, shop: Shop) -> 
     run(body())
 
 
-@pytest.mark.flaky(reruns=1, reason="on a busy machine the 0.2 s after the grace do not suffice to ask the page")
+@pytest.mark.flaky(reruns=1, reason="on a busy machine the 0.25 s after the grace do not suffice to ask the page")
 def test_an_act_that_had_to_be_ended_at_the_login(
     run: Any, stage: Stage, shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -35,6 +35,7 @@ pytestmark = pytest.mark.filterwarnings("default")
         ("circle", "NET_TOO_MANY_REDIRECTS", "net::ERR_TOO_MANY_REDIRECTS"),
     ],
 )
+@pytest.mark.sampled(3)
 def test_network_errors(run: Any, stage: Stage, path: str, code: str, net_error: str) -> None:
     async def body() -> None:
         session = await stage.session()
@@ -181,6 +182,7 @@ def test_opening_again_after_a_refusal(run: Any, stage: Stage) -> None:
     ],
 )
 @pytest.mark.sampled(9)
+@pytest.mark.sampled(5)
 def test_step_failures(run: Any, stage: Stage, step: dict[str, Any], code: str) -> None:
     async def body() -> None:
         session = await stage.at()
@@ -238,7 +240,7 @@ LONG = "x" * 100
         ({"selector": "#long", "value": "no"}, f"#long with text 'no' exceeded 0.5s: its text is '{LONG[:79]}…'", 1),
     ],
 )
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 def test_what_a_late_wait_found_instead(run: Any, stage: Stage, step: dict[str, Any], message: str, count: int) -> None:
     async def body() -> None:
         session = await stage.at()
@@ -315,6 +317,7 @@ def test_a_form_whose_answer_never_comes_says_how_it_was_sent(
 
 
 @pytest.mark.parametrize("step", [{"act": "click"}, {"act": "wait"}, {"act": "type", "value": "x"}])
+@pytest.mark.sampled(1)
 def test_a_step_on_a_page_that_was_lost_before_it(run: Any, stage: Stage, step: dict[str, Any]) -> None:
     async def body() -> None:
         session = await stage.at()
@@ -467,7 +470,7 @@ def test_a_form_that_gets_no_answer_was_sent(
     ],
 )
 @pytest.mark.parametrize("act", ["click", "wait"])
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 def test_a_missing_element_on_another_page_than_was_asked_for(
     run: Any, stage: Stage, steps: list[tuple[str, str]], said: str, act: str
 ) -> None:

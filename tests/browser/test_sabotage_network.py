@@ -46,6 +46,7 @@ def test_what_a_step_meets(run: Any, stage: Stage, fault: dict[str, Any], code: 
 
 
 @pytest.mark.parametrize("error", get_args(NetError))
+@pytest.mark.sampled(5)
 def test_every_network_error(run: Any, stage: Stage, error: str) -> None:
     async def body() -> None:
         session = await stage.at()

@@ -32,7 +32,7 @@ OWN, FOREIGN = "#outer >>> #own", "#outer >>> #foreign"
     ],
 )
 @pytest.mark.parametrize("path", ["/fields", "/frames"])
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(4)
 def test_type_into_every_kind_of_field(run: Any, stage: Stage, path: str, selector: str, value: Any, held: str) -> None:
     async def body() -> None:
         session = await stage.at(path)
