@@ -34,6 +34,16 @@ for _name in [name for name in os.environ if name.startswith("PYTEST_XDIST_")]:
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # of a job in the background: nobody would hear Ctrl-C
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+
+def pytest_sessionstart() -> None:
+    """Say nothing of errors in destructors, which pytest.ini ignores.
+
+    To describe one, pytest parses source code in the middle of a garbage collection. If that interrupts another parser,
+    which happens once in some runs of the suite, Python 3.11 (before 3.11.9) raises a SystemError in that one.
+    """
+    sys.unraisablehook = lambda _: None
+
+
 LASTING = (httpcore2, *Imported().values(), harness.pytest_plugin.parallel)
 """Imported before any test: `pytester` takes away what its test imports, and the next one would get it a second time,
 with other classes of exceptions.
