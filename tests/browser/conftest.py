@@ -53,6 +53,7 @@ def browsers(run: Run[Any], tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 @pytest.fixture
 def stage(run: Run[Any], browsers: Browsers, site: Site, tmp_path: Path) -> Iterator[Stage]:
+    site.hits.clear()  # the site serves all tests of a worker, in any order; a test counts its own requests
     stage = Stage(browsers, site, tmp_path)
     yield stage
     for session in stage.sessions:
