@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -104,7 +105,12 @@ def _imported(name: str) -> Any:
     """The command itself. Raises KeyError for an unknown name."""
     command = COMMANDS[name]
     module, _, attribute = command.place.partition(":")
-    found = getattr(import_module(module), attribute)
+    gc.disable()  # nothing that an import makes is garbage
+    try:
+        found = getattr(import_module(module), attribute)
+    finally:
+        gc.freeze()
+        gc.enable()
     around = typer.Typer(rich_markup_mode=None)
     if isinstance(found, typer.Typer):
         around.add_typer(found, name=name)

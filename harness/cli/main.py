@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import os
 import sys
 from typing import Annotated
@@ -42,6 +44,7 @@ def options(
 
 def main() -> None:
     """The entry point `harness`: Ctrl-C and a closed pipe (`| head`) end it without an error message."""
+    atexit.register(gc.freeze)  # the system takes the memory back sooner than Python finds what is garbage
     try:
         try:
             app()

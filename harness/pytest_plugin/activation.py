@@ -19,12 +19,16 @@ if TYPE_CHECKING:
 
 RUN_ID = "taskspec_run_id"
 """Key of `workerinput`: the id of the run, which the controller of a session with tasks gives to its workers."""
-SESSION, RUN = "taskspec-session", "taskspec-run"
-"""The names of the plugins with the hooks of a session that collects tasks, and of one that runs them."""
+SESSION, RUN, GARBAGE = "taskspec-session", "taskspec-run", "taskspec-garbage"
+"""The names of the plugins: hooks of a session that collects tasks, of one that runs them, rare garbage collection."""
 
 
 def session_state(config: pytest.Config) -> SessionState:
     """The state of the session; the first call loads the modules of tasks. Raises UsageError for bad settings."""
+    if not config.pluginmanager.has_plugin(GARBAGE):
+        from harness.pytest_plugin.gc import RareGarbage
+
+        config.pluginmanager.register(RareGarbage(config), GARBAGE)
     from harness.pytest_plugin.state import STATE
 
     if not is_active(config):

@@ -1,6 +1,7 @@
-"""Makes garbage collection rare while many task files are collected, since nearly all objects made then stay.
+"""Makes garbage collection rare while a session loads its modules and task files, since nearly all of it stays.
 
-Python would examine all objects again and again as they grow: two fifths of the time of collecting 2,000 tasks.
+Python would examine all objects again and again as they grow, and twice more at the end: a fifth of the processor time
+of a run of one task, and two fifths of the time of collecting 2,000 tasks.
 """
 
 from __future__ import annotations
@@ -12,10 +13,8 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
-from harness.pytest_plugin.collect import TaskFile
-
 MANY = 100
-"""The number of task files from which it pays; with fewer nothing is changed."""
+"""The number of tests from which the garbage of their collection is worth a search."""
 RARE = 1_000_000
 """The number of objects that may be made between two collections, which is the most that may be garbage.
 
@@ -38,43 +37,38 @@ def rarely() -> Iterator[bool]:
 
 
 class RareGarbage:
-    """Makes garbage collection rare in one session while it collects, from about its hundredth task file on."""
+    """Makes garbage collection rare until the tests begin, and exempts from it what exists then.
+
+    Only while Python tests run in this process too, all is examined again at the end, as pytest does to report what
+    tests left open. Otherwise that is spared, and so is the search when the process ends.
+    """
 
     def __init__(self, config: pytest.Config) -> None:
-        self._collect_only = bool(config.getoption("collectonly"))
-        self._files = 0
-        """The files so far; without the first one, if this was loaded while that was collected."""
+        self._python_tests = False
         self._rarely = ExitStack()
-        self._changed = False
+        self._changed = self._rarely.enter_context(rarely())
         self._frozen = False
         atexit.unregister(gc.freeze)
         config.add_cleanup(self._rarely.close)  # after a collection that did not finish
         config.add_cleanup(self._thaw)  # it runs after pytest's own last search for garbage
 
     @pytest.hookimpl(tryfirst=True)
-    def pytest_collectstart(self, collector: pytest.Collector) -> None:
-        if not isinstance(collector, TaskFile):
-            return
-        self._files += 1
-        if self._files == MANY - 1:
-            self._changed = self._rarely.enter_context(rarely())
-
-    @pytest.hookimpl(trylast=True)
-    def pytest_collection_finish(self) -> None:
-        """Free the garbage, and exempt all living objects from collections while tasks run."""
+    def pytest_runtestloop(self, session: pytest.Session) -> None:
+        """Exempt all living objects from collections. The controller of xdist has no tests."""
         self._rarely.close()
+        if not session.config.getoption("collectonly"):
+            from harness.pytest_plugin.selection import task_items  # it was loaded with the first task
+
+            self._python_tests = len(task_items(session.items)) < len(session.items)
         if self._changed:
-            gc.collect()
+            if len(session.items) >= MANY:
+                gc.collect()
             gc.freeze()
             self._frozen = True
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_unconfigure(self) -> None:
-        """Undo it before pytest looks for garbage a last time and reports what was not closed.
-
-        After `--collect-only` that is not needed.
-        """
-        if not self._collect_only:
+        if self._python_tests:
             self._thaw()
 
     def _thaw(self) -> None:
@@ -82,5 +76,5 @@ class RareGarbage:
         if self._frozen:
             self._frozen = False
             gc.unfreeze()
-            if self._collect_only:
+            if not self._python_tests:
                 atexit.register(gc.freeze)

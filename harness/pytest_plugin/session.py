@@ -10,7 +10,6 @@ import pytest
 
 from harness.pytest_plugin.activation import RUN_ID, SESSION, begin_run, is_controller
 from harness.pytest_plugin.ci import asked_for
-from harness.pytest_plugin.gc import RareGarbage
 from harness.pytest_plugin.items import CHANNELS
 from harness.pytest_plugin.selection import OPTION, Sharding, WithDependencies, arrange, names_of, task_items
 from harness.pytest_plugin.settings import settings_of
@@ -35,7 +34,6 @@ def begin(config: pytest.Config) -> None:
 def _plugins(config: pytest.Config, state: SessionState) -> Iterator[tuple[str, object]]:
     """Name and object of each plugin that acts on the collection."""
     yield SESSION, sys.modules[__name__]
-    yield "taskspec-garbage", RareGarbage(config)
     if config.getoption(OPTION):
         yield "taskspec-dependencies", WithDependencies()
     if shard := config.getoption("--task-shard"):

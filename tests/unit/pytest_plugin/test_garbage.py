@@ -1,4 +1,4 @@
-"""Garbage collection while task files are collected: rare, and afterwards as it was."""
+"""Garbage collection until the tests begin: rare, and afterwards as it was."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from harness.pytest_plugin import gc as garbage
-from harness.pytest_plugin.collect import TaskFile
 from harness.pytest_plugin.gc import MANY, RARE, RareGarbage
+from harness.pytest_plugin.items import TaskItem
 
 
 class Config:
     """What of pytest's is used."""
 
-    def __init__(self, collect_only: bool) -> None:
+    def __init__(self, collect_only: bool = False) -> None:
         self._collect_only = collect_only
         self.cleanups: list[Callable[[], None]] = []
 
@@ -27,6 +27,17 @@ class Config:
 
     def add_cleanup(self, function: Callable[[], None]) -> None:
         self.cleanups.append(function)
+
+    def end(self) -> None:
+        for clean in self.cleanups:
+            clean()
+
+
+class Session:
+    """What of pytest's is used."""
+
+    def __init__(self, config: Config, items: list[Any]) -> None:
+        self.config, self.items = config, items
 
 
 class AtExit:
@@ -53,44 +64,34 @@ def at_exit(monkeypatch: pytest.MonkeyPatch) -> Iterator[AtExit]:
     (gc.enable if enabled else gc.disable)()
 
 
-def collecting(config: Config, files: int) -> RareGarbage:
-    """The plugin of a session that is collecting and has met this number of task files."""
+TASK: Any = TaskItem.__new__(TaskItem)
+PYTHON_TEST: Any = pytest.Function.__new__(pytest.Function)
+
+
+def run(config: Config, *items: Any) -> RareGarbage:
+    """The plugin of a session that has collected these and runs them."""
     plugin = RareGarbage(config)  # type: ignore[arg-type]
-    for _ in range(files):
-        plugin.pytest_collectstart(TaskFile.__new__(TaskFile))
+    plugin.pytest_runtestloop(Session(config, list(items)))  # type: ignore[arg-type]
     return plugin
 
 
-def test_it_is_rare_while_many_files_are_collected() -> None:
-    usual = gc.get_threshold()
+def test_it_is_rare_until_the_tests_begin() -> None:
+    usual, config = gc.get_threshold(), Config()
     gc.unfreeze()
-    plugin = collecting(Config(False), MANY)
-    plugin.pytest_collectstart(pytest.Dir.__new__(pytest.Dir))  # a folder, in which there are more
+    plugin = RareGarbage(config)  # type: ignore[arg-type]
     assert gc.isenabled()
     assert gc.get_threshold() == (RARE, *usual[1:])
-    plugin.pytest_collection_finish()
+    plugin.pytest_runtestloop(Session(config, [TASK]))  # type: ignore[arg-type]
     assert gc.get_threshold() == usual
     assert gc.get_freeze_count() > 0
 
 
 def test_it_is_as_it_was_when_collection_breaks_off() -> None:
-    usual, config = gc.get_threshold(), Config(False)
-    collecting(config, MANY)
+    usual, config = gc.get_threshold(), Config()
+    RareGarbage(config)  # type: ignore[arg-type]
     assert gc.get_threshold() != usual
-    for clean in config.cleanups:
-        clean()
+    config.end()
     assert gc.get_threshold() == usual
-
-
-def test_few_files_change_nothing() -> None:
-    gc.unfreeze()
-    usual = gc.get_threshold()
-    plugin = collecting(Config(False), MANY - 2)
-    for _ in range(MANY):
-        plugin.pytest_collectstart(pytest.Module.__new__(pytest.Module))  # Python files are another matter
-    assert gc.get_threshold() == usual
-    plugin.pytest_collection_finish()
-    assert gc.get_freeze_count() == 0
 
 
 @pytest.mark.parametrize("own", [gc.disable, lambda: gc.set_threshold(0), lambda: gc.set_threshold(2 * RARE)])
@@ -98,43 +99,48 @@ def test_who_has_a_way_of_its_own_is_left_alone(own: Callable[[], None]) -> None
     gc.unfreeze()
     own()
     before = gc.isenabled(), gc.get_threshold()
-    plugin = collecting(Config(False), MANY)
-    plugin.pytest_collection_finish()
+    run(Config(), TASK)
     assert (gc.isenabled(), gc.get_threshold()) == before
     assert gc.get_freeze_count() == 0
 
 
-def test_what_was_garbage_is_freed_and_not_kept_for_good() -> None:
+def test_the_garbage_of_a_large_collection_is_freed_and_not_kept_for_good() -> None:
     class Knot:
         pass
 
-    plugin = collecting(Config(False), MANY)
+    config = Config()
+    plugin = RareGarbage(config)  # type: ignore[arg-type]
     knot: Any = Knot()
     knot.itself = knot
     there = weakref.ref(knot)
     del knot
-    plugin.pytest_collection_finish()
+    plugin.pytest_runtestloop(Session(config, [TASK] * MANY))  # type: ignore[arg-type]
     assert there() is None
 
 
-def test_after_a_run_pytest_finds_what_was_not_closed(at_exit: AtExit) -> None:
-    config = Config(False)
-    plugin = collecting(config, MANY)
-    plugin.pytest_collection_finish()
-    plugin.pytest_unconfigure()
+def test_after_python_tests_pytest_finds_what_was_not_closed(at_exit: AtExit) -> None:
+    config = Config()
+    run(config, TASK, PYTHON_TEST).pytest_unconfigure()
     assert gc.get_freeze_count() == 0
+    config.end()
     assert at_exit.registered == []
 
 
-def test_after_collect_only_the_process_ends_without_taking_all_apart(at_exit: AtExit) -> None:
-    config = Config(True)
-    plugin = collecting(config, MANY)
-    plugin.pytest_collection_finish()
-    plugin.pytest_unconfigure()
+@pytest.mark.parametrize(
+    ("config", "items"),
+    [
+        (Config(), [TASK]),
+        (Config(), []),  # the controller of xdist
+        (Config(collect_only=True), [TASK, PYTHON_TEST]),
+    ],
+)
+def test_without_python_tests_the_process_ends_without_taking_all_apart(
+    at_exit: AtExit, config: Config, items: list[Any]
+) -> None:
+    run(config, *items).pytest_unconfigure()
     assert gc.get_freeze_count() > 0
-    for cleanup in config.cleanups:
-        cleanup()
+    config.end()
     assert gc.get_freeze_count() == 0
     assert at_exit.registered == [gc.freeze]
-    collecting(Config(False), 0)  # another session in the same process, which may run tasks
+    RareGarbage(Config())  # type: ignore[arg-type]  # another session in the same process, which may run tests
     assert at_exit.registered == []
