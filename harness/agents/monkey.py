@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from random import Random
 from urllib.parse import urljoin, urlsplit
+
+from msgspec import Struct
 
 from harness.model.plan import Plan
 from harness.model.ports import Observation, Observe
@@ -29,8 +30,7 @@ _REF = re.compile(r" \[ref=(\w+)\]")
 _URL = re.compile(r"\s*- /url: (.*)")
 
 
-@dataclass(slots=True)
-class PageElement:
+class PageElement(Struct):
     """An element that has a ref."""
 
     role: str

@@ -14,11 +14,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from contextvars import Context, copy_context
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+from msgspec import Struct, field
 
 from harness.model.plan import Plan
 from harness.model.ports import Observation, Observe
@@ -191,8 +192,7 @@ def _is_async(function: Callable[..., Any]) -> bool:
 PROTOCOL = "propose(plan, history, observe)"
 
 
-@dataclass(frozen=True, slots=True)
-class AgentSource:
+class AgentSource(Struct, frozen=True):
     """A class, or a function that makes the agent, by its place in Python."""
 
     name: str
@@ -320,8 +320,7 @@ class AgentThread:
                 job.do(runner)
 
 
-@dataclass(slots=True)
-class _AgentJob:
+class _AgentJob(Struct):
     function: Callable[[], Any]
     reply: ThreadReply[Any]
     task: asyncio.Task[Any] | None = None

@@ -6,10 +6,10 @@ import asyncio
 import contextlib
 import json
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from msgspec import Struct, field
 from playwright.async_api import (
     BrowserContext,
     CDPSession,
@@ -331,8 +331,7 @@ _closing: set[asyncio.Task[None]] = set()
 """Closing tasks that are no longer awaited: asyncio itself keeps no strong reference to them."""
 
 
-@dataclass(slots=True)
-class Opened:
+class Opened(Struct):
     """The URL that the last `open` requested, and the page that was shown afterwards."""
 
     asked: str
@@ -341,8 +340,7 @@ class Opened:
     """Whether a step since then may have navigated."""
 
 
-@dataclass(slots=True)
-class Tab:
+class Tab(Struct):
     """A context and its current page. A session replaces it when it can no longer be trusted."""
 
     context: BrowserContext

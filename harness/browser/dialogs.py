@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from msgspec import Struct
 from playwright.async_api import Dialog, Page
 from playwright.async_api import Error as PlaywrightError
 
@@ -15,8 +15,7 @@ DIALOGS = 20
 TEXT_LENGTH = 2000
 
 
-@dataclass(frozen=True, slots=True)
-class DialogAnswer:
+class DialogAnswer(Struct, frozen=True):
     """The answer to a dialog. `text` is typed into a prompt; None leaves the default text."""
 
     accept: bool = True

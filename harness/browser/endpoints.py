@@ -12,12 +12,12 @@ import secrets
 import socket
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import psutil
+from msgspec import Struct
 from playwright.async_api import Browser, CDPSession
 from playwright.async_api import Error as PlaywrightError
 
@@ -268,8 +268,7 @@ def on_loopback(url: str) -> bool:
 # Chooses the browser endpoint of a session. Pure.
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(Struct, frozen=True):
     """What is known of an endpoint before it is asked."""
 
     sessions: int = 0

@@ -12,11 +12,11 @@ import contextlib
 import json
 import shutil
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct, field
 from playwright.async_api import Error as PlaywrightError
 
 from harness.browser import har
@@ -41,8 +41,7 @@ FOLDER = "last-good"
 _DOM = "() => (document.doctype ? '<!DOCTYPE html>\\n' : '') + document.documentElement.outerHTML"
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
+class Look(Struct, frozen=True):
     """One file, the step after which it was taken, and the time."""
 
     path: Path
@@ -114,8 +113,7 @@ TRACE = "trace.zip"
 HAR, CONSOLE = "network_logs.har", "console_logs.txt"
 
 
-@dataclass(slots=True)
-class EvidenceCollector:
+class EvidenceCollector(Struct):
     """One collection of evidence: its target, the time left, and the results."""
 
     scene: FailureContext

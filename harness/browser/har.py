@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from harness.browser.flood import Newest
 from harness.browser.page_events import RequestRecord
@@ -19,8 +20,7 @@ MOST_BYTES = 128 * 2**20
 CREATOR = {"name": "pytest-taskspec", "version": "1"}
 
 
-@dataclass(frozen=True, slots=True)
-class HarSegment:
+class HarSegment(Struct, frozen=True):
     """The requests of one context: the file that Playwright writes when it closes, and those observed until then."""
 
     path: Path

@@ -8,10 +8,10 @@ a selector, which traces and error messages show, is asked through the DevTools 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
+from msgspec import Struct
 from playwright.async_api import CDPSession, Locator, Page, Playwright
 from playwright.async_api import Error as PlaywrightError
 
@@ -21,8 +21,7 @@ _MARK = f'internal:or="{ENGINE}=mark"'
 _scripts: dict[str, str] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class Script:
+class Script(Struct, frozen=True):
     """A function `(elements, argument) => value`, by its name; the value is JSON.
 
     All calls raise Playwright's errors, also if the function itself does not end.

@@ -8,7 +8,6 @@ import os
 import socket
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Protocol
@@ -36,6 +35,7 @@ from harness.browser.tls import ThrowAwayKey, TlsFront
 from harness.model.settings import BrowserSettings
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Clock
+from harness.values import replace
 
 # Local browsers.
 

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 import platformdirs
 import psutil
+from msgspec import Struct
 from playwright.async_api import Browser, CDPSession, Playwright, async_playwright
 from playwright.async_api import Error as PlaywrightError
 
@@ -55,8 +56,7 @@ class BrowserProcess(Protocol):
         """Wait until nothing of it is left here. Bounded."""
 
 
-@dataclass(frozen=True, slots=True)
-class LocalProcess:
+class LocalProcess(Struct, frozen=True):
     """A process of this machine, with all its children."""
 
     pid: int
@@ -258,8 +258,7 @@ ANSWER_SECONDS = 5.0
 """Seconds of silence after which a driver counts as hung."""
 
 
-@dataclass(frozen=True, slots=True)
-class Driver:
+class Driver(Struct, frozen=True):
     """A started Playwright. Its own liveness signals are wrong when it is killed, so its process is watched."""
 
     playwright: Playwright

@@ -8,8 +8,9 @@ import re
 import zipfile
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 LARGEST = 64 * 2**20
 """Bytes of pictures and bodies that go into one trace; those beyond are left out, the acts stay."""
@@ -17,8 +18,7 @@ _PART = re.compile(rb'"((?:resources|screencast)/[\w@.-]+)"')
 _numbers = itertools.count(1)
 
 
-@dataclass(frozen=True, slots=True)
-class RawTrace:
+class RawTrace(Struct, frozen=True):
     """`<name>.trace` and `<name>.network`; pictures and bodies are next to them, with those of other traces."""
 
     folder: Path | None

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 
+from msgspec import Struct
 from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import Page
 
@@ -22,6 +22,7 @@ from harness.recovery.catalog import Family
 from harness.recovery.failure import Failure
 from harness.resilience import Clock, Deadline
 from harness.spec.steps import Check, Select, Step, Type, Uncheck, Upload
+from harness.values import replace
 
 STATE_SECONDS = 2.0
 FREE_SECONDS = 0.5
@@ -148,8 +149,7 @@ class PageRecovery:
 # Restores in a fresh context: one URL, or all pages of a checkpoint.
 
 
-@dataclass(frozen=True, slots=True)
-class WayBack:
+class WayBack(Struct, frozen=True):
     """The needs of a restore: the attempt that limits it, and the context by which a failure is named."""
 
     attempt: ActContext

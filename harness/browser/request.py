@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from msgspec import Struct, field
 from playwright.async_api import StorageState
 
 from harness.model.plan import Plan
@@ -24,8 +24,7 @@ __all__ = ["SessionRequest", "StorageState"]
 _GIVE = "Object.defineProperty(window, '__taskspec', {value: JSON.parse(VALUES), configurable: true});\n"
 
 
-@dataclass(frozen=True, slots=True)
-class SessionRequest:
+class SessionRequest(Struct, frozen=True):
     """Everything that one task's browser context depends on."""
 
     world: str
@@ -48,7 +47,7 @@ class SessionRequest:
     tracing: Tracing = "retain-on-failure"
     on_request_failed: Callable[[str, str], None] | None = None
     """Called with URL and net error of every request that failed."""
-    mark: WorldMark = WorldMark()  # noqa: RUF009 - frozen
+    mark: WorldMark = WorldMark()
     """How the sites learn the world, beside the User-Agent."""
     storage: StorageState | None = None
     """Cookies, localStorage and IndexedDB from the episode's task before."""

@@ -9,10 +9,10 @@ import asyncio
 import re
 from collections import deque
 from collections.abc import Callable, Collection, Hashable, Iterable
-from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urldefrag, urlsplit
 
+from msgspec import Struct, field
 from playwright.async_api import CDPSession
 from playwright.async_api import Error as PlaywrightError
 
@@ -132,8 +132,7 @@ def kind_of(method: str, url: str, body: bytes | None) -> Hashable:
     return method, parts.netloc, parts.path, _DIGITS.sub(b"0", (body or b"")[:BODY_BYTES])
 
 
-@dataclass(slots=True)
-class _Kind:
+class _Kind(Struct):
     """The times of one kind of request since the last act, and whether the page sent it by itself before."""
 
     times: deque[float] = field(default_factory=lambda: deque(maxlen=SIGHTINGS))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -33,6 +32,7 @@ from harness.recovery.catalog import Effect, Family, Scope
 from harness.recovery.failure import Failed, Failure, Outcome, Passed
 from harness.resilience import Clock, Deadline
 from harness.spec.steps import Api, Open, Step, SwitchPage
+from harness.values import replace
 
 if TYPE_CHECKING:
     from harness.browser.faults import Sabotage

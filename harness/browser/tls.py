@@ -12,12 +12,13 @@ import ssl
 import struct
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
@@ -31,8 +32,7 @@ if TYPE_CHECKING:
 # `cryptography` is imported where it is used: a run without https needs no more of it than a key.
 
 
-@dataclass(frozen=True, slots=True)
-class ThrowAwayKey:
+class ThrowAwayKey(Struct, frozen=True):
     """A private key in memory. Chromium accepts its certificates by `spki`, and no others."""
 
     private: EllipticCurvePrivateKey

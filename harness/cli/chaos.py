@@ -6,12 +6,12 @@ import os
 import shutil
 import signal
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
+from msgspec import Struct
 from rich.console import Console
 
 from harness.cli.ending import fail
@@ -36,8 +36,7 @@ from harness.spec.suite import by_name
 # The files of a campaign, read and checked.
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
+class Given(Struct, frozen=True):
     """A fault plan, the tasks that it may strike, and their project."""
 
     loaded: LoadedFaultPlan

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from types import MappingProxyType
 from typing import Any
 
 import typer
+from msgspec import Struct, field
 from typer.main import get_group
 
 from harness.cli.ending import JsonEndings
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(Struct, frozen=True):
     """A command before it is imported."""
 
     place: str

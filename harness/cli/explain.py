@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
@@ -13,6 +12,7 @@ from textwrap import indent
 from typing import Annotated, Any, assert_never
 
 import typer
+from msgspec import Struct
 
 from harness.cli.ending import fail
 from harness.recovery import GiveUp, Remedy, RepairPrecondition, Retry, Rewind, Rulebook, Skip, Substitute, Trust
@@ -82,8 +82,7 @@ def _describe_remedy(remedy: Remedy, row: Row) -> str:
     return words
 
 
-@dataclass(frozen=True, slots=True)
-class Example:
+class Example(Struct, frozen=True):
     """One failure of a code, as in a report."""
 
     message: str

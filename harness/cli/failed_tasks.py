@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import compress
 from pathlib import Path
+
+from msgspec import Struct
 
 from harness.cli.failures import ArtifactDirectory, UnreadableReportError, latest, read_kept
 from harness.model.report import ErrorReport
@@ -22,8 +23,7 @@ from harness.reporting.triage import Trouble, troubles
 _RUN = re.compile(r"([0-9]{8}T[0-9]{6})-(?:[0-9]+|merged-[0-9a-f]+)")
 
 
-@dataclass(frozen=True, slots=True)
-class FailedTasks:
+class FailedTasks(Struct, frozen=True):
     """The failures to group, and their source."""
 
     run: str

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from msgspec import Struct
 from pydantic import ValidationError
 
 from harness.cli.ending import fail
@@ -128,8 +128,7 @@ class UnreadableReportError(ValueError):
     """A directory without a readable report."""
 
 
-@dataclass(frozen=True, slots=True)
-class ArtifactDirectory:
+class ArtifactDirectory(Struct, frozen=True):
     """One directory of artifacts."""
 
     folder: Path

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
+from msgspec import Struct
 
 from harness.cli.ending import fail
 from harness.reporting.files import shown_path
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from harness.reporting.history.record import RunRecord
 
 
-@dataclass(frozen=True, slots=True)
-class Readable:
+class Readable(Struct, frozen=True):
     """What can be read of the named folders."""
 
     shards: list[ShardRun]

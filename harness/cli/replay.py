@@ -8,7 +8,6 @@ import os
 import shlex
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Annotated, Any, Protocol
 from urllib.parse import urlsplit
 
 import typer
+from msgspec import Struct
 
 from harness.agents.python import AgentSource
 from harness.agents.registry import Agents, TaskAgent
@@ -44,12 +44,12 @@ from harness.spec.names import host_of, new_run_id
 from harness.spec.parametrize import expand
 from harness.spec.problems import SpecError
 from harness.spec.steps import Step
+from harness.values import replace
 
 # Runs a task up to a step, and stops there with its page open.
 
 
-@dataclass(frozen=True, slots=True)
-class ReplayStop:
+class ReplayStop(Struct, frozen=True):
     """The place to stop: before that step of the plan `key`; the number of steps means before the criteria."""
 
     key: str

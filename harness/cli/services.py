@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from msgspec import Struct, field
+from msgspec.structs import asdict
 
 from harness.cli.ending import JSON_LINES, fail
 from harness.cli.project import settings_at
@@ -27,8 +28,7 @@ from harness.spec.problems import did_you_mean
 # The services that a command of `harness services` acts on.
 
 
-@dataclass(frozen=True, slots=True)
-class Chosen:
+class Chosen(Struct, frozen=True):
     """The chosen services, by their names in pyproject.toml or in the files of their daemons."""
 
     settings: Mapping[str, ServiceSettings]

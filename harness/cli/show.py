@@ -6,11 +6,11 @@ import json
 import shlex
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from msgspec import Struct
 
 from harness.cli.ending import fail
 from harness.cli.failures import (
@@ -53,8 +53,7 @@ def choosing(report: ErrorReport) -> bool:
     return report.code in _CHOOSING
 
 
-@dataclass(frozen=True, slots=True)
-class _Line:
+class _Line(Struct, frozen=True):
     """One step, with its consecutive attempts."""
 
     place: str

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +12,7 @@ import typer
 from harness.cli.ending import fail
 from harness.cli.project import settings_at
 from harness.model.settings import Settings, SettingsError
+from harness.values import replace
 
 if TYPE_CHECKING:
     from harness.cli.failed_tasks import FailedTasks

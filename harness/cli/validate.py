@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from functools import cache, partial
 from pathlib import Path
@@ -12,6 +11,8 @@ from types import MappingProxyType
 from typing import Annotated
 
 import typer
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from harness.cli.addresses import address_advice
 from harness.cli.project import project_of
@@ -29,12 +30,12 @@ from harness.spec.problems import UNKNOWN, Problem, SpecError
 from harness.spec.source import file_label
 from harness.spec.suite import check_suite
 from harness.spec.task import TaskSpec
+from harness.values import replace
 
 # Checks task files, each against the settings of its project.
 
 
-@dataclass(frozen=True, slots=True)
-class Checked:
+class Checked(Struct, frozen=True):
     """The checked files, those that load, and all problems and warnings."""
 
     files: tuple[str, ...]

@@ -6,12 +6,12 @@ import json
 import os
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from msgspec.structs import asdict
 
 from harness.cli.ending import fail
 from harness.cli.project import project_of

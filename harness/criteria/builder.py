@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NoReturn, TypedDict
+
+from msgspec import Struct
 
 from harness.criteria.lalr import ParseNode
 from harness.criteria.paths import PathError, segments
@@ -50,8 +51,7 @@ class NodePlace(TypedDict):
     offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class Branch:
+class Branch(Struct, frozen=True):
     """A rule's tree or a single token. Access to its parts raises CriterionError below a fixed depth."""
 
     part: ParseNode

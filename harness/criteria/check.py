@@ -6,11 +6,12 @@ import json
 import re
 import textwrap
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from difflib import unified_diff
 from itertools import islice, product
 from typing import Protocol
+
+from msgspec import Struct
 
 from harness.criteria.paths import Wildcard, lookup, memory_lookup, segments
 from harness.criteria.patterns import Patience
@@ -115,8 +116,7 @@ def _pieces(line: str) -> list[str]:
 MOST_PAIRS = 100_000
 
 
-@dataclass(frozen=True, slots=True)
-class Operand:
+class Operand(Struct, frozen=True):
     """All matches of a value: usually one, none if it is missing (then `note` says why), many with `*`."""
 
     matches: tuple[Json, ...]
@@ -286,8 +286,7 @@ class Pass:
 SHOWN = 200
 
 
-@dataclass(frozen=True, slots=True)
-class Explanation:
+class Explanation(Struct, frozen=True):
     """The smallest failing part: its text, what was expected, what was there, and one sentence about it."""
 
     expression: str
@@ -299,8 +298,7 @@ class Explanation:
     """Whether `expected` and `actual` say all that `message` says."""
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """The result of a criterion; `explanation` is set if it does not hold."""
 
     holds: bool
@@ -309,8 +307,7 @@ class Verdict:
     """Whether it was evaluated more than once."""
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """The judgement of one part. `message` says what is wrong, or, if the part holds, what is the case."""
 
     holds: bool

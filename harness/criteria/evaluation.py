@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeAlias
+
+from msgspec import Struct, field
 
 from harness.criteria.check import Explanation, Finding, Pass, Sources, Verdict, check, difference, read
 from harness.criteria.parser import Criterion, ValueExpression
 from harness.criteria.patterns import Patience
 from harness.criteria.syntax import Compare, Condition, Every, Json, Not, Some, Stable, Test, Within
 from harness.resilience import Clock, Deadline
+from harness.values import replace
 
 FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 0.25
@@ -84,8 +86,7 @@ def _verdict(finding: Finding) -> Verdict:
 HAIR = 1e-6
 
 
-@dataclass(frozen=True, slots=True)
-class Unsettled:
+class Unsettled(Struct, frozen=True):
     """The part is not settled until `until` (monotonic seconds) at the latest; `so_far` is its state until then."""
 
     until: float
@@ -120,8 +121,7 @@ def monitor(condition: Condition, deadline: float) -> Monitor:
             return Steady(condition, deadline)
 
 
-@dataclass(slots=True)
-class SettledMonitor:
+class SettledMonitor(Struct):
     """A condition that is settled at the first pass."""
 
     condition: Compare | Test
@@ -130,8 +130,7 @@ class SettledMonitor:
         return await check(self.condition, reads)
 
 
-@dataclass(slots=True)
-class Sequence:
+class Sequence(Struct):
     """ALL: one part after the other; the first that fails decides."""
 
     condition: Every
@@ -148,8 +147,7 @@ class Sequence:
         return Finding(True, self.condition.source, expected=True, actual=True, message=message)
 
 
-@dataclass(slots=True)
-class AnyMonitor:
+class AnyMonitor(Struct):
     """ANY: all parts in parallel; the first that holds decides."""
 
     condition: Some
@@ -186,8 +184,7 @@ class AnyMonitor:
         )
 
 
-@dataclass(slots=True)
-class Inverse:
+class Inverse(Struct):
     """NOT: the opposite of its part, settled together with it."""
 
     condition: Not

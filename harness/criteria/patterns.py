@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 
 import regex
+from msgspec import Struct
 
 LONGEST = 1_000
 LARGEST = 10_000
@@ -51,8 +51,7 @@ def has_match(pattern: str, text: str, seconds: float = SECONDS) -> bool:
     return compiled(pattern).search(text, timeout=seconds) is not None
 
 
-@dataclass(slots=True)
-class Patience:
+class Patience(Struct):
     """The time limit of one search in seconds, halved by each search that exceeds it, so that many stay bounded."""
 
     seconds: float = SECONDS

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 
+from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
@@ -21,8 +21,7 @@ LOCKED = "This account is locked after too many failed attempts."
 Page = Callable[[Request, Document, str], Awaitable[Response]]
 
 
-@dataclass(frozen=True, slots=True)
-class Login:
+class Login(Struct, frozen=True):
     """The login of one site; ``secrets`` are kept out of the environment document, which ends up in reports."""
 
     site: str

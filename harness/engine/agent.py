@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any, ClassVar, Literal, cast
 
 from pydantic import BaseModel, ValidationError
@@ -29,6 +28,7 @@ from harness.spec.source import Origin, Source
 from harness.spec.steps import EffectClass, Step, StepBase
 from harness.spec.task import TaskSpec
 from harness.spec.validation import problems_of_error
+from harness.values import replace
 
 INVALID_IN_A_ROW = 3
 """The number of invalid proposals in a row that ends the task; the agent is told about the ones before."""

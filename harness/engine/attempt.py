@@ -6,8 +6,9 @@ import json
 import math
 import re
 from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any
+
+from msgspec import Struct, field
 
 from harness.criteria import (
     CriterionError,
@@ -30,6 +31,7 @@ from harness.recovery.failure import Assertion, Failed, Failure, Outcome, Passed
 from harness.resilience import Deadline
 from harness.spec.references import MissingMemory, holds_reference, resolve
 from harness.spec.steps import Api, Assert, Screenshot, Step, Wait
+from harness.values import replace
 
 ASSERTION = "ASSERTION_FAILED"
 LEFT_ALONE = "CIRCUIT_OPEN"
@@ -87,8 +89,7 @@ async def resolved(run: Run, step: Step, until: Deadline) -> Step:
     return resolve(step, run.stage.world.memory)
 
 
-@dataclass(frozen=True, slots=True)
-class _JudgeOptions:
+class _JudgeOptions(Struct, frozen=True):
     """How an assertion is judged: the code of its failure, and the seconds to wait for it to hold."""
 
     code: str
@@ -271,8 +272,7 @@ A Failure means that page or browser were lost meanwhile, which is for another r
 """
 
 
-@dataclass(frozen=True, slots=True)
-class StepRequest:
+class StepRequest(Struct, frozen=True):
     """A step to do, and its place in the task."""
 
     index: int
@@ -284,8 +284,7 @@ class StepRequest:
     """Seconds to wait for its assertion to hold."""
 
 
-@dataclass(slots=True)
-class StepState:
+class StepState(Struct):
     """The attempts at a step so far, and its remaining remedies."""
 
     request: StepRequest

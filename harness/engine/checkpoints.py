@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from dataclasses import replace
 
 from harness.engine.attempt import task_timeout
 from harness.engine.effects import refill_refusal
@@ -16,6 +15,7 @@ from harness.recovery import GiveUp
 from harness.recovery.catalog import Family, Scope
 from harness.recovery.failure import Failed, Failure
 from harness.spec.steps import Api
+from harness.values import replace
 
 SAVE_SECONDS = 10.0
 RESTORE_SECONDS = 10.0

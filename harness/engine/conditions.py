@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Mapping, Sequence
-from dataclasses import replace
 from typing import TypeVar
 
 from harness.criteria import Criterion, CriterionError, lookup, memory_lookup, parse
@@ -21,6 +20,7 @@ from harness.recovery.catalog import Family
 from harness.recovery.failure import Failed, Failure, Passed
 from harness.spec.steps import Assert, Step
 from harness.spec.task import StateBinding
+from harness.values import replace
 
 T = TypeVar("T")
 ENVIRONMENT = "environment"

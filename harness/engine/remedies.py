@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import assert_never
 
 from harness.engine.attempt import StepState
@@ -13,6 +12,7 @@ from harness.recovery import GiveUp, Remedy, RepairPrecondition, Retry, Rewind, 
 from harness.recovery.catalog import FAMILIES, Family
 from harness.recovery.crash import PERMANENT, WITHIN
 from harness.recovery.failure import Failure
+from harness.values import replace
 
 Answer = tuple[Failure, Remedy]
 NO_WAY_BACK = GiveUp()

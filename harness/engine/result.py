@@ -6,11 +6,12 @@ import asyncio
 import errno
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from harness.criteria import CriterionError, parse
 from harness.engine.attempt import ASSERTION, judge
@@ -29,6 +30,7 @@ from harness.recovery.failure import Failed, Failure
 from harness.resilience import Deadline
 from harness.spec.references import BadReferenceError, MissingMemory, ReferenceScope, interpolate_criterion
 from harness.spec.task import FinalState, ScoringCheckpoint
+from harness.values import replace
 
 SNAPSHOT_LIMIT = 3.0
 """Seconds for the snapshot of all environment channels together."""
@@ -199,8 +201,7 @@ async def _close(stage: Stage) -> None:
 # The result of a task: its final state, its failure, its warnings. Pure over what was executed.
 
 
-@dataclass(slots=True)
-class TaskRun:
+class TaskRun(Struct):
     """A task whose steps are over, with all that is needed to end it."""
 
     plan: Plan

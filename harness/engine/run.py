@@ -6,8 +6,9 @@ import asyncio
 import math
 from collections import Counter
 from collections.abc import Awaitable, Callable, Hashable, Mapping
-from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+
+from msgspec import Struct, field
 
 from harness.model.plan import Plan
 from harness.model.ports import Json, Ports, Saved, Stage, WorldCheckpoint
@@ -17,6 +18,7 @@ from harness.recovery.catalog import Family
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Deadline
 from harness.spec.steps import Dialog, Hover, Open, Step, SwitchPage, Type
+from harness.values import replace
 
 # The budget of a task. `max_seconds` is part of the deadline, `max_retries` of the permission.
 
@@ -49,8 +51,7 @@ _PASSING = (Hover, Type, Dialog, SwitchPage)
 """Acts that do not cause a write by themselves, and do not end the page of the act before."""
 
 
-@dataclass(frozen=True, slots=True)
-class Checkpoint:
+class Checkpoint(Struct, frozen=True):
     """The state just before a step (docs/design/checkpoints.md). `page`: None for an empty browser."""
 
     index: int
@@ -58,8 +59,7 @@ class Checkpoint:
     world: WorldCheckpoint
 
 
-@dataclass(slots=True)
-class FailingStep:
+class FailingStep(Struct):
     """A step that failed and has not passed since; going back to a checkpoint does not end that."""
 
     since: float | None = None
@@ -72,8 +72,7 @@ class FailingStep:
     """The number of remedies so far, by the kinds of failure and remedy."""
 
 
-@dataclass(slots=True)
-class TaskJournal:
+class TaskJournal(Struct):
     """The records of a task. The history holds what counts, and a rewind cuts it; the trace is append-only."""
 
     history: list[StepRecord] = field(default_factory=list)
@@ -172,8 +171,7 @@ def counts(failure: Failure) -> bool:
     return failure.family is Family.BROWSER and not (how.injected or how.innocent)
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(Struct, frozen=True):
     """A plan on its stage. `began` is in monotonic seconds."""
 
     plan: Plan
@@ -232,8 +230,7 @@ class Run:
         return self.plan.start + timedelta(seconds=self.t)
 
 
-@dataclass(frozen=True, slots=True)
-class TaskStop:
+class TaskStop(Struct, frozen=True):
     """The early end of a task: the failure, its step, and how to give up."""
 
     failure: Failure
@@ -243,8 +240,7 @@ class TaskStop:
     """Whether the task is left out (`on_precondition_fail: skip_task`)."""
 
 
-@dataclass(frozen=True, slots=True)
-class RewindRequest:
+class RewindRequest(Struct, frozen=True):
     """A step failed, and the task goes back to a checkpoint."""
 
     failure: Failure
@@ -261,8 +257,7 @@ SHORTEST_READ = 0.1
 """Seconds for a read of the page even when the attempt's time is over."""
 
 
-@dataclass(frozen=True, slots=True)
-class PageSources:
+class PageSources(Struct, frozen=True):
     """The sources of criteria: the page, the memory and the environment of a run (criteria.Sources)."""
 
     run: Run

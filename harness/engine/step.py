@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Hashable
-from dataclasses import replace
 from typing import Any, assert_never
 from urllib.parse import urljoin, urlsplit
 
@@ -33,6 +32,7 @@ from harness.resilience.breaker import Breaker, CircuitOpen, CircuitState, Trans
 from harness.resilience.circuits import CircuitScope
 from harness.spec.references import MissingMemory, resolve
 from harness.spec.steps import Api, Download, Open, Step, Wait
+from harness.values import replace
 
 # No requests go to a site that failed too often in a row (docs/design/events-and-resilience.md).
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -28,6 +27,7 @@ from harness.recovery.catalog import Family
 from harness.recovery.failure import Failed, Failure
 from harness.spec.names import slug
 from harness.spec.steps import Step
+from harness.values import replace
 
 MENDABLE = ("INVALID_INPUT", "MEMORY_MISSING")
 """Failures that an agent can avoid with another step, although in a file only its author can."""

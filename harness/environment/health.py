@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 from harness.model.service_settings import ServiceSettings
 
@@ -40,8 +41,7 @@ WAITS = (Health.SILENT, Health.STARTING)
 """The answers of a service that may still become ready."""
 
 
-@dataclass(frozen=True, slots=True)
-class HealthAnswer:
+class HealthAnswer(Struct, frozen=True):
     """The answer to one request; `problem` says in words what is wrong with it."""
 
     health: Health
@@ -50,8 +50,7 @@ class HealthAnswer:
     """The process may be ending: it accepted the connection and did not answer."""
 
 
-@dataclass(frozen=True, slots=True)
-class HealthEndpoint:
+class HealthEndpoint(Struct, frozen=True):
     """The health URL of a service, and the expected answer. Raises ValueError for a URL that is not on its hosts."""
 
     url: httpx2.URL

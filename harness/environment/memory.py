@@ -6,10 +6,11 @@ import json
 import sqlite3
 import threading
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec import Struct
 
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS memory (
@@ -27,8 +28,7 @@ _BUSY: Final = 30.0
 _GET: Final = "SELECT key, value, ts, source, confidence FROM memory WHERE world = ? ORDER BY rowid"
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryEntry:
+class MemoryEntry(Struct, frozen=True):
     """One MemoryKV entry. `ts` is ISO 8601, UTC, in whole seconds."""
 
     key: str

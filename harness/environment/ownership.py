@@ -8,11 +8,14 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from harness.environment.process import Identity
 from harness.recovery.failure import Failure
@@ -192,8 +195,7 @@ class ServicePhase:
         self.emit(ServiceChanged(self.service, before, state, reason))
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
+class Held(Struct, frozen=True):
     """The content of an owner file. If the owner is dead, its state is out of date, or the owner has given up."""
 
     owner: Identity

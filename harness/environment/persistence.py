@@ -10,9 +10,10 @@ import signal
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Container
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from harness.environment.ownership import LOGS, Held, Ownership, ServiceState, log_file, owned_services, owner_file
 from harness.environment.process import GRACE, KILLED_WITHIN, POLL, Identity
@@ -130,8 +131,7 @@ class StartingDaemon:
         self._process.kill()
 
 
-@dataclass(frozen=True, slots=True)
-class PersistedServices:
+class PersistedServices(Struct, frozen=True):
     """The record of a service that is kept between runs. A run's own services have no such record."""
 
     name: str

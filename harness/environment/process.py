@@ -9,10 +9,10 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
+from msgspec import Struct
 
 from harness.environment import watchdog
 from harness.resilience import Clock, poll_until
@@ -26,8 +26,7 @@ POLL = 0.05
 TAIL_BYTES = 32_768
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
+class Program(Struct, frozen=True):
     """The command to start, with all placeholders filled in."""
 
     command: Sequence[str]
@@ -162,8 +161,7 @@ _BIRTH = 19
 """The index of the start time in `/proc/<pid>/stat`, counted after the name: in ticks since the machine's start."""
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(Struct, frozen=True):
     """A process, by pid and start time. `birth` is comparable only on the same machine and until its next start."""
 
     pid: int

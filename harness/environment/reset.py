@@ -10,14 +10,16 @@ import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from harness.environment.channels import Channels
 from harness.environment.python_channel import imported
 from harness.recovery.failure import Failed, Failure
 from harness.resilience.threads import NOT_CARRIED, on_own_thread
+from harness.values import replace
 
 TOLD = 600
 """The number of last characters of a command's output that its failure shows."""
@@ -28,8 +30,7 @@ ADVICE = (
 """The advice after a failed command or callable."""
 
 
-@dataclass(frozen=True, slots=True)
-class StateReset:
+class StateReset(Struct, frozen=True):
     """Resets the state of one slot. `timeout` is in seconds for all of it."""
 
     target: tuple[str, ...] | str | None

@@ -10,9 +10,10 @@ import shutil
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Container, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NoReturn, TextIO
+
+from msgspec import Struct
 
 from harness.environment.health import PROBE_TIMEOUT, WAITS, Health, HealthAnswer, HealthEndpoint, probe
 from harness.environment.ownership import (
@@ -41,6 +42,7 @@ from harness.model.service_settings import AUTO, ServiceSettings, expand
 from harness.recovery.failure import Circumstances, Failed, Failure
 from harness.resilience import Clock, Deadline, poll_until
 from harness.resilience.events import Emit, discard
+from harness.values import replace
 
 if TYPE_CHECKING:
     import httpx2
@@ -55,8 +57,7 @@ class Occupied(Failed):
     """Another process has the service's port."""
 
 
-@dataclass(frozen=True, slots=True)
-class Diagnosis:
+class Diagnosis(Struct, frozen=True):
     """Makes the failures of one service."""
 
     name: str
@@ -186,8 +187,7 @@ SETTLE = 2.0
 """Seconds that a child may take to notice that another process took its port first."""
 
 
-@dataclass(frozen=True, slots=True)
-class Home:
+class Home(Struct, frozen=True):
     """The places of the files of one process's services, and the processes that may find them."""
 
     root: Path

@@ -8,13 +8,13 @@ import os
 import signal
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import psutil
+from msgspec import Struct
 
 from harness.environment import watchdog
 from harness.environment.health import ADDRESS, client
@@ -28,6 +28,7 @@ from harness.resilience import Clock, poll_until
 from harness.resilience.events import Emit, discard
 from harness.resilience.threads import on_own_thread
 from harness.spec.problems import nearest
+from harness.values import replace
 
 # Ends a service on purpose (a fault plan): its owner sees that this was no crash, and restarts it.
 
@@ -367,8 +368,7 @@ class Services:
         raise Failed(Failure("INVALID_INPUT", message))
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(Struct, frozen=True):
     """The services as one slot sees them."""
 
     services: Services

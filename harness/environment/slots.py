@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import fcntl
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
+
+from msgspec import Struct
 
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Clock
@@ -21,8 +22,7 @@ HOLD = 30.0
 """Seconds that an episode keeps its slot between two of its tasks. Afterwards other tasks may have it."""
 
 
-@dataclass(slots=True, eq=False)
-class Slot:
+class Slot(Struct, eq=False):
     """A slot that is held. Its lock is the kernel's, which releases it when this process ends, however it ends."""
 
     number: int

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 import httpx2
 import psutil
+from msgspec import Struct
 
 from harness.environment.health import Health, HealthAnswer, HealthEndpoint, client, probe
 from harness.environment.ownership import (
@@ -84,8 +84,7 @@ _STATES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class ServiceStatus:
+class ServiceStatus(Struct, frozen=True):
     """The present state of one service."""
 
     name: str

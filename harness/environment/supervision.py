@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from harness.environment.health import Health, HealthAnswer, client
 from harness.environment.ownership import ServiceState
@@ -21,8 +22,7 @@ if TYPE_CHECKING:
 # Decides, and only decides, when a running service counts as unhealthy.
 
 
-@dataclass(frozen=True, slots=True)
-class Polling:
+class Polling(Struct, frozen=True):
     """The health checks during the run. All durations are seconds.
 
     One request takes at most 500 ms; after `misses` bad answers in a row the service is suspect. It is then asked once
@@ -42,8 +42,7 @@ STANDARD = Polling()
 """Three requests, ten seconds apart, and ten seconds: a hanging service is restarted after 30 to 45 seconds."""
 
 
-@dataclass(slots=True)
-class Pulse:
+class Pulse(Struct):
     """The health checks of one service and their answers."""
 
     polling: Polling

@@ -7,11 +7,12 @@ import json
 import os.path
 import re
 from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
 from itertools import chain, islice, takewhile, zip_longest
 from typing import Any, TypeAlias, TypeVar
+
+from msgspec import Struct
 
 from harness.criteria.paths import Segment, Wildcard, list_index, segments
 from harness.environment.channel import Refused, rejected
@@ -127,8 +128,7 @@ class Absent(Enum):
     ABSENT = "absent"
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(Struct, frozen=True):
     """A place in the document of a channel, with its value before and after."""
 
     channel: str

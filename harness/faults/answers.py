@@ -6,11 +6,12 @@ import asyncio
 import contextlib
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from html import escape
 from http import HTTPStatus
 from typing import assert_never
+
+from msgspec import Struct
 
 from harness.faults.http import CHUNK, END, LINGER, AnswerHead, Download, RequestHead, Stream, closing, join, pump
 from harness.resilience import Clock
@@ -118,8 +119,7 @@ NOISE = b"HTTP/1.1 \x00\x01\x02\xfe\xff\x00 200\x00\r\n\x00\r\n\r\n"
 """The NUL makes it invalid HTTP for every client; mere noise would be read as HTTP/0.9, a page without a head."""
 
 
-@dataclass(frozen=True, slots=True)
-class FaultedExchange:
+class FaultedExchange(Struct, frozen=True):
     """A request that a gate has received."""
 
     client: Stream

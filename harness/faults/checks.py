@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from harness.faults.http import UrlPattern
 from harness.model.settings import Settings
@@ -21,8 +22,7 @@ OPEN = ReferenceScope()
 """The scope for a plan: the values of its references are known only with each task."""
 
 
-@dataclass(frozen=True, slots=True)
-class Project:
+class Project(Struct, frozen=True):
     """The project that the faults are for. `known`: the settings are those of the run, not just the defaults."""
 
     settings: Settings

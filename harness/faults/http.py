@@ -8,7 +8,8 @@ import re
 import socket
 import struct
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from harness.spec.faults.network import BODILESS
 
@@ -29,8 +30,7 @@ _START = re.compile(r"(?P<scheme>[a-z*]+)://(?:[^/?*]*@)?(?P<authority>[^/?]*)",
 _PLAIN = {"https": "http", "wss": "ws"}
 
 
-@dataclass(frozen=True, slots=True)
-class UrlPattern:
+class UrlPattern(Struct, frozen=True):
     """A pattern that a whole URL must match, query included. `authority` is "*" if the pattern does not name it."""
 
     text: str
@@ -82,8 +82,7 @@ def glob(pattern: str, text: str) -> bool:
 _REQUEST_LINE = re.compile(rb"([A-Z]+) (\S+) HTTP/1\.[01]\Z")
 
 
-@dataclass(frozen=True, slots=True)
-class RequestHead:
+class RequestHead(Struct, frozen=True):
     """Request line and header lines, without the empty line."""
 
     lines: tuple[bytes, ...]
@@ -130,8 +129,7 @@ class RequestHead:
 _STATUS_LINE = re.compile(rb"HTTP/1\.[01] (\d{3})(?: |\Z)")
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerHead:
+class AnswerHead(Struct, frozen=True):
     """The facts of an answer's head about its body."""
 
     status: int
@@ -176,8 +174,7 @@ LINGER = 2.0
 _RESET = struct.pack("ii", 1, 0)
 
 
-@dataclass(frozen=True, slots=True)
-class Stream:
+class Stream(Struct, frozen=True):
     """One connection."""
 
     reader: asyncio.StreamReader

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
+from msgspec import Struct
+
 from harness.faults.network import Network, name_fault
 from harness.model.ports import FaultTarget, Injection, Undo
 from harness.model.record import MetFault
@@ -192,8 +194,7 @@ STRIKE_SECONDS = 10.0
 """Seconds that the end of a task waits for a running injection."""
 
 
-@dataclass(frozen=True, slots=True)
-class Where:
+class Where(Struct, frozen=True):
     """The targets of faults in each place."""
 
     network: Network

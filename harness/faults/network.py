@@ -7,8 +7,10 @@ import contextlib
 import socket
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 from harness.faults.answers import ADDRESS, FaultedExchange, answer
 from harness.faults.http import END, RequestHead, Stream, UrlPattern, plain
@@ -17,6 +19,7 @@ from harness.recovery.failure import Failed, Failure
 from harness.resilience import Clock
 from harness.spec.faults import Fault, FaultBase, Hang, HostFault, Refuse, RequestFault, Reset, SocketFault, Tls
 from harness.spec.faults.network import TlsProblem
+from harness.values import replace
 
 # A fault that cannot be injected: the error is in the fault, not in the step that it was to strike.
 
@@ -39,8 +42,7 @@ Struck = Callable[[tuple[str, ...]], SocketFault | None]
 """The URLs of a request -> the fault that strikes it, or None to let it pass."""
 
 
-@dataclass(frozen=True, slots=True)
-class Site:
+class Site(Struct, frozen=True):
     """The site behind a gate: the host's name and its real port."""
 
     host: str
@@ -225,8 +227,7 @@ WITHIN = 1.0
 """Seconds within which a request is repeated, if at all."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Broken:
+class _Broken(Struct, frozen=True):
     """A request that was ended without a byte."""
 
     urls: frozenset[str]

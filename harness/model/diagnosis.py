@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
 from typing import Any, assert_never
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from harness.criteria import CriterionError, parse
 from harness.criteria.syntax import WAITS
@@ -24,8 +26,7 @@ SLACK = 0.01
 """Seconds by which the times of strikes and attempts may differ, since both are rounded."""
 
 
-@dataclass(frozen=True, slots=True)
-class FaultEffect:
+class FaultEffect(Struct, frozen=True):
     """The effect of one fault on a task that has ended."""
 
     struck: bool

@@ -5,8 +5,9 @@ Its answers to failures are events of `harness.resilience.events`, as those of c
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from harness.model.plan import Plan
 from harness.model.record import Attempt, StepRecord, TaskResult
@@ -15,22 +16,19 @@ from harness.resilience.events import Degraded, FellBack, GaveUp, Recovered, Ret
 from harness.spec.steps import Step
 
 
-@dataclass(frozen=True, slots=True)
-class TaskStarted:
+class TaskStarted(Struct, frozen=True):
     plan: Plan
     at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class StepStarted:
+class StepStarted(Struct, frozen=True):
     plan: Plan
     index: int
     step: Step
     at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptEnded:
+class AttemptEnded(Struct, frozen=True):
     plan: Plan
     index: int
     attempt: Attempt
@@ -39,8 +37,7 @@ class AttemptEnded:
 Resilience = Retrying | Waiting | FellBack | Degraded | Recovered | GaveUp
 
 
-@dataclass(frozen=True, slots=True)
-class ResilienceActed:
+class ResilienceActed(Struct, frozen=True):
     """A failure was answered or overcome; for a retry, the event comes before its wait."""
 
     plan: Plan
@@ -50,14 +47,12 @@ class ResilienceActed:
     """The remedy that the rule chose, if the event is about one."""
 
 
-@dataclass(frozen=True, slots=True)
-class StepEnded:
+class StepEnded(Struct, frozen=True):
     plan: Plan
     record: StepRecord
 
 
-@dataclass(frozen=True, slots=True)
-class TaskEnded:
+class TaskEnded(Struct, frozen=True):
     """`result.error` and `result.artifacts` are set when it failed; its directory is complete on disk."""
 
     plan: Plan

@@ -7,8 +7,10 @@ here, from the records of a task. docs/figures.md has the same table in words (`
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
 from typing import Literal
+
+from msgspec import Struct, field
+from msgspec.structs import fields
 
 from harness.model.record import Answer, Attempt, StepRecord, TaskResult
 from harness.recovery.catalog import Family
@@ -48,8 +50,7 @@ FIGURES: Mapping[str, str] = {
 """Name of a figure -> what it counts."""
 
 
-@dataclass(frozen=True, slots=True)
-class Figures:
+class Figures(Struct, frozen=True):
     """The figures of one task, or of several tasks added up."""
 
     attempts: int = 0
@@ -71,8 +72,7 @@ class Figures:
         return self.retries - self.successful_retries
 
 
-@dataclass(slots=True)
-class _Failing:
+class _Failing(Struct):
     """A step that failed and has not passed since; going back to a checkpoint does not end it."""
 
     since: float

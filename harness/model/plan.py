@@ -7,6 +7,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+
 from harness.criteria import Criterion
 from harness.recovery import Rulebook
 from harness.spec.source import Origin
@@ -17,8 +19,7 @@ if TYPE_CHECKING:
     from harness.spec.faults import Fault
 
 
-@dataclass(frozen=True, slots=True)
-class ReadyRepair:
+class ReadyRepair(Struct, frozen=True):
     """A repair of the task, ready to run (docs/design/steps-and-recovery.md)."""
 
     applies: frozenset[int]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from random import Random as SeededRandom
 from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from msgspec import Struct
 
 from harness.model.events import Event
 from harness.model.plan import Plan
@@ -28,8 +29,7 @@ Undo = Callable[[], Awaitable[None]]
 """Undoes a strike. May raise Failed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Injection:
+class Injection(Struct, frozen=True):
     """One activation of a fault."""
 
     fault: Fault
@@ -52,8 +52,7 @@ class FaultTarget(Protocol):
 # The browser, as the engine and the agents use it.
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(Struct, frozen=True):
     """One artifact of the evidence: taken, skipped or missed, with the reason."""
 
     name: str
@@ -66,8 +65,7 @@ class Item:
     """The time when it was taken, or tried."""
 
 
-@dataclass(frozen=True, slots=True)
-class ConsoleLine:
+class ConsoleLine(Struct, frozen=True):
     """A message that a page wrote to its console, with its time."""
 
     at: datetime
@@ -81,8 +79,7 @@ class ConsoleLine:
         return f"[{self.level}] {self.text}" + (f" ({self.place})" if self.place else "")
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(Struct, frozen=True):
     """What the browser could still show after the end. The files in `folder` are raw: not redacted, not inert."""
 
     folder: Path
@@ -95,8 +92,7 @@ class Evidence:
     """The reason why artifacts that `items` does not name are absent."""
 
 
-@dataclass(frozen=True, slots=True)
-class Observation:
+class Observation(Struct, frozen=True):
     """The view of the page that an agent gets when it asks."""
 
     url: str
@@ -247,8 +243,7 @@ Json = Any
 """A JSON value."""
 
 
-@dataclass(frozen=True, slots=True)
-class WorldCheckpoint:
+class WorldCheckpoint(Struct, frozen=True):
     """The world's side of a checkpoint."""
 
     entries: dict[str, Json]
@@ -264,8 +259,7 @@ class WorldCheckpoint:
     """Why the environment is not restored although it could be written: the project's isolation forbids it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(Struct, frozen=True):
     """Memory and environment at the end; None if not taken."""
 
     memory: dict[str, Json] | None = None
@@ -386,8 +380,7 @@ class Archive(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Stage:
+class Stage(Struct, frozen=True):
     """The objects that belong to one task alone, from its start to its end."""
 
     session: Session
@@ -407,8 +400,7 @@ async def _none_to_wait_for() -> None:
     """The default of `ready`: the harness runs no service."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ports:
+class Ports(Struct, frozen=True):
     """All that the engine needs to run a task."""
 
     stage: Callable[[Plan, Path], Awaitable[Stage]]

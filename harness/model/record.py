@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
 
 from harness.model.report import ErrorReport
 from harness.recovery import Remedy
@@ -22,8 +23,7 @@ SAFE_METHODS = ("GET", "HEAD", "OPTIONS", "TRACE")
 """Methods of requests that, by the rules of HTTP, change nothing."""
 
 
-@dataclass(slots=True)
-class Sent:
+class Sent(Struct):
     """A request that left a page: one with an unsafe method, or one for the document of a page."""
 
     method: str
@@ -46,8 +46,7 @@ class Sent:
         return self.method not in SAFE_METHODS and self.arrived
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
+class Attempt(Struct, frozen=True):
     """One try of a step. `seconds` is its duration, `t` its start, in seconds since the start of the task."""
 
     step: Step
@@ -63,8 +62,7 @@ class Attempt:
         return isinstance(self.outcome, Passed)
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """What was done about a failure so that the task goes on; `figures` counts retries and fallbacks of these.
 
     An answer may not lead to another attempt: a repair may fail, and a page may be lost again before the retry.
@@ -77,8 +75,7 @@ class Answer:
     """Whether the task only waited for the open circuit of its site. Nothing was sent, so that is no retry."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rewound:
+class Rewound(Struct, frozen=True):
     """The return to a checkpoint after a step failed, and how well it went (docs/design/checkpoints.md)."""
 
     checkpoint: int
@@ -91,8 +88,7 @@ class Rewound:
     """The factor for `timeout` and `step_timeout` from here on."""
 
 
-@dataclass(frozen=True, slots=True)
-class StepRecord:
+class StepRecord(Struct, frozen=True):
     """All attempts at one step. A negative index is a precondition, an index past the steps the success criteria."""
 
     index: int
@@ -185,8 +181,7 @@ def written_addresses(records: Iterable[StepRecord]) -> dict[str, StepRecord]:
     return {url: record for url, record in made.items() if url not in harmless}
 
 
-@dataclass(frozen=True, slots=True)
-class Warning_:  # noqa: N801 - `Warning` is a builtin
+class Warning_(Struct, frozen=True):  # noqa: N801 - `Warning` is a builtin
     """Something worth knowing about a task that went on; docs/design/steps-and-recovery.md lists the types."""
 
     type: str
@@ -199,8 +194,7 @@ class Warning_:  # noqa: N801 - `Warning` is a builtin
         return {"type": self.type, "step_index": self.step_index, "message": self.message, **self.details}
 
 
-@dataclass(frozen=True, slots=True)
-class MetFault:
+class MetFault(Struct, frozen=True):
     """The result of one declared fault. Times are seconds since the start of the task."""
 
     name: str
@@ -235,8 +229,7 @@ class MetFault:
         return f"struck {often} {step}at {self.strikes[0]:.1f} s"
 
 
-@dataclass(frozen=True, slots=True)
-class ScorePart:
+class ScorePart(Struct, frozen=True):
     """The result of one scoring checkpoint (docs/design/task-files.md)."""
 
     id: str
@@ -250,8 +243,7 @@ class ScorePart:
     """Why it is not met, or does not apply."""
 
 
-@dataclass(frozen=True, slots=True)
-class Score:
+class Score(Struct, frozen=True):
     """How much of the task was reached, 0 to 1 (docs/design/task-files.md)."""
 
     total: float
@@ -266,8 +258,7 @@ class Score:
         return tuple(part.id for part in self.parts if part.required and part.applies and not part.met)
 
 
-@dataclass(frozen=True, slots=True)
-class TaskResult:
+class TaskResult(Struct, frozen=True):
     """The end of a task: `final_state`, `error`, `warnings`."""
 
     task_id: str

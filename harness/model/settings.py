@@ -6,11 +6,11 @@ import os
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
 from urllib.parse import urlsplit
 
+from msgspec import Struct
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -298,8 +298,7 @@ class TelemetrySettings(SettingsTable):
     prometheus: bool = Field(False, description="Whether `.harness/metrics.prom` is written at the end of a run.")
 
 
-@dataclass(frozen=True, slots=True)
-class WorldMark:
+class WorldMark(Struct, frozen=True):
     """How a site learns which world a request belongs to, beside the User-Agent's `harness-world/<id>`."""
 
     header: str | None = None

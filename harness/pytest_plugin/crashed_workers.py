@@ -10,11 +10,11 @@ import os
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import Struct, field
 
 from harness.model.events import Event, StepEnded, StepStarted, TaskEnded, TaskStarted
 from harness.model.plan import Plan
@@ -28,8 +28,7 @@ JOURNAL = "taskspec_begun"
 """Key of `workerinput`: the file that the worker writes."""
 
 
-@dataclass(frozen=True, slots=True)
-class JournalEntries:
+class JournalEntries(Struct, frozen=True):
     """The content of a journal, by task id; of several attempts of a task in one worker, the last."""
 
     running: frozenset[str] = frozenset()
@@ -139,8 +138,7 @@ NO_OTHER = "no other process is started that could show which (--max-worker-rest
 AGAIN = "the task ran alone, after a process had died that ran several tasks at the same time"
 
 
-@dataclass(frozen=True, slots=True)
-class CrashVerdict:
+class CrashVerdict(Struct, frozen=True):
     """The decision about the items that a dead worker had not done."""
 
     condemned: Mapping[str, str] = field(default_factory=dict)

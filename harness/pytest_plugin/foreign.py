@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from msgspec import Struct
 
 GIVEN: pytest.StashKey[dict[str, Any]] = pytest.StashKey()
 """The options that were really given: name -> value. `addopts` and PYTEST_ADDOPTS count, defaults do not."""
@@ -18,8 +18,7 @@ OWNERS = ("pytest_playwright", "pytest_base_url")
 """The prefixes of those plugins' modules, also if they are loaded with `-p`."""
 
 
-@dataclass(frozen=True, slots=True)
-class ForeignOption:
+class ForeignOption(Struct, frozen=True):
     """One option of another plugin, and its effect in a run of tasks."""
 
     name: str

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from harness.reporting.task_record import TaskRecord
 from harness.spec.expressions import environment_names
 from harness.spec.loaded import Loaded
 from harness.spec.names import slug
+from harness.values import replace
 
 
 def placeholder_plan(task: Loaded, run_id: str, environ: Mapping[str, str] = os.environ) -> Plan:

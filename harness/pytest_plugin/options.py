@@ -11,11 +11,11 @@ import os
 import shlex
 from argparse import ArgumentTypeError
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec import Struct, field
 
 from harness.pytest_plugin.foreign import is_free
 
@@ -71,8 +71,7 @@ def _files(config: pytest.Config, names: list[str]) -> tuple[Path, ...]:
     return tuple(here if here.exists() else below_root for here, below_root in places)
 
 
-@dataclass(frozen=True, slots=True)
-class TaskOption:
+class TaskOption(Struct, frozen=True):
     """One option of the command line."""
 
     name: str

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 
 import pytest
+from msgspec import Struct
 
 from harness.pytest_plugin.activation import begin_run, is_active, session_state
 
@@ -14,8 +14,7 @@ FIXTURE = "taskspec_services"
 SLOT = "taskspec_slot"
 
 
-@dataclass(frozen=True, slots=True)
-class RunningServices:
+class RunningServices(Struct, frozen=True):
     """The services of `[tool.harness.services]`, running while tests run."""
 
     hosts: Mapping[str, int]

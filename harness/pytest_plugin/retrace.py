@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +20,7 @@ from harness.model.record import TaskResult
 from harness.recovery import FULL, NOTHING
 from harness.reporting.console import before_the_first_step, place
 from harness.reporting.files import shown_path
+from harness.values import replace
 
 if TYPE_CHECKING:
     from harness.model.settings import Settings

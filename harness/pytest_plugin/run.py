@@ -7,11 +7,11 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Any
 
 import pytest
+from msgspec import Struct
 
 from harness.model.events import Event, TaskEnded
 from harness.model.outcome import ended_as_declared, outcome_differences
@@ -37,6 +37,7 @@ from harness.spec.load import exists
 from harness.spec.loaded import Loaded
 from harness.spec.names import commandless
 from harness.spec.problems import SpecError
+from harness.values import replace
 
 # Questions to the person at the terminal (`on_state_inconsistency: manual_resolution`).
 
@@ -93,8 +94,7 @@ def _suspend_capture(config: pytest.Config) -> Any:
 # The reason why a task cannot run without the tasks that it depends on.
 
 
-@dataclass(frozen=True, slots=True)
-class Obstacle:
+class Obstacle(Struct, frozen=True):
     """A dependency that did not pass."""
 
     reason: str

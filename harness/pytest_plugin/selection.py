@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from argparse import ArgumentTypeError
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import Struct
 
 from harness.pytest_plugin.items import TaskItem
 from harness.pytest_plugin.state import STATE, SessionState
@@ -181,8 +181,7 @@ def groups(tasks: Mapping[str, tuple[Sequence[str], str | None]]) -> dict[str, s
 # The task files that a command line selects, and those that their tasks depend on.
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(Struct, frozen=True):
     """An argument of the command line: a folder, a file, or a task of it (`PATH::T`, `PATH::T[case]`)."""
 
     path: Path
@@ -266,8 +265,7 @@ def _missing_dependencies(known: Mapping[Path, tuple[Loaded, ...]], asked: Seque
 # `--task-shard I/N`: one of N parts of the items, for the machines of a CI matrix.
 
 
-@dataclass(frozen=True, slots=True)
-class Shard:
+class Shard(Struct, frozen=True):
     """The part of this machine."""
 
     number: int

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
+from msgspec import Struct, field
 
 from harness.model.settings import Settings
 from harness.spec.names import new_run_id
@@ -41,8 +41,7 @@ class RunsAhead(Protocol):
         ...
 
 
-@dataclass(slots=True)
-class SessionState:
+class SessionState(Struct):
     """The state of one session, or of one xdist worker of it."""
 
     settings: Settings

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from harness.resilience.categories import SESSION, VALIDATION
 
@@ -88,8 +89,7 @@ class Effect(StrEnum):
     DONE = "done"
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """What holds for every failure of one code."""
 
     code: str
@@ -137,8 +137,7 @@ class Group(StrEnum):
     REST = "Harness and unknown"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FamilyFacts:
+class FamilyFacts(Struct, frozen=True, kw_only=True):
     """What holds for every failure of one family, unless the row of its code says otherwise."""
 
     scope: Scope

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, astuple, dataclass, field, replace
+from dataclasses import dataclass, field
 from operator import or_
 from typing import Any
 
+import msgspec
+from msgspec import Struct
+from msgspec.structs import asdict, astuple
+
 from harness.recovery.catalog import Category, Effect, ErrorType, Family, Row, Scope, Severity, row
+from harness.values import replace
 
 
-@dataclass(frozen=True, slots=True)
-class Assertion:
+class Assertion(Struct, frozen=True):
     """Why a criterion does not hold: its smallest failing part (`context.assertion` of the report)."""
 
     expression: str
@@ -22,8 +26,7 @@ class Assertion:
     """The end of the failure's message if that only repeats `expected` and `actual`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Circumstances:
+class Circumstances(Struct, frozen=True):
     """Facts that decide, with the code, how a failure is answered and counted. Those that hold are evidence too."""
 
     waits: bool = False
@@ -140,11 +143,10 @@ def _suggestion(similar: Sequence[str]) -> str:
     return f"Did you mean {' or '.join(map(str, similar))}? " if similar else ""
 
 
-@dataclass(frozen=True, slots=True)
-class Passed:
+class Passed(Struct, frozen=True):
     """A successful attempt. `details` has what is worth reporting: the element's role and name, a saved file, ..."""
 
-    details: Mapping[str, Any] = field(default_factory=dict)
+    details: Mapping[str, Any] = msgspec.field(default_factory=dict)
 
 
 Outcome = Passed | Failure

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from msgspec import Struct
 from pydantic import BeforeValidator, Field
 
 from harness.recovery.declaration import Declaration
@@ -77,8 +78,7 @@ FULL = Capture()
 NOTHING = Capture(screenshot=False, dom=False, memory=False, environment=False, logs=False, why="`capture: none`")
 
 
-@dataclass(frozen=True, slots=True)
-class Retry:
+class Retry(Struct, frozen=True):
     """Do the same step again in `after` seconds."""
 
     again: ClassVar[bool] = True
@@ -86,8 +86,7 @@ class Retry:
     after: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Substitute:
+class Substitute(Struct, frozen=True):
     """Do the same step with another selector, and look for it for at most `patience` seconds."""
 
     again: ClassVar[bool] = False
@@ -96,8 +95,7 @@ class Substitute:
     patience: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class GiveUp:
+class GiveUp(Struct, frozen=True):
     """End the task."""
 
     again: ClassVar[bool] = False
@@ -106,8 +104,7 @@ class GiveUp:
     capture: Capture = FULL
 
 
-@dataclass(frozen=True, slots=True)
-class Rewind:
+class Rewind(Struct, frozen=True):
     """Go back to the nearest checkpoint at or before the step, and do the steps from there again."""
 
     again: ClassVar[bool] = True
@@ -120,16 +117,14 @@ class Rewind:
     """Go back to the first step if there is no checkpoint."""
 
 
-@dataclass(frozen=True, slots=True)
-class RepairPrecondition:
+class RepairPrecondition(Struct, frozen=True):
     """Set up the precondition that does not hold, then check it again."""
 
     again: ClassVar[bool] = True
     ends: ClassVar[bool] = False
 
 
-@dataclass(frozen=True, slots=True)
-class Trust:
+class Trust(Struct, frozen=True):
     """Settle a difference of memory and environment: one takes the value of the other, or a person decides."""
 
     again: ClassVar[bool] = False
@@ -137,8 +132,7 @@ class Trust:
     source: Literal["environment", "memory", "person"]
 
 
-@dataclass(frozen=True, slots=True)
-class Skip:
+class Skip(Struct, frozen=True):
     """Go on without the step, or leave the whole task out."""
 
     again: ClassVar[bool] = False

@@ -9,10 +9,11 @@ import io
 import json
 import mimetypes
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
 from pathlib import Path
+
+from msgspec import Struct
 
 from harness.model.diagnosis import note, went_back
 from harness.model.ports import Json
@@ -34,8 +35,7 @@ _ATTEMPT_STYLE = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptBar:
+class AttemptBar(Struct, frozen=True):
     """A stretch of time: `ok`, `no`, `wait` or `fault`. Seconds since the start of the task."""
 
     kind: str
@@ -43,8 +43,7 @@ class AttemptBar:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptRow:
+class AttemptRow(Struct, frozen=True):
     """One row of the page."""
 
     place: str
@@ -133,8 +132,7 @@ MOST_REQUESTS = 1000
 """The number of requests that are shown; the HAR has all."""
 
 
-@dataclass(frozen=True, slots=True)
-class HarRequest:
+class HarRequest(Struct, frozen=True):
     """One request of a HAR, with its result."""
 
     method: str
@@ -304,8 +302,7 @@ TEXT, CSV, HTML = "text/plain", "text/csv", "text/html"
 EXPECTED, ACTUAL = "expected", "actual"
 
 
-@dataclass(frozen=True, slots=True)
-class Content:
+class Content(Struct, frozen=True):
     """One attachment: a file, or a text."""
 
     name: str

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from harness.criteria import CriterionError, parse
 from harness.criteria.syntax import Compare, oriented
@@ -30,6 +31,7 @@ from harness.reporting.files import ARTIFACTS, shown_path
 from harness.reporting.redaction import MARK, Redactor, is_secret_name
 from harness.spec.names import commandless
 from harness.spec.steps import Step
+from harness.values import replace
 
 # Hints for readers of the terminal: they mention no evidence that does not exist.
 
@@ -76,8 +78,7 @@ BEFORE = 3
 """The number of steps shown before the failing one."""
 
 
-@dataclass(frozen=True, slots=True)
-class TableRow:
+class TableRow(Struct, frozen=True):
     """One line of the table. `seconds` covers all attempts, not the waits between them."""
 
     place: str

@@ -11,11 +11,12 @@ import stat
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from os.path import relpath
 from pathlib import Path
 from typing import Any, Literal
+
+from msgspec import Struct
 
 from harness.model.ports import Item, Json
 from harness.model.report import ErrorReport
@@ -146,8 +147,7 @@ TRACE_MIME = "application/vnd.allure.playwright-trace"
 IN_FULL = "Playwright trace of the second run, in full"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Artifact:
+class Artifact(Struct, frozen=True, kw_only=True):
     """One file in the folder of a failed task, with the facts about it for every list of artifacts."""
 
     name: str
@@ -250,8 +250,7 @@ def names_of(origin: Literal["report", "state", "browser"]) -> tuple[str, ...]:
     return tuple(name for name in NAMES if name in found)
 
 
-@dataclass(frozen=True, slots=True)
-class ManifestEntry:
+class ManifestEntry(Struct, frozen=True):
     """The result for one artifact."""
 
     name: str

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 
+from msgspec import Struct
 from pydantic import JsonValue
 
 from harness.reporting.console import shortened
@@ -109,8 +109,7 @@ _DECLARED = "healed as the task declares: nothing to change"
 _OWN = "one of the selector's own matches was used: nothing to change"
 
 
-@dataclass(frozen=True, slots=True)
-class Healing:
+class Healing(Struct, frozen=True):
     """One healed selector of one task."""
 
     record: TaskRecord
@@ -146,8 +145,7 @@ FEW = 5
 """The number of tasks that a cause names."""
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(Struct, frozen=True):
     """The content of a page."""
 
     run: RunRecord

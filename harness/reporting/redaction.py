@@ -11,10 +11,11 @@ import re
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 from urllib.parse import quote, quote_plus, unquote
+
+from msgspec import Struct
 
 from harness.model.ports import Json
 from harness.model.settings import Settings
@@ -125,8 +126,7 @@ _SIGN = re.compile(r"\s*(?:…|\.\.\.)")
 _END = re.compile(r"[^\S\n]*(?:\n|\Z)")
 
 
-@dataclass(frozen=True, slots=True)
-class _Word:
+class _Word(Struct, frozen=True):
     """A secret without its white space; `spaced` has the indices of letters that had some before them."""
 
     letters: str

@@ -6,9 +6,10 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
+
+from msgspec import Struct
 
 from harness.criteria.syntax import FUNCTIONS
 from harness.model.figures import UNJUDGED
@@ -69,8 +70,7 @@ _WHOLE_ADDRESS = re.compile(r"(?:https?|wss?)://[^\s'\"<>`]+")
 _SERVICE_NAME = re.compile(r"service `([^`]+)`")
 
 
-@dataclass(frozen=True, slots=True)
-class Trouble:
+class Trouble(Struct, frozen=True):
     """One failed task. Unknown texts are empty. `code` is empty if no failure of the task explains it."""
 
     task_id: str
@@ -187,8 +187,7 @@ _SERVICE = "service"
 Key = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Cause:
+class Cause(Struct, frozen=True):
     """The common cause of some failures."""
 
     code: str

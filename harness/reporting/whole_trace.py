@@ -18,10 +18,11 @@ import zlib
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from harness.model.diagnosis import note
 from harness.model.ports import ConsoleLine, Evidence, Json
@@ -39,8 +40,7 @@ _LAST_LOOK = "() => document.readyState"
 _LEVELS = {"WARNING": "warning", "ERROR": "error", "INFO": "info", "DEBUG": "debug"}
 
 
-@dataclass(slots=True)
-class ContextTrace:
+class ContextTrace(Struct):
     """One of Playwright's traces, of one browser context, from the start of its recording."""
 
     name: str

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Backoff:
+class Backoff(Struct, frozen=True):
     """Delays in seconds: initial, initial*multiplier, ..., never above cap.
 
     `retries` counts extra attempts after the first. `jitter` is the share by which a delay may

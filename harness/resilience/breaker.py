@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from functools import reduce
 from typing import Final, TypeVar
+
+from msgspec import Struct
 
 from harness.resilience.clock import Clock, Deadline
 from harness.resilience.events import CircuitChanged, Emit, discard
@@ -31,8 +32,7 @@ class CircuitState(StrEnum):
     """One call at a time goes through, as a probe."""
 
 
-@dataclass(frozen=True, slots=True)
-class BreakerSettings:
+class BreakerSettings(Struct, frozen=True):
     """When a circuit opens and closes (docs/design/events-and-resilience.md). ValueError for a bad number."""
 
     failure_threshold: int = 5
@@ -56,8 +56,7 @@ class BreakerSettings:
             raise ValueError(f"breaker setting probe_seconds: expected more than 0, found {self.probe_seconds!r}")
 
 
-@dataclass(frozen=True, slots=True)
-class Transition:
+class Transition(Struct, frozen=True):
     """A circuit went from one state to another, at `at` (monotonic seconds)."""
 
     at: float
@@ -66,8 +65,7 @@ class Transition:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class CircuitSnapshot:
+class CircuitSnapshot(Struct, frozen=True):
     """What is saved of a circuit. Times are Unix times in seconds."""
 
     state: CircuitState
@@ -144,8 +142,7 @@ _TICK = 0.001
 """The shortest wait in seconds: a shorter one is below the resolution of the clock and would never end."""
 
 
-@dataclass(frozen=True, slots=True)
-class WaitPermit:
+class WaitPermit(Struct, frozen=True):
     """Permission to wait for an open circuit, provided that the wait would end before the deadline."""
 
     clock: Clock

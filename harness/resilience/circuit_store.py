@@ -11,10 +11,11 @@ import logging
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import Final
+
+from msgspec.structs import asdict
 
 from harness.resilience.breaker import CircuitSnapshot, CircuitState
 from harness.resilience.clock import Clock

@@ -5,16 +5,18 @@ from __future__ import annotations
 import sys
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from enum import StrEnum
 from types import MappingProxyType
 from typing import TypeVar
 
+from msgspec import Struct
+
 from harness.resilience.breaker import Breaker, BreakerSettings, CircuitSnapshot, CircuitState, Ticket
 from harness.resilience.circuit_store import CircuitStore
 from harness.resilience.clock import Clock
 from harness.resilience.events import Emit, ResilienceEvent, discard
+from harness.values import replace
 
 # A breaker whose state several processes share through a store.
 
@@ -141,8 +143,7 @@ class CircuitScope(StrEnum):
 _NONE: Mapping[CircuitScope, BreakerSettings] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class CircuitName:
+class CircuitName(Struct, frozen=True):
     """A scope and a name within it; written `scope:name`."""
 
     scope: CircuitScope

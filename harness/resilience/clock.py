@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Protocol
+
+from msgspec import Struct
 
 # A point in time that bounds all work under it.
 
 
-@dataclass(frozen=True, slots=True)
-class Deadline:
+class Deadline(Struct, frozen=True):
     """A moment: `at` is in monotonic seconds of the clock that the caller reads."""
 
     at: float

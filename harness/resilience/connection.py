@@ -7,8 +7,9 @@ breaker, and the polling is the health check.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
+
+from msgspec import Struct
 
 from harness.resilience.breaker import TRANSITIONS, CircuitState
 from harness.resilience.events import CircuitChanged, Emit, InvariantBroken, ResilienceEvent, ServiceChanged, discard
@@ -17,8 +18,7 @@ EventType = Callable[[str, str, str, str], ResilienceEvent]
 """Makes the event of a transition out of: name, state before, state after, reason."""
 
 
-@dataclass(frozen=True, slots=True)
-class TransitionTable:
+class TransitionTable(Struct, frozen=True):
     """The states of one dimension, and the states that each may go to."""
 
     dimension: str
@@ -94,8 +94,7 @@ def snapshot(machines: Iterable[Machine]) -> dict[str, str]:
     return {machine.table.dimension: machine.state for machine in machines}
 
 
-@dataclass(frozen=True, slots=True)
-class Exclusion:
+class Exclusion(Struct, frozen=True):
     """States that cannot occur together. It judges nothing if the snapshot lacks one of the dimensions."""
 
     text: str

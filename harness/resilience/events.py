@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
+from msgspec import Struct, field
+from msgspec.structs import asdict
 
-@dataclass(frozen=True, slots=True)
-class Retrying:
+
+class Retrying(Struct, frozen=True):
     """A call failed, and is made again after `delay` seconds."""
 
     type: ClassVar[str] = "retry"
@@ -27,8 +28,7 @@ class Retrying:
     """The side that failed: `client` (browser, agent, harness), `server` (site, service, channel) or `hook`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
+class Waiting(Struct, frozen=True):
     """An open circuit holds a call back for at most `seconds`; nothing is sent: neither attempt nor retry."""
 
     type: ClassVar[str] = "waiting"
@@ -37,8 +37,7 @@ class Waiting:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class SlotAwaited:
+class SlotAwaited(Struct, frozen=True):
     """A task has waited for `seconds` and still waits: tasks of this or another run use the only shared state."""
 
     type: ClassVar[str] = "waiting-for-slot"
@@ -48,8 +47,7 @@ class SlotAwaited:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class CircuitChanged:
+class CircuitChanged(Struct, frozen=True):
     """A breaker went from one state to another."""
 
     type: ClassVar[str] = "circuit-state-change"
@@ -59,8 +57,7 @@ class CircuitChanged:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class FellBack:
+class FellBack(Struct, frozen=True):
     """The next call of a fallback chain is tried."""
 
     type: ClassVar[str] = "fallback"
@@ -72,8 +69,7 @@ class FellBack:
     error: str
 
 
-@dataclass(frozen=True, slots=True)
-class Degraded:
+class Degraded(Struct, frozen=True):
     """Every call of a fallback chain failed: the degraded answer is given."""
 
     type: ClassVar[str] = "degraded"
@@ -81,8 +77,7 @@ class Degraded:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Recovered:
+class Recovered(Struct, frozen=True):
     """A call succeeded after it had failed, `after` seconds since its first failure."""
 
     type: ClassVar[str] = "recovered"
@@ -92,8 +87,7 @@ class Recovered:
     category: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class GaveUp:
+class GaveUp(Struct, frozen=True):
     """A call failed for good. `exhausted`: all its retries were used up; otherwise a retry cannot help."""
 
     type: ClassVar[str] = "failed"
@@ -106,8 +100,7 @@ class GaveUp:
     source: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Escalated:
+class Escalated(Struct, frozen=True):
     """A call has not answered in `waited` seconds; `limit` is the total wait now, None: the caller stops waiting.
 
     The work itself goes on.
@@ -119,8 +112,7 @@ class Escalated:
     limit: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class ServiceChanged:
+class ServiceChanged(Struct, frozen=True):
     """A service went from one state to another."""
 
     type: ClassVar[str] = "service-status"
@@ -130,8 +122,7 @@ class ServiceChanged:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class InvariantBroken:
+class InvariantBroken(Struct, frozen=True):
     """States that exclude each other occurred together; `states` is the snapshot."""
 
     type: ClassVar[str] = "invariant-violated"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Generic, TypeVar
+
+from msgspec import Struct
 
 from harness.resilience.breaker import Call, Policy
 from harness.resilience.clock import Clock, SystemClock
@@ -14,8 +15,7 @@ from harness.resilience.verdict import describe_error
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Secondary(Generic[T]):
+class Secondary(Struct, Generic[T], frozen=True):
     """A call that may replace the primary one."""
 
     name: str
@@ -64,8 +64,7 @@ class _Cached(Generic[T]):
         return (self._last[0],)
 
 
-@dataclass(frozen=True, slots=True)
-class _Chain(Generic[T]):
+class _Chain(Struct, Generic[T], frozen=True):
     """The arguments of `fallback`, and the last good answer."""
 
     secondaries: tuple[Secondary[T], ...]

@@ -6,10 +6,10 @@ import math
 import random as chance
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from itertools import chain, islice, repeat
 from typing import Final, Generic, Protocol, TypeVar
 
+from msgspec import Struct, field
 from tenacity import AsyncRetrying, RetryCallState
 
 from harness.resilience.backoff import Backoff
@@ -22,16 +22,14 @@ from harness.resilience.verdict import classify as standard
 # The decision after a failure: a wait before the next attempt, or the end. `retry` does the waiting.
 
 
-@dataclass(frozen=True, slots=True)
-class StopRetrying:
+class StopRetrying(Struct, frozen=True):
     """There is no further attempt."""
 
     reason: str = ""
     """The reason, if it is neither the error itself nor the number of attempts."""
 
 
-@dataclass(slots=True)
-class RetryBudget:
+class RetryBudget(Struct):
     """The retries of one call: a number in total, and for each kind of error at most what its verdict allows.
 
     A kind is a category and a `max_retries`: name resolution (2) and refused connections are both `network`, and do not
@@ -102,8 +100,7 @@ class Delays(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class DelayTable:
+class DelayTable(Struct, frozen=True):
     """The `values` in order; the last one repeats up to `retries`.
 
     No delay is longer than the longest value, nor below zero, jitter included. With fewer retries than values only the
@@ -196,8 +193,7 @@ def retry(
     return around
 
 
-@dataclass(frozen=True, slots=True)
-class _Terms:
+class _Terms(Struct, frozen=True):
     """The arguments of `retry`."""
 
     delays: Delays

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from enum import Enum
+
+from msgspec import Struct, field
 
 LIMIT = 3
 """The number of crashes within `WITHIN` seconds that is permanent."""
@@ -22,8 +23,7 @@ class Condition(Enum):
     """The process died too often; only `reset` starts it again."""
 
 
-@dataclass(slots=True)
-class Supervisor:
+class Supervisor(Struct):
     """Counts the deaths of one process. A failed start is a death too."""
 
     now: Callable[[], float]

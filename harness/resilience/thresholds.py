@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import ClassVar, Literal
+
+from msgspec import Struct
 
 from harness.resilience.categories import NETWORK, SESSION, VALIDATION
 from harness.resilience.events import CircuitChanged, GaveUp, ResilienceEvent, Retrying
@@ -20,8 +21,7 @@ DROPS = "session_drops"
 VALIDATIONS = "hook_validation_failures"
 
 
-@dataclass(frozen=True, slots=True)
-class Threshold:
+class Threshold(Struct, frozen=True):
     """A row of the table. A value passes a limit only if it is greater."""
 
     metric: str
@@ -50,8 +50,7 @@ THRESHOLDS = (
 """Metrics and their thresholds (docs/design/events-and-resilience.md)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(Struct, frozen=True):
     """The present value of a metric. `value` and `limit` are shares (0 to 1) or numbers per minute."""
 
     metric: str
@@ -71,8 +70,7 @@ class Reading:
         return f"{round(100 * value, 1):g} %" if self.unit == "share" else f"{round(value, 1):g} per minute"
 
 
-@dataclass(frozen=True, slots=True)
-class ThresholdCrossed:
+class ThresholdCrossed(Struct, frozen=True):
     """A metric went from one level to another."""
 
     type: ClassVar[str] = "threshold"

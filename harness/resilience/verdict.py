@@ -11,11 +11,12 @@ import subprocess
 from asyncio import IncompleteReadError
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import BrokenExecutor
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from enum import StrEnum
 from typing import Any, Final
+
+from msgspec import Struct
 
 from harness.resilience.breaker import CircuitOpen
 from harness.resilience.clock import Clock, SystemClock
@@ -98,8 +99,7 @@ def _os_kind(error: OSError) -> str | None:
 # The HTTP answer that an error carries, whichever client raised it.
 
 
-@dataclass(frozen=True, slots=True)
-class HttpReply:
+class HttpReply(Struct, frozen=True):
     """An HTTP answer with its status."""
 
     status: int
@@ -165,8 +165,7 @@ class CallErrorCategory(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True)
-class RetryVerdict:
+class RetryVerdict(Struct, frozen=True):
     """The judgement of one error."""
 
     category: CallErrorCategory
@@ -181,8 +180,7 @@ class RetryVerdict:
 Classify = Callable[[BaseException], RetryVerdict]
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
+class Kind(Struct, frozen=True):
     """A row of the tables: what holds for every error of one kind."""
 
     category: CallErrorCategory

@@ -6,11 +6,12 @@ import atexit
 import os
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from harness.faults.python import InjectedFault, InjectionError, PendingInjections, check, fault_of, hosts, unknown_host
 from harness.model.plan import Plan
@@ -27,6 +28,7 @@ from harness.spec.names import new_run_id
 from harness.spec.parametrize import expand
 from harness.spec.problems import SpecError
 from harness.spec.task import TaskSpec
+from harness.values import replace
 
 if TYPE_CHECKING:
     from harness.reporting.redaction import Redactor
@@ -36,8 +38,7 @@ PENDING = PendingInjections()
 """The faults that the next task meets."""
 
 
-@dataclass(frozen=True, slots=True)
-class TaskExecution:
+class TaskExecution(Struct, frozen=True):
     """A task that `execute_task` has run."""
 
     plan: Plan

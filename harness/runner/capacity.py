@@ -10,10 +10,10 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 import psutil
+from msgspec import Struct
 
 from harness.resilience import Clock
 
@@ -23,8 +23,7 @@ HUGE = 2**60
 """Bytes; version 1 reports this many, or more, if there is no limit."""
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
+class Share(Struct, frozen=True):
     """The limits of a process's control groups."""
 
     cores: float = math.inf
@@ -51,8 +50,7 @@ def share(membership: str, read: Read) -> Share:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class _Group:
+class _Group(Struct, frozen=True):
     version: int
     folder: str
     """The folder below the root, with a slash at its end; empty: the root itself."""
@@ -143,8 +141,7 @@ EACH = 300 * 2**20
 """Bytes of free memory that one more task needs: a page of Chromium and its recording."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
+class Sample(Struct, frozen=True):
     """What was measured since the last sample."""
 
     busy: float

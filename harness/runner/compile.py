@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from msgspec import Struct
 from pydantic import BaseModel
 
 from harness.criteria import Criterion, CriterionError, parse
@@ -38,6 +39,7 @@ from harness.spec.references import (
 from harness.spec.source import Origin
 from harness.spec.steps import Step
 from harness.spec.task import Repair, ScoringCheckpoint, StateBinding, TaskSpec
+from harness.values import replace
 
 if TYPE_CHECKING:
     from harness.spec.fault_plan import LoadedFaultPlan
@@ -195,8 +197,7 @@ def _taken_apart(task: Loaded | TaskSpec, source: str | None) -> tuple[TaskSpec,
     return task, Origin(source or task.task_id), Path.cwd()
 
 
-@dataclass(frozen=True, slots=True)
-class _Compilation:
+class _Compilation(Struct, frozen=True):
     """The data that a task shares with the tasks inside it."""
 
     settings: Settings
@@ -303,8 +304,7 @@ def _hide_secrets(problem: Problem, hide: Hide) -> Problem:
 # The faults of `--task-faults` that strike a task, prepared like its own.
 
 
-@dataclass(frozen=True, slots=True)
-class Planned:
+class Planned(Struct, frozen=True):
     """The faults that plans add to a task, and the environment variables that they refer to."""
 
     faults: tuple[Fault, ...] = ()

@@ -9,7 +9,6 @@ import shutil
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -17,6 +16,8 @@ from random import Random
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 from uuid import uuid4
+
+from msgspec import Struct, field
 
 from harness.agents.registry import Agents
 from harness.browser import Browsers, Endpoints, SessionRequest, StorageState
@@ -46,10 +47,10 @@ from harness.runner.loop import Caller, LoopFuture, LoopThread
 from harness.runner.scratch import Scratch
 from harness.spec.names import new_run_id
 from harness.spec.steps import Step
+from harness.values import replace
 
 
-@dataclass(frozen=True, slots=True)
-class Interaction:
+class Interaction(Struct, frozen=True):
     """The hooks of a task to a person and the project (ports.Ports)."""
 
     ask: Ask | None = None
@@ -59,8 +60,7 @@ class Interaction:
 NO_INTERACTION = Interaction()
 
 
-@dataclass(frozen=True, slots=True)
-class Ground:
+class Ground(Struct, frozen=True):
     """The resources of one task, shared with the tasks inside it."""
 
     slot: int = 0

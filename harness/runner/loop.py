@@ -9,9 +9,10 @@ import threading
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar
+
+from msgspec import Struct
 
 T = TypeVar("T")
 _DONE = object()
@@ -74,8 +75,7 @@ class Caller:
         return await reply
 
 
-@dataclass(frozen=True, slots=True)
-class _Call:
+class _Call(Struct, frozen=True):
     """A function for the waiting thread to run."""
 
     loop: asyncio.AbstractEventLoop

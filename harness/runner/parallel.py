@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
+
+from msgspec import Struct
 
 from harness.model.outcome import ended_as_declared
 from harness.model.plan import Plan
@@ -103,24 +104,21 @@ _POLL_SECONDS = 0.5
 """Seconds between two wake-ups of the waiting thread, so that Ctrl-C is noticed on every platform."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ran:
+class Ran(Struct, frozen=True):
     """A task that has run, with its plan."""
 
     plan: Plan
     result: TaskResult
 
 
-@dataclass(frozen=True, slots=True)
-class BrokenTask:
+class BrokenTask(Struct, frozen=True):
     """A task that has begun and could not be finished, by an error that is not about the task."""
 
     name: str
     error: Exception
 
 
-@dataclass(frozen=True, slots=True)
-class ThreadInteraction:
+class ThreadInteraction(Struct, frozen=True):
     """The hooks of a task to a person and the project, on pytest's thread."""
 
     ask: AskHere | None = None
@@ -130,8 +128,7 @@ class ThreadInteraction:
 NO_THREAD_INTERACTION = ThreadInteraction()
 
 
-@dataclass(frozen=True, slots=True)
-class StartedTask:
+class StartedTask(Struct, frozen=True):
     """A task that runs, or has run, before its turn."""
 
     pending: LoopFuture[Ran]

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
 from itertools import islice, takewhile
+
+from msgspec import Struct, field
+
+from harness.values import replace
 
 FARTHEST = 1000
 """The number of waiting jobs that are examined, so that many jobs that may not begin yet do not slow every call."""
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(Struct, frozen=True):
     """The facts about a task that its place in the schedule depends on."""
 
     name: str
@@ -28,8 +30,7 @@ class Job:
     """Whether it may begin before its turn; else it begins only when it is called."""
 
 
-@dataclass(slots=True)
-class Schedule:
+class Schedule(Struct):
     """The jobs of a run in their order; each is waiting, running or over. It decides, and starts nothing."""
 
     waiting: dict[str, Job]

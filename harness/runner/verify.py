@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from harness.model.events import Event
 from harness.model.outcome import ended_as_declared, outcome_differences
@@ -17,6 +18,7 @@ from harness.spec.loaded import Loaded
 from harness.spec.problems import SpecError
 from harness.spec.steps import Assert, Open, Screenshot, Scroll, Wait
 from harness.spec.suite import dependencies, tasks_before, with_episodes
+from harness.values import replace
 
 if TYPE_CHECKING:
     from harness.runner.harness import SyncHarness
@@ -31,8 +33,7 @@ def _silent(_: object) -> None:
     """The sink that drops every event."""
 
 
-@dataclass(frozen=True, slots=True)
-class TaskVerification:
+class TaskVerification(Struct, frozen=True):
     """The findings about one task."""
 
     task_id: str

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import PurePosixPath
+
+from msgspec import Struct
 
 from harness.recovery.catalog import CATALOG
 from harness.spec.checks import HOST, not_a_host
@@ -41,8 +42,7 @@ _NEVER = {
 """Pieces that may stand only in brackets, and the error if they stand elsewhere."""
 
 
-@dataclass(frozen=True, slots=True)
-class SelectorFlaw:
+class SelectorFlaw(Struct, frozen=True):
     """An error in a selector, and the offset of its character."""
 
     problem: str

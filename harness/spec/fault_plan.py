@@ -5,11 +5,11 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from harness.recovery.declaration import Declaration
@@ -199,8 +199,7 @@ _GUARDED = ("$schema",)
 """Keys for editors, without effect here."""
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedFaultPlan:
+class LoadedFaultPlan(Struct, frozen=True):
     """A plan that was read from a file, with its origin."""
 
     plan: FaultPlan

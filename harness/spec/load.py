@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
@@ -23,6 +22,7 @@ from harness.spec.source import Origin, Source, file_label, read_mapping
 from harness.spec.suite import by_name
 from harness.spec.task import TaskSpec
 from harness.spec.validation import idle_settings, partial_task, problems_of_error, stray_keys
+from harness.values import replace
 
 # Finds the tasks that another task names.
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from harness.spec.file_names import SPEC_FILE
 from harness.spec.problems import Problem
@@ -12,8 +13,7 @@ from harness.spec.source import Origin
 from harness.spec.task import TaskSpec
 
 
-@dataclass(frozen=True, slots=True)
-class Gathered:
+class Gathered(Struct, frozen=True):
     """The files of a task as one document."""
 
     data: dict[str, Any]
@@ -21,8 +21,7 @@ class Gathered:
     warnings: tuple[Problem, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded:
+class Loaded(Struct, frozen=True):
     """A task with its origin and its warnings."""
 
     spec: TaskSpec

@@ -6,10 +6,11 @@ import hashlib
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 _BARE = re.compile(r"(?:localhost|\[[0-9a-f:]+\]|[\w-]+(?:\.[\w-]+)+)(?::\d+)?(?=[/?#]|$)", re.IGNORECASE)
 _FILE = re.compile(r"\.(?:html?|php|aspx?|jsp|json|xml|txt|pdf|csv)$", re.IGNORECASE)
@@ -37,8 +38,7 @@ def reaches(host: str, allowed: Sequence[str]) -> bool:
     return not allowed or any(host == name or host.endswith(f".{name}") for name in names(allowed))
 
 
-@dataclass(frozen=True, slots=True)
-class Domains:
+class Domains(Struct, frozen=True):
     """The hosts that a task may reach: the `allowed` ones and their subdomains, or every host if none is named.
 
     `virtual` has URL templates of servers that serve several sites, each under a path such as

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import islice, product
 from typing import Any
 
+from msgspec import Struct
+
 from harness.spec.loaded import Loaded
 from harness.spec.task import TaskSpec
+from harness.values import replace
 
 MOST_CASES = 1000
 LONGEST_ID = 60
@@ -22,8 +24,7 @@ def is_case_id(name: str) -> bool:
     return len(name) <= LONGEST_ID and ".." not in name and _ID.fullmatch(name) is not None
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
+class Case(Struct, frozen=True):
     """One set of parameter values."""
 
     id: str

@@ -6,8 +6,9 @@ import difflib
 import json
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, Literal
+
+from msgspec import Struct
 
 JsonPath = tuple[str | int, ...]
 """Keys and indices from the top of a document."""
@@ -20,8 +21,7 @@ LONGEST_SHOWN = 60
 _BARE_KEY = re.compile(r"[\w$-]+")
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """One problem. Lines and columns count from 1; they are None if there is no file."""
 
     file: str

@@ -6,10 +6,10 @@ import json
 import math
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import yaml
+from msgspec import Struct
 
 from harness.spec.problems import JsonPath
 
@@ -22,8 +22,7 @@ _SINGLE = re.compile(r"''|.", re.DOTALL)
 _DOUBLE = re.compile(r"\\(?:u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|x[0-9a-fA-F]{2}|.)|.", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(Struct, frozen=True):
     """The position of a value in the text, and of the key before it. Offsets count characters."""
 
     start: int
@@ -31,8 +30,7 @@ class Span:
     key: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Flaw:
+class Flaw(Struct, frozen=True):
     """A part of the text that the format, or this loader, does not allow."""
 
     offset: int

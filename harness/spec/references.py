@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from msgspec import Struct
 from pydantic import BaseModel, ValidationError
 
 from harness.criteria import memory_lookup
@@ -183,8 +184,7 @@ class MissingMemory(LookupError):  # noqa: N818 - it names what is missing
         self.key = key
 
 
-@dataclass(frozen=True, slots=True)
-class Reference:
+class Reference(Struct, frozen=True):
     """One parsed `${...}`."""
 
     namespace: str

@@ -6,10 +6,12 @@ import codecs
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from harness.spec.problems import JsonPath, Problem, Severity, SpecError, describe_value, dotted_path
 from harness.spec.readers import (
@@ -134,8 +136,7 @@ def _bad(file: str, message: str, expected: str = "", found: str = "", hint: str
 # The origin of a task, so that a problem can name its file and line.
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(Struct, frozen=True):
     """The files of one task. Without any (a task made in Python) problems have no place."""
 
     file: str

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
+from msgspec import Struct
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, PrivateAttr, model_validator
 
 from harness.recovery.catalog import ErrorType
@@ -145,8 +145,7 @@ class Repair(Declaration):
         return self
 
 
-@dataclass(frozen=True, slots=True)
-class Own:
+class Own(Struct, frozen=True):
     """The facts about a task that the project's own keys (`extra_keys`) give."""
 
     skip: str = ""

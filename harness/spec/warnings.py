@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from harness.recovery.catalog import FAMILIES
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WarningFacts:
+class WarningFacts(Struct, frozen=True, kw_only=True):
     """The facts about every warning of one type."""
 
     recovered: bool = False

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
+from harness.values import replace
 from tests.acceptance.documented_runs import MERGE, PREPARED
 
 FILLED = {

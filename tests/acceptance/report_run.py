@@ -1,7 +1,7 @@
 """A small pytest run whose items put fabricated results into Allure, as the plugin does (its conftest.py)."""
 
 CONFTEST = """
-from dataclasses import replace
+from harness.values import replace
 from pathlib import Path
 
 import pytest

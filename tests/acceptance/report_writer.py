@@ -6,12 +6,12 @@ import json
 import random
 import sys
 import zipfile
-from dataclasses import replace
 from pathlib import Path
 
 from harness.model.ports import ConsoleLine, Evidence, Item, Snapshot
 from harness.reporting.archive import DirectoryArchive
 from harness.reporting.redaction import Redactor
+from harness.values import replace
 from tests.unit.reporting import sample
 
 KEY = "B1-2025-001"

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
@@ -19,6 +19,7 @@ from typing import Any, cast
 
 import pytest
 
+from harness.values import replace
 from tests.acceptance.conftest import Project, Wanted
 from tests.browser.moments import stretched
 

@@ -86,3 +86,22 @@ def test_a_class_name_stands_once() -> None:
     """Whoever searches for a class finds one. A page of markdown and a page of a browser have names of their own."""
     found = [node.name for path in MODULES for node in tree(path).body if isinstance(node, ast.ClassDef)]
     assert {name for name, count in Counter(found).items() if count > 1} == set()
+
+
+def test_no_struct_has_a_field_of_a_dataclass() -> None:
+    """Type checkers accept it, and the value of the field would be the declaration itself."""
+    wrong = [
+        f"{shown(path)}:{found.name}"
+        for path in MODULES
+        if "field" in imported_from("dataclasses", path)
+        for found in ast.walk(tree(path))
+        if isinstance(found, ast.ClassDef) and not found.decorator_list
+        for node in found.body
+        if isinstance(node, ast.AnnAssign) and node.value and ast.unparse(node.value).startswith("field(")
+    ]
+    assert wrong == []
+
+
+def imported_from(module: str, path: Path) -> set[str]:
+    found = (node for node in tree(path).body if isinstance(node, ast.ImportFrom) and node.module == module)
+    return {each.name for node in found for each in node.names}

@@ -9,7 +9,6 @@ import os
 import signal
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -25,6 +24,7 @@ from harness.browser.evidence import LastGood
 from harness.recovery import Capture
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Clock, SystemClock
+from harness.values import replace
 from tests.browser import poison
 from tests.browser import site as site_module
 from tests.browser.moments import LOADED, hung

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
 from urllib.parse import urlsplit
 
+from msgspec import Struct
 from playwright.async_api import APIRequestContext, APIResponse
 from playwright.async_api import Error as PlaywrightError
 
@@ -21,6 +21,7 @@ from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failed, Failure
 from harness.spec.names import host_of
 from harness.spec.steps import Api
+from harness.values import replace
 
 BODY_BYTES = 10_000
 REDIRECTS = 10
@@ -29,8 +30,7 @@ _OWN = ("authorization", "cookie", "host", "proxy-authorization")
 _OF_BODY = ("content-type", "content-length", "content-encoding", "content-language", "transfer-encoding")
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(Struct, frozen=True):
     """The request to one URL. Header names are in lower case."""
 
     method: str

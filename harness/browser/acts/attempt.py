@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 
+from msgspec import Struct
 from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import Locator, Page, Playwright
 from playwright.async_api import TimeoutError as PlaywrightTimeoutError
@@ -21,8 +21,7 @@ LEAST_SECONDS = 0.02
 """The shortest timeout in seconds: Playwright reads a timeout of 0 as "for ever"."""
 
 
-@dataclass(frozen=True, slots=True)
-class ActContext:
+class ActContext(Struct, frozen=True):
     """The argument of every act's coroutine."""
 
     playwright: Playwright

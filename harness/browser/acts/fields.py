@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
 from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import Locator
 from playwright.async_api import TimeoutError as PlaywrightTimeoutError
@@ -150,8 +150,7 @@ FORMS = {
 _SPECIAL = f":scope:is({', '.join(f'input[type={kind}]' for kind in ('password', *FORMS))})"
 
 
-@dataclass(frozen=True, slots=True)
-class TypedField:
+class TypedField(Struct, frozen=True):
     """The state of a field after typing."""
 
     kind: str

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 from urllib.parse import urljoin
 
@@ -25,6 +24,7 @@ from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import poll_until
 from harness.spec.steps import Dialog, Open, Screenshot, SwitchPage
+from harness.values import replace
 
 # Acts on the page as a whole: `switch_page`, `dialog`, `screenshot`.
 

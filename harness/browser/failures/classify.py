@@ -6,7 +6,6 @@ import asyncio
 import json
 import re
 from collections.abc import Collection
-from dataclasses import replace
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
@@ -42,6 +41,7 @@ from harness.browser.failures.scene import CallLog, Facts, FailureContext, ask, 
 from harness.criteria import fold
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failed, Failure
+from harness.values import replace
 
 OTHER_TEXT = "The element exists with another text: correct the text in the selector."
 _UNSTABLE = r"is not stable|detached from the DOM"

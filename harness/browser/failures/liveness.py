@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import re
-from dataclasses import replace
 from typing import Any
 
 from harness.browser.failures.scene import CallLog, FailureContext, answers, seconds
 from harness.browser.page_events import RequestRecord
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Circumstances, Failure
+from harness.values import replace
 
 PROBE_SECONDS = 0.25
 ENDING_SECONDS = 0.4

@@ -13,10 +13,10 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
+from msgspec import Struct
 from playwright.async_api import Error as PlaywrightError
 
 from harness.browser.failures.liveness import PROBE_SECONDS
@@ -75,8 +75,7 @@ _LOGOUT = re.compile(r"(log|sign)[\s_-]?(out|off)|abmeld", re.IGNORECASE)
 _OTHER_PURPOSES = ("new-password", "one-time-code")
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
+class Form(Struct, frozen=True):
     """The form around the page's first visible password field."""
 
     passwords: int

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -27,6 +26,7 @@ from harness.browser.page_events import LoggedLine, RequestRecord, document_of, 
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Circumstances, Failure
 from harness.spec.names import Domains
+from harness.values import replace
 
 SHOWN = 5
 """The number of unfinished requests that are named."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -13,6 +12,7 @@ from urllib.parse import urlsplit
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failure
 from harness.spec.names import ANYWHERE, Domains
+from harness.values import replace
 
 NET_ERROR = re.compile(r"net::(ERR_[A-Z0-9_]+)")
 _EXACT = {

@@ -6,11 +6,11 @@ import asyncio
 import json
 import re
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from itertools import islice
 from typing import Any
 
+from msgspec import Struct
 from playwright.async_api import CDPSession, Frame, FrameLocator, Locator, Page
 from playwright.async_api import Error as PlaywrightError
 
@@ -21,6 +21,7 @@ from harness.recovery.catalog import Effect
 from harness.resilience import Clock, Deadline
 from harness.spec.names import ANYWHERE, Domains
 from harness.spec.steps import Open, Step, Submit, Type, Wait
+from harness.values import replace
 
 # Playwright's call log of an act that did not end. Pure.
 
@@ -32,8 +33,7 @@ _CHECKED = "waiting for element to be visible"
 _FILES = re.compile(r'locator resolved to <(label\b|input\b.*type="file")')
 
 
-@dataclass(frozen=True, slots=True)
-class CallLog:
+class CallLog(Struct, frozen=True):
     """The lines after `Call log:` in an error's message."""
 
     lines: tuple[str, ...]
@@ -160,8 +160,7 @@ _DESCRIBE = script(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(Struct, frozen=True):
     """The facts about a selector's matches; the flags are those of the first match."""
 
     count: int
@@ -334,8 +333,7 @@ OVERTIME = 0.4
 SHORTEST_LOOK = 0.05
 
 
-@dataclass(frozen=True, slots=True)
-class FailureContext:
+class FailureContext(Struct, frozen=True):
     """All that may be examined to name a failure."""
 
     page: Page

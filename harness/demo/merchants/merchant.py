@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
@@ -18,8 +18,7 @@ from harness.demo.sessions import local_path
 from harness.demo.visit import document, next_number, page, see_other, world_id, worlds
 
 
-@dataclass(frozen=True, slots=True)
-class Merchant:
+class Merchant(Struct, frozen=True):
     """One merchant: the paths of the overview and of the card's page, and the prefix of its receipt numbers."""
 
     site: str

@@ -10,11 +10,11 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 import platformdirs
+from msgspec import Struct
 
 from harness.reporting.allure.files import RC, allurerc, write_categories
 from harness.reporting.allure.results import (
@@ -52,8 +52,7 @@ class ReportError(Exception):
     """The report could not be built; the message is one line that says what to do."""
 
 
-@dataclass(frozen=True, slots=True)
-class Allure:
+class Allure(Struct, frozen=True):
     """A program that builds reports."""
 
     program: Path
@@ -174,8 +173,7 @@ BUILD_LIMIT = 600
 """Seconds for Allure's own work."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(Struct, frozen=True):
     """The options of a report."""
 
     single_file: bool = False
@@ -184,8 +182,10 @@ class Wanted:
     """The major version of Allure; None: 3 if available."""
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+USUAL = Wanted()
+
+
+class Report(Struct, frozen=True):
     """A report that was built."""
 
     index: Path
@@ -201,7 +201,7 @@ class Report:
 def build_report(
     results: Path,
     output: Path,
-    wanted: Wanted = Wanted(),
+    wanted: Wanted = USUAL,
     *,
     project: Path = Path(),
     say: Callable[[str], None] = print,
@@ -235,8 +235,7 @@ def _unreported_lines(results: Results, project: Path) -> Iterator[str]:
         yield f"the last run of the project, {last.run}, wrote no results here; these are from {results.run}"
 
 
-@dataclass(frozen=True, slots=True)
-class _Build:
+class _Build(Struct, frozen=True):
     """One run of Allure: the staged results, and the place of the report."""
 
     allure: Allure

@@ -7,11 +7,11 @@ import re
 import shutil
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
+from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from harness.model.ports import Json
@@ -20,6 +20,7 @@ from harness.reporting.allure.labels import began_of, run_of, without_run
 from harness.reporting.allure.serve import HERE, TraceFile, link_or_copy
 from harness.reporting.attachments import ACTUAL, EXPECTED
 from harness.reporting.files import IN_FULL, TRACE_MIME, read_json, read_regular, write_text
+from harness.values import replace
 
 ENVIRONMENT = "environment.properties"
 MERGED = "-merged-"
@@ -32,8 +33,7 @@ Tests = dict[str, Json]
 """Name of the file -> its document."""
 
 
-@dataclass(frozen=True, slots=True)
-class ChosenResults:
+class ChosenResults(Struct, frozen=True):
     """The results of a folder that go into the report."""
 
     tests: Tests
@@ -188,8 +188,7 @@ _MODELS: dict[str, type[ResultStep]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Results:
+class Results(Struct, frozen=True):
     """The files of a folder that go into the report."""
 
     folder: Path

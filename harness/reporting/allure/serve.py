@@ -9,13 +9,14 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
+
+from msgspec import Struct
 
 VIEWER = "trace-viewer"
 TRACES = "traces"
@@ -33,8 +34,7 @@ document.addEventListener("click", (event) => {{
 """Replaces the placeholder by the real address when such a link is clicked."""
 
 
-@dataclass(frozen=True, slots=True)
-class TraceFile:
+class TraceFile(Struct, frozen=True):
     """A trace.zip among the Allure results, and its test."""
 
     test: str

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise, takewhile
 
 import yaml
+from msgspec import Struct
 
 from harness.model.report import ErrorReport
 from harness.recovery.catalog import CATALOG, FAMILIES
@@ -270,8 +270,7 @@ def failed_executions(run: RunRecord) -> list[Execution]:
     return [each for each in run.last if each.counted_as in ("failed", "not judged")]
 
 
-@dataclass(frozen=True, slots=True)
-class CauseGroup:
+class CauseGroup(Struct, frozen=True):
     """Failures with one cause."""
 
     title: str

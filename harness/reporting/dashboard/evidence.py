@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator, Sequence, Set
-from dataclasses import dataclass, field
 from os.path import relpath
 from pathlib import Path
 from urllib.parse import quote
 
+from msgspec import Struct, field
 from pydantic import ValidationError
 
 from harness.model.report import ErrorReport
@@ -67,16 +67,14 @@ INERT = frozenset({".png", ".jpg", ".json", ".jsonl", ".txt", ".log", ".zip", ".
 """File types that may be linked: opening such a file runs nothing, whoever put it there."""
 
 
-@dataclass(frozen=True, slots=True)
-class FoundEvidence:
+class FoundEvidence(Struct, frozen=True):
     """The evidence of one failure."""
 
     evidence: EvidenceLinks = field(default_factory=EvidenceLinks)
     report: ErrorReport | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Shelf:
+class Shelf(Struct, frozen=True):
     """The places of a run's artifacts and of the page."""
 
     root: Path

@@ -7,10 +7,10 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
 from pydantic import JsonValue
 
 from harness.reporting.allure.files import write_allure_files
@@ -35,16 +35,14 @@ _WRITTEN_ANEW = {"environment.properties", "categories.json", "executor.json", "
 _PROJECT = "# Written by `harness merge`: so that commands take this folder for a project.\n[tool.harness]\n"
 
 
-@dataclass(frozen=True, slots=True)
-class ShardRun:
+class ShardRun(Struct, frozen=True):
     """A folder and the last run in it."""
 
     folder: Path
     run: RunRecord
 
 
-@dataclass(frozen=True, slots=True)
-class Plain:
+class Plain(Struct, frozen=True):
     """Allows only files and folders to be copied: in a foreign folder a link leads anywhere, and a pipe never ends."""
 
     say: Callable[[str], object]

@@ -7,13 +7,13 @@ import platform
 import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import count, islice
 from pathlib import Path
 from typing import Any, Literal
 
 import psutil
+from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from harness.model.figures import UNJUDGED
@@ -33,8 +33,7 @@ _LINKS = 10
 """The number of references that may lead to one another."""
 
 
-@dataclass(frozen=True, slots=True)
-class Checkout:
+class Checkout(Struct, frozen=True):
     """The commit and branch of the project; empty if unknown."""
 
     commit: str = ""
@@ -135,8 +134,7 @@ _SAME = 1.0
 """Seconds by which two readings of one start may differ."""
 
 
-@dataclass(frozen=True, slots=True)
-class OwnerProcess:
+class OwnerProcess(Struct, frozen=True):
     """The process of an unfinished run, so that a later run can tell whether it still runs."""
 
     pid: int | None = None

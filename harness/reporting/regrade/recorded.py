@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
+from msgspec import Struct
 from pydantic import BaseModel, TypeAdapter, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
 
 from harness.criteria.values import moment_in
@@ -130,8 +130,7 @@ class RecordedPage(BaseModel):
     elements: tuple[_Element, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedSources:
+class RecordedSources(Struct, frozen=True):
     """The state in which a task ended. Each part is what was recorded, or a text with the reason why it is unknown."""
 
     recorded_page: RecordedPage | str
@@ -177,8 +176,7 @@ class RecordedSources:
 # One directory of evidence, and the search for such directories.
 
 
-@dataclass(frozen=True, slots=True)
-class Recorded:
+class Recorded(Struct, frozen=True):
     """The content of one directory of evidence."""
 
     folder: Path

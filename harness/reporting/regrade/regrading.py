@@ -6,12 +6,13 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
+
+from msgspec import Struct
 
 from harness.criteria import Criterion, CriterionError, Json, look_once, parse
 from harness.criteria.check import Pass, check, read
@@ -41,6 +42,7 @@ from harness.spec.parametrize import expand
 from harness.spec.problems import SpecError
 from harness.spec.references import BadReferenceError, MissingMemory, ReferenceScope, interpolate_criterion
 from harness.spec.task import FinalState, TaskSpec
+from harness.values import replace
 
 # Judges one criterion: the project's own evaluation reads the recorded state once. It decides only if everything that
 # it reads was recorded, so that it never guesses.
@@ -51,8 +53,7 @@ _TIMES = ("time_since", "time_until")
 _REDACTED_NAME = re.compile(re.escape(MARK) + r'(?:[^"\\]|\\.)*":')
 
 
-@dataclass(frozen=True, slots=True)
-class Grade:
+class Grade(Struct, frozen=True):
     """The judgement of one criterion."""
 
     holds: bool | None
@@ -109,8 +110,7 @@ async def _refuse_narrow(node: Compare, sources: RecordedSources, patience: Pati
             raise UndecidedError(f"{node.source} depends on the exact second")
 
 
-@dataclass(frozen=True, slots=True)
-class Judge:
+class Judge(Struct, frozen=True):
     """Judges texts of one task file. `scope` has the values of its references, apart from memory."""
 
     sources: RecordedSources

@@ -6,9 +6,9 @@ It is imported only with `telemetry.prometheus = true`: prometheus_client is an 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from datetime import datetime, timedelta
 
+from msgspec.structs import asdict
 from opentelemetry import trace
 from opentelemetry.trace import ProxyTracerProvider, Span, Status, StatusCode, Tracer, set_span_in_context
 from opentelemetry.util.types import AttributeValue

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import asdict, astuple, dataclass
 from datetime import datetime
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict, astuple
 
 from harness.model.events import Event, TaskStarted
 from harness.reporting.telemetry.record import Record, StepDone, TaskDone, describe
@@ -133,8 +135,7 @@ def _times_text(count: int) -> str:
     return {1: "once", 2: "twice"}.get(count, f"{count} times")
 
 
-@dataclass(frozen=True, slots=True)
-class ResilienceMetrics:
+class ResilienceMetrics(Struct, frozen=True):
     """Counts; those of several processes can be added. A retry counts when its outcome is known."""
 
     total_attempts: int = 0

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime
 from functools import singledispatch
 from typing import Any, ClassVar, get_args
+
+from msgspec import Struct
+from msgspec.structs import asdict, fields
 
 from harness.model.figures import attempts_made, figures
 from harness.model.record import StepRecord, TaskResult
@@ -27,10 +29,10 @@ from harness.resilience.events import (
     Waiting,
 )
 from harness.resilience.thresholds import ThresholdCrossed
+from harness.values import replace
 
 
-@dataclass(frozen=True, slots=True)
-class StepDone:
+class StepDone(Struct, frozen=True):
     """A step has ended, passed or failed."""
 
     type: ClassVar[str] = "step"
@@ -49,8 +51,7 @@ class StepDone:
         return cls(record.step.describe(), record.passed, len(attempts_made(record)), round(seconds, 3), error)
 
 
-@dataclass(frozen=True, slots=True)
-class TaskDone:
+class TaskDone(Struct, frozen=True):
     """A task has ended."""
 
     type: ClassVar[str] = "task"
@@ -103,8 +104,7 @@ TelemetryEvent = ResilienceEvent | ThresholdCrossed | StepDone | TaskDone
 EVENTS: Mapping[str, type[TelemetryEvent]] = {event.type: event for event in get_args(TelemetryEvent)}
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(Struct, frozen=True):
     """An event with time and place. Its texts are redacted."""
 
     at: datetime

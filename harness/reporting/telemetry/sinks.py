@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from harness.model.settings import Settings
 from harness.reporting.telemetry.log import EventLog, LogSink, begin, events_of
@@ -11,8 +12,7 @@ from harness.reporting.telemetry.stream import Sink, Telemetry, TextRedactor
 from harness.resilience import SystemClock
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PytestSinks:
+class PytestSinks(Struct, frozen=True, kw_only=True):
     """The sinks that pytest makes, since they need pytest, or pytest reads them at its end."""
 
     journal: Sink | None

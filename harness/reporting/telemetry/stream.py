@@ -7,8 +7,9 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import Any, Protocol
+
+from msgspec import Struct
 
 from harness.model.events import Event, ResilienceActed, StepEnded, TaskEnded
 from harness.model.plan import Plan
@@ -50,8 +51,7 @@ class Sink:
         """End the sink: the run is over."""
 
 
-@dataclass(slots=True)
-class _Running:
+class _Running(Struct):
     """The task that work belongs to; None once the task has ended, since the watch over a service goes on."""
 
     plan: Plan | None

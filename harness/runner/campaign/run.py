@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
+from msgspec import Struct
+
 from harness.runner.campaign import summary as summing
 from harness.runner.campaign.document import Campaign, Trial
 from harness.runner.campaign.trials import Attack, PlannedTrial, RunTask, make_trials, turns
@@ -14,8 +16,7 @@ from harness.spec.fault_plan import LoadedFaultPlan
 from harness.spec.faults import ServiceFault
 
 
-@dataclass(frozen=True, slots=True)
-class Size:
+class Size(Struct, frozen=True):
     """How much is tried."""
 
     trials: int

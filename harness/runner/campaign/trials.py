@@ -7,11 +7,11 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TextIO
 
 import psutil
+from msgspec import Struct
 from pydantic import ValidationError
 
 from harness.model.diagnosis import FaultEffect, fault_effect, unmet_expectations
@@ -30,6 +30,7 @@ from harness.spec.loaded import Loaded
 from harness.spec.names import slug
 from harness.spec.problems import Problem, SpecError
 from harness.spec.suite import dependencies, tasks_before, with_episodes
+from harness.values import replace
 
 # Checks whether a failure left all of its artifacts.
 
@@ -70,8 +71,7 @@ def _of_report(file: Path) -> Iterator[str]:
 # The trials of a campaign: every fault in every task that it strikes, and every such task without faults.
 
 
-@dataclass(frozen=True, slots=True)
-class Attack:
+class Attack(Struct, frozen=True):
     """One fault in one task; without a fault, the task as it is."""
 
     task: Loaded
@@ -88,8 +88,7 @@ class Attack:
         return f"{self.task.spec.task_id} {self.name or 'clean'}"
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedTrial:
+class PlannedTrial(Struct, frozen=True):
     """One trial to make."""
 
     attack: Attack

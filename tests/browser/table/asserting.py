@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from harness.browser import PlaywrightSession
@@ -11,6 +10,7 @@ from harness.engine.run import Run, TaskJournal
 from harness.model.ports import Stage as EngineStage
 from harness.recovery.failure import Failure
 from harness.resilience import SystemClock
+from harness.values import replace
 from tests.browser.stage import STEP, failed
 from tests.unit.fakes import FakeInjector, FakeWorld, Theatre
 

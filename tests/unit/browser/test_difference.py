@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +9,7 @@ from playwright.async_api import StorageState
 
 from harness.browser.checkpoint import PageCheckpoint
 from harness.browser.form_state import FormField, PageState, is_same_value, page_differences, storage_differences
+from harness.values import replace
 
 PAGE = PageState(
     "http://a.test/", "http://a.test", 200, (0, 0), {"step": "1"}, (FormField("#qty", "text", False, "2"),)

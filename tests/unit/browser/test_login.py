@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
 from harness.browser.failures.login import Form, form_of, is_login, is_unsent, page_of, was_requested
 from harness.browser.page_events import RequestRecord
+from harness.values import replace
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 BARE = Form(1, False, "", False, ("user", "secret"), "", "", "Go on", "Welcome")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from harness.browser.request import SessionRequest
 from harness.model.settings import Recording, Settings, Tracing
 from harness.runner.compile import compile_plan
 from harness.spec.task import TaskSpec
+from harness.values import replace
 from tests.unit.spec.files import task
 
 

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,6 +19,7 @@ from harness.reporting.history.reading import load_run, recent_runs
 from harness.reporting.history.record import OwnerProcess
 from harness.reporting.history.writing import RunWriter, save_run
 from harness.spec.names import blank_unprintable
+from harness.values import replace
 from tests.unit.reporting.history.runs import execution, failed, nodeid, record, run, several
 
 RUN = CliRunner()

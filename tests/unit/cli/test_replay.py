@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import sys
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -31,6 +30,7 @@ from harness.model.plan import Plan
 from harness.model.service_settings import ServiceSettings
 from harness.model.settings import Settings
 from harness.reporting.redaction import Redactor
+from harness.values import replace
 from tests.unit.cli.test_show import keep
 
 TASK = """task_id: T-1

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 from harness.cli.report import TOLD, document, lines
 from harness.reporting.allure.build import Report
+from harness.values import replace
 
 
 def built(*left_out: str) -> Report:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from harness.model.record import TaskResult
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failed, Failure, Passed
+from harness.values import replace
 from tests.unit.engine.test_checkpoints import CRASH, acts, click, play, types
 from tests.unit.fakes import Theatre
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.runner.capacity import EACH, Sample, first_limit, next_limit
+from harness.values import replace
 
 GIB = 2**30
 CALM = Sample(busy=0.4, late=0.01, free=8 * GIB, total=16 * GIB, running=4)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from harness.model.ports import Evidence, Snapshot
 from harness.model.record import TaskResult
 from harness.model.settings import SettingsError, load_settings
 from harness.recovery import Capture
+from harness.values import replace
 from tests.unit.fakes import FakeWorld, Theatre
 
 

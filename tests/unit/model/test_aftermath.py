@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +11,7 @@ from harness.model.diagnosis import fault_effect, responsible_faults, uninjected
 from harness.model.record import MetFault, StepRecord, TaskResult
 from harness.recovery.failure import Failure, Passed
 from harness.spec.faults import Fault
+from harness.values import replace
 from tests.unit.reporting.sample import START, attempt, step
 
 CLICK = step(act="click", selector="#a")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,6 +16,7 @@ from harness.pytest_plugin.retrace import command, refusal
 from harness.recovery import Rulebook
 from harness.recovery.failure import Failure
 from harness.spec.faults import Fault
+from harness.values import replace
 from tests.unit.reporting import sample
 
 CRASH = TypeAdapter[Any](Fault).validate_python({"kind": "page_crash"})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from harness.recovery import Remedy, Retry, Rulebook
 from harness.recovery.failure import Assertion, Failure, Outcome, Passed
 from harness.spec.steps import Step
 from harness.spec.task import TaskSpec
+from harness.values import replace
 
 START = datetime(2025, 11, 16, 9, tzinfo=UTC)
 _STEP: TypeAdapter[Step] = TypeAdapter(Step)

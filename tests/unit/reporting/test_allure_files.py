@@ -6,7 +6,6 @@ import json
 import re
 import shutil
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ from harness.reporting.allure.categories import GROUPS, group, grouped_codes
 from harness.reporting.allure.files import allurerc, categories, environment_properties, executor_of, write_allure_files
 from harness.reporting.console import headline
 from harness.spec.faults import BrowserKill
+from harness.values import replace
 from tests.unit.reporting import sample
 
 

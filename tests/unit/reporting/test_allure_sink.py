@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import allure_commons
@@ -21,6 +20,7 @@ from harness.reporting.allure.sink import AllureSink, running_test
 from harness.reporting.archive import DirectoryArchive
 from harness.reporting.redaction import MARK, Redactor
 from harness.spec.faults import BrowserKill, Dns
+from harness.values import replace
 from tests.unit.reporting import sample
 from tests.unit.reporting.test_artifacts import evidence, keep
 

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import zipfile
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from harness.model.record import TaskResult
 from harness.reporting.archive import DirectoryArchive
 from harness.reporting.files import NAMES
 from harness.reporting.redaction import Redactor
+from harness.values import replace
 from tests.unit.conftest import examples
 from tests.unit.reporting import sample
 from tests.unit.reporting.test_har import har

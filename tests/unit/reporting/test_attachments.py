@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
-from dataclasses import replace
 
 from harness.model.record import Score, ScorePart
 from harness.reporting.attachments import on_test
 from harness.reporting.redaction import MARK, Redactor
+from harness.values import replace
 from tests.unit.reporting import sample
 
 SECRET = 'say "friend", enter'

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 from harness.model.record import MetFault, Rewound, StepRecord
 from harness.recovery import Retry
@@ -11,6 +10,7 @@ from harness.recovery.failure import Failure, Passed
 from harness.reporting.attachments import AttemptBar, attempt_lines, attempt_page
 from harness.reporting.redaction import MARK, Redactor
 from harness.spec.faults import BrowserKill
+from harness.values import replace
 from tests.unit.reporting import sample
 
 PLAN = sample.plan()

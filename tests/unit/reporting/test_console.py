@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import textwrap
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from harness.recovery.failure import Assertion, Failure
 from harness.reporting.console import brief, failure_text, fold_lines, headline
 from harness.reporting.redaction import MARK, Redactor
 from harness.spec.faults import Covered, Hang, Refuse
+from harness.values import replace
 from tests.unit.reporting import sample
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from harness.model.diagnosis import LOOKED_ONCE
 from harness.recovery.catalog import CATALOG, Family
 from harness.recovery.failure import Assertion, Failure
 from harness.reporting.console import brief, failure_text, fitting_hint
+from harness.values import replace
 from tests.unit.reporting import sample
 
 SELECTOR = "Compare the selector with dom_snapshot.html"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +15,7 @@ from harness.pytest_plugin.terminal import write_summary
 from harness.recovery.failure import Failure
 from harness.reporting.console import brief, failure_text, headline
 from harness.spec.names import commandless
+from harness.values import replace
 from tests.unit.reporting import sample
 
 COMMAND = re.compile(r"^\s*::|##\[", re.MULTILINE)

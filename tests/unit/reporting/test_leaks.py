@@ -8,7 +8,6 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -31,6 +30,7 @@ from harness.reporting.attachments import on_failing_step, on_test
 from harness.reporting.console import brief, failure_text, headline
 from harness.reporting.redaction import Redactor
 from harness.reporting.task_record import task_record
+from harness.values import replace
 from tests.unit.conftest import examples
 from tests.unit.reporting import sample
 from tests.unit.reporting.test_har import har

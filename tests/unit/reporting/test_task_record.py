@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 from harness.model.record import Answer, MetFault, StepRecord
@@ -12,6 +11,7 @@ from harness.recovery.failure import Failure, Passed
 from harness.reporting.redaction import MARK
 from harness.reporting.task_record import TaskRecord, task_record
 from harness.spec.faults import PageCrash
+from harness.values import replace
 from tests.unit.reporting import sample
 
 REFUSED = Failure("NET_CONNECTION_REFUSED", "refused")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import zipfile
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from harness.model.record import StepRecord, TaskResult
 from harness.recovery import Retry
 from harness.recovery.failure import Failure
 from harness.reporting.whole_trace import write_whole_trace
+from harness.values import replace
 from tests.unit.reporting import sample
 
 ORIGIN = sample.START.timestamp() * 1000 - 5000

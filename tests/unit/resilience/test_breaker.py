@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pickle
-from dataclasses import replace
 
 import pytest
 
 from harness.resilience.breaker import TRANSITIONS, Breaker, BreakerSettings, CircuitOpen, CircuitState, Signal, Ticket
 from harness.resilience.events import CircuitChanged, ResilienceEvent
+from harness.values import replace
 from tests.unit.fakes import FakeClock
 
 CLOSED, OPEN, HALF_OPEN = CircuitState.CLOSED, CircuitState.OPEN, CircuitState.HALF_OPEN

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from harness.resilience.breaker import BreakerSettings, CircuitOpen, CircuitStat
 from harness.resilience.circuit_store import CircuitStore
 from harness.resilience.circuits import SharedBreaker
 from harness.resilience.events import ResilienceEvent
+from harness.values import replace
 from tests.unit.fakes import FakeClock
 
 NAME = "origin:http://shop.local"

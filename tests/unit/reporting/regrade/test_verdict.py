@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from harness.reporting.regrade.recorded import Manifest, Recorded, RecordedSourc
 from harness.reporting.regrade.regrading import Grade, Judge, Standing, score_again, standing, unreached
 from harness.spec.expressions import scope_of
 from harness.spec.task import Expect, TaskSpec
+from harness.values import replace
 
 HELD, UNMET, OPEN = Grade(True, "a"), Grade(False, "b", "b is wrong"), Grade(None, "c", "c is hidden")
 EVIDENCE = Recorded(

@@ -7,7 +7,6 @@ import logging
 import os
 import threading
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -39,6 +38,7 @@ from harness.resilience.events import (
     Waiting,
 )
 from harness.resilience.thresholds import ThresholdCrossed
+from harness.values import replace
 from tests.unit.fakes import START
 from tests.unit.reporting import sample
 from tests.unit.reporting.telemetry.stage import Stage, record
@@ -102,7 +102,7 @@ def test_words_level_and_a_line_that_can_be_read_again(kind: str) -> None:
 
 def test_a_name_of_a_field_means_one_thing() -> None:
     """`source` is who failed, in every event that has it; what is left and taken instead are `from` and `to`."""
-    assert {kind for kind, event in EVENTS.items() if "source" in event.__dataclass_fields__} == {
+    assert {kind for kind, event in EVENTS.items() if "source" in event.__struct_fields__} == {
         *("retry", "failed", "task"),
     }
     line = record(FellBack("ask", "a", "b", "busy")).as_json("WARNING")

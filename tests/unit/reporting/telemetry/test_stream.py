@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextvars
 import threading
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -19,6 +18,7 @@ from harness.reporting.telemetry.record import Record, StepDone, TaskDone
 from harness.reporting.telemetry.stream import Sink, in_task
 from harness.resilience.events import CircuitChanged, InvariantBroken, Retrying, ServiceChanged
 from harness.resilience.thresholds import ThresholdCrossed
+from harness.values import replace
 from tests.unit.fakes import START
 from tests.unit.reporting import sample
 from tests.unit.reporting.telemetry.stage import Kept, Stage

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from harness.model.record import TaskResult
 from harness.runner.campaign.document import Campaign
 from harness.runner.campaign.run import Running, Size
 from harness.runner.campaign.summary import markdown, show
+from harness.values import replace
 from tests.unit.runner.campaign.stage import CRASHED, FAULTS, REFUSED, Runner, made, plan
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
