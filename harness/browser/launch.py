@@ -181,6 +181,13 @@ class Browsers:
     def driver_alive(self) -> bool:
         return self.driver is not None and self.driver.alive
 
+    async def prepare(self, request: SessionRequest | None) -> None:
+        """Start the driver, and the browser for a request that is expected. The session itself reports what fails."""
+        if self._endpoints is not None:  # a browser elsewhere is started when it is needed
+            request = None
+        with contextlib.suppress(Failed, PlaywrightError, TimeoutError, OSError):
+            await (self._live_driver() if request is None else self._chromium(request))
+
     async def open_session(self, request: SessionRequest) -> PlaywrightSession:
         """Open a new context with its page. Raises Failed."""
         storage = request.storage
@@ -305,7 +312,8 @@ class Browsers:
 
     async def _launch(self, place: LaunchPlace, wanted: SessionRequest) -> Chromium:
         # The first key needs imports of some milliseconds: they run while the driver starts.
-        driver, key = await asyncio.gather(self._live_driver(), asyncio.to_thread(lambda: self._key))
+        making = asyncio.to_thread(lambda: self._key if wanted.hosts else None)
+        driver, key = await asyncio.gather(self._live_driver(), making)
         front = TlsFront(wanted.hosts, key, self._temp, wanted.tls_problem)
         try:
             return await place.start(driver, front, sealed=wanted.sealed)

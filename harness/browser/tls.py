@@ -276,8 +276,9 @@ class TlsFront:
     """
 
     def __init__(
-        self, hosts: Mapping[str, int], key: ThrowAwayKey, temp: Path, problem: Problem = lambda _: None
+        self, hosts: Mapping[str, int], key: ThrowAwayKey | None, temp: Path, problem: Problem = lambda _: None
     ) -> None:
+        """`key` may be None if there are no hosts."""
         self.hosts = dict(hosts)
         """Host -> its plain port."""
         self._key = key
@@ -295,11 +296,12 @@ class TlsFront:
     @property
     def spki(self) -> str:
         """The public key to accept, see ThrowAwayKey."""
-        return self._key.spki
+        return self._key.spki if self._key else ""
 
     @cached_property
     def _context(self) -> ssl.SSLContext:
         """The TLS context, made for the first connection, since most tasks have none."""
+        assert self._key is not None
         return self._key.context(self.hosts, self._temp)
 
     @cached_property

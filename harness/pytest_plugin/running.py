@@ -28,6 +28,8 @@ from harness.reporting.archive import moved_aside
 from harness.reporting.task_record import LAST_RUN, TaskRecord, write_last_run
 
 RUN_LABEL = pytest.StashKey[RunLabel]()
+_MAY_SKIP = {"skip", "skipif"}
+"""Marks of an item that is perhaps not run."""
 
 
 def begin(config: pytest.Config) -> None:
@@ -67,7 +69,9 @@ def set_up(config: pytest.Config, tasks: Sequence[TaskItem]) -> None:
         state.check_folders()
     try:
         telemetry_of(config).begin()
-        state.harness()
+        harness = state.harness()
+        if first := first_to_run(config, tasks):
+            harness.prepare(first.loaded.spec)
         ahead.begin(config, state)
     except (ValueError, OSError) as error:
         if not hasattr(config, "workerinput"):
@@ -76,6 +80,13 @@ def set_up(config: pytest.Config, tasks: Sequence[TaskItem]) -> None:
             state.problems[item.loaded.source] = [f"the harness cannot be set up: {error}"]
     history: Any = config.pluginmanager.getplugin(HISTORY)
     history.begin({item.nodeid: item.loaded for item in tasks})
+
+
+def first_to_run(config: pytest.Config, tasks: Sequence[TaskItem]) -> TaskItem | None:
+    """The first task that is certain to run here: a worker of xdist does not know its tasks yet."""
+    if hasattr(config, "workerinput") or config.getoption("setuponly") or config.getoption("setupplan"):
+        return None
+    return next((item for item in tasks if _MAY_SKIP.isdisjoint(mark.name for mark in item.iter_markers())), None)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -47,6 +47,7 @@ from harness.runner.loop import Caller, LoopFuture, LoopThread
 from harness.runner.scratch import Scratch
 from harness.spec.names import new_run_id
 from harness.spec.steps import Step
+from harness.spec.task import TaskSpec
 from harness.values import replace
 
 
@@ -129,6 +130,9 @@ class Harness:
         self._runs: Counter[str] = Counter()
         self._started = asyncio.Lock()
         self._ready = False
+        self._services_begun: asyncio.Task[None] | None = None
+        self._browser_begun: asyncio.Task[None] | None = None
+        """Their start before the first task, if it was prepared."""
 
     def _of_services(self, event: ResilienceEvent) -> None:
         """Close the circuits of a service that is back, whoever has started it: waiting tasks need not wait longer."""
@@ -142,8 +146,32 @@ class Harness:
         """Find or start the services; once. Raises Failed."""
         async with self._started:
             if not self._ready:
-                await self.services.start()
+                begun, self._services_begun = self._services_begun, None
+                await (begun or self.services.start())
                 self._ready = True
+
+    async def prepare(self, spec: TaskSpec) -> None:
+        """Begin to start what the first task needs, and return. The task itself reports what fails."""
+        if not (self._ready or self._started.locked()):
+            self._services_begun = asyncio.create_task(self.services.start())
+            self._browser_begun = asyncio.create_task(self._prepare_browser(spec, self._services_begun))
+
+    async def _prepare_browser(self, spec: TaskSpec, services: asyncio.Task[None]) -> None:
+        await self.browsers.prepare(None)
+        await asyncio.wait([services])  # the ports of its hosts are final then
+        if services.cancelled() or services.exception() or spec.faults:
+            return
+        settings, temp = self.settings, self._scratch.path
+        await self.browsers.prepare(
+            SessionRequest(
+                world="",
+                folder=temp,
+                uploads=temp,
+                hosts=self._hosts_in(0),
+                allowed_domains=spec.allowed_domains,
+                webrtc=settings.browser.webrtc,
+            )
+        )
 
     async def run(
         self, plan: Plan, emit: Callable[[Event], None], interaction: Interaction = NO_INTERACTION
@@ -310,13 +338,20 @@ class Harness:
     def _request(self, plan: Plan, folder: Path, ground: Ground) -> SessionRequest:
         return replace(
             SessionRequest.of(plan, self.settings, folder),
-            hosts={host.lower(): port for host, port in self.services.hosts_of(ground.slot).items()},
+            hosts=self._hosts_in(ground.slot),
             storage=self._episodes.get(plan.world),
             leave=partial(ground.left.__setitem__, plan.key) if ground.episode and not plan.in_full else None,
         )
 
+    def _hosts_in(self, slot: int) -> dict[str, int]:
+        return {host.lower(): port for host, port in self.services.hosts_of(slot).items()}
+
     async def close(self) -> None:
         """End browsers and the services that this process started. Bounded."""
+        begun = [task for task in (self._services_begun, self._browser_begun) if task is not None]
+        for task in begun:
+            task.cancel()
+        await asyncio.gather(*begun, return_exceptions=True)
         await self.browsers.close()
         self._slots.close()
         if "PYTEST_XDIST_WORKER" not in os.environ:  # the other workers may still use them
@@ -354,6 +389,10 @@ class SyncHarness:
     def start(self) -> None:
         """Find or start the services. Raises Failed."""
         self._loop.call(self._harness.start())
+
+    def prepare(self, spec: TaskSpec) -> None:
+        """Begin to start what the first task needs, beside what this thread does meanwhile."""
+        self._loop.call(self._harness.prepare(spec))
 
     @contextmanager
     def slot(self, name: str) -> Iterator[Mapping[str, int]]:
