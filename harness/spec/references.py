@@ -97,7 +97,7 @@ def holds_reference(value: Any) -> bool:
     if isinstance(value, str):
         return "${" in value
     if isinstance(value, BaseModel):
-        return any(holds_reference(item) for _, item in value)
+        return any(map(holds_reference, vars(value).values()))
     if isinstance(value, dict):
         return any(map(holds_reference, value.values()))
     return isinstance(value, list | tuple) and any(map(holds_reference, value))
