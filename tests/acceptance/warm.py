@@ -24,15 +24,20 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
-import harness as package
+from _pytest.config import builtin_plugins
+
 from harness.cli.commands import Imported
 
 MODULES = (
-    "pytest", "_pytest.pytester", "playwright.sync_api",
+    "pytest", *(f"_pytest.{name}" for name in builtin_plugins), "playwright.sync_api",
+    "doctest", "pdb", "unittest.mock", "xml.etree.ElementTree",
     "harness.pytest_plugin.plugin", "harness.pytest_plugin.running", "harness.pytest_plugin.parallel",
     "harness.cli.main",
+    "allure_pytest.plugin", "execnet", "pytest_playwright.pytest_playwright", "pytest_rerunfailures",
+    "xdist.looponfail", "xdist.plugin", "xdist.remote",
 )  # fmt: skip
-"""No plugin of pytest that was installed as one: pytest would say that it is too late to rewrite its assertions."""
+REWRITTEN = ("_pytest.", "allure_pytest", "harness", "pytest_playwright", "pytest_rerunfailures", "xdist")
+"""What pytest would say of: that it is too late to rewrite its assertions."""
 ROOT = Path(__file__).parents[2]
 
 
@@ -173,7 +178,9 @@ def main() -> None:
     for name in MODULES:
         importlib.import_module(name)
     tuple(Imported().values())  # each command is imported as it is looked up
-    package.__doc__ = f"{package.__doc__ or ''} PYTEST_DONT_REWRITE"  # else pytest says that it is too late to do so
+    for name, module in list(sys.modules.items()):
+        if name.startswith(REWRITTEN):
+            module.__doc__ = f"{module.__doc__ or ''} PYTEST_DONT_REWRITE"
     gc.collect()
     gc.freeze()  # pytest collects garbage as it ends: not what is shared by all
     if found := serve(connection):
