@@ -22,7 +22,7 @@ from harness.pytest_plugin.run import asking, plan_of, repair
 from harness.pytest_plugin.selection import task_items
 from harness.pytest_plugin.state import RECORD, SessionState
 from harness.pytest_plugin.telemetry import telemetry_of
-from harness.reporting.allure.sink import running_test
+from harness.reporting.allure.labels import running_test
 from harness.reporting.files import shown_path
 from harness.reporting.task_record import TaskRecord, task_record
 from harness.runner.compile import plans_of

@@ -8,7 +8,7 @@ import shlex
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import lru_cache, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from msgspec import Struct
@@ -27,7 +27,7 @@ from harness.pytest_plugin.state import RECORD, STATE, SessionState
 from harness.pytest_plugin.telemetry import telemetry_of
 from harness.recovery.catalog import Family
 from harness.recovery.failure import Failure
-from harness.reporting.allure.sink import AllureSink
+from harness.reporting.allure.labels import running_test
 from harness.reporting.console import brief, cause, failure_text, headline
 from harness.reporting.files import shown_path
 from harness.reporting.redaction import Redactor
@@ -38,6 +38,9 @@ from harness.spec.loaded import Loaded
 from harness.spec.names import commandless
 from harness.spec.problems import SpecError
 from harness.values import replace
+
+if TYPE_CHECKING:
+    from harness.runner.harness import SyncHarness
 
 # Questions to the person at the terminal (`on_state_inconsistency: manual_resolution`).
 
@@ -147,7 +150,7 @@ def perform(request: pytest.FixtureRequest, loaded: Loaded) -> None:
     try:
         full = traced_in_full(state, item, plan, result) if interrupted is None else ""
     finally:  # Allure copies the files that exist now: the second trace, and the manifest that names it
-        AllureSink(harness.redactor, harness.archive.kept_files).finish(plan, result, harness.browser)
+        _tell_allure(harness, plan, result, harness.browser)
     telemetry_of(request.config).attach(plan.task_id)
     record = task_record(plan, result, harness.redactor, unexpected=unexpected)
     if interrupted is not None:
@@ -257,11 +260,18 @@ def _skipped(reason: str) -> BaseException:
     return skip
 
 
+def _tell_allure(harness: SyncHarness, plan: Plan, result: TaskResult, browser: str = "") -> None:
+    if running_test() is not None:
+        from harness.reporting.allure.sink import AllureSink
+
+        AllureSink(harness.redactor, harness.archive.kept_files).finish(plan, result, browser)
+
+
 def _plan_failed(state: SessionState, item: pytest.Item, loaded: Loaded, error: SpecError) -> TaskFailed:
     """The failure of a task without a plan, which is printed, counted and kept like the others."""
     plan, redactor = placeholder_plan(loaded, state.run_id), state.harness().redactor
     result = not_run_result(state, plan, Failure("INVALID_INPUT", str(error)))
-    AllureSink(redactor).finish(plan, result)
+    _tell_allure(state.harness(), plan, result)
     _tell(item, result, task_record(plan, result, redactor))
     lines = [headline(plan, result, redactor), *(f"  {line}" for line in str(error).splitlines())]
     if result.artifacts is not None:

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -21,13 +21,13 @@ from harness.pytest_plugin.signals import Signals
 from harness.pytest_plugin.state import BROWSER, RECORD, STATE, SessionState
 from harness.pytest_plugin.telemetry import TELEMETRY, RunTelemetry, check_extras, telemetry_of
 from harness.pytest_plugin.terminal import add_properties, environment, write_or_report, write_summary
-from harness.reporting.allure.files import write_allure_files
-from harness.reporting.allure.labels import RunLabel
-from harness.reporting.allure.results import written_run
 from harness.reporting.archive import moved_aside
 from harness.reporting.task_record import LAST_RUN, TaskRecord, write_last_run
 
-RUN_LABEL = pytest.StashKey[RunLabel]()
+if TYPE_CHECKING:
+    from harness.reporting.allure.sink import RunLabel
+
+RUN_LABEL: pytest.StashKey[RunLabel] = pytest.StashKey()
 _MAY_SKIP = {"skip", "skipif"}
 """Marks of an item that is perhaps not run."""
 
@@ -36,8 +36,10 @@ def begin(config: pytest.Config) -> None:
     """Register the hooks of this module and of those that report. Raises UsageError for bad settings."""
     state = config.stash[STATE]
     check_extras(state.settings)
-    config.stash[RUN_LABEL] = RunLabel(state.run_id)
     if config.getoption("--alluredir", None):
+        from harness.reporting.allure.sink import RunLabel
+
+        config.stash[RUN_LABEL] = RunLabel(state.run_id)
         config.stash[RUN_LABEL].register()
     config.stash[TELEMETRY] = RunTelemetry(config, state)
     state.tell = config.stash[TELEMETRY].emit
@@ -116,6 +118,9 @@ def pytest_runtestloop(session: pytest.Session) -> None:
     alluredir = config.getoption("--alluredir", None)
     if not alluredir or hasattr(config, "workerinput") or config.getoption("collectonly"):
         return
+    from harness.reporting.allure.files import write_allure_files
+    from harness.reporting.allure.results import written_run
+
     if task_items(getattr(session, "items", [])) or written_run(Path(alluredir)):
         with contextlib.suppress(OSError):  # it is tried again at the end, and reported there
             write_allure_files(Path(alluredir), environment(config, config.stash[STATE]), os.environ)
@@ -159,7 +164,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     if state := config.stash.get(STATE, None):
-        config.stash[RUN_LABEL].unregister()
+        if label := config.stash.get(RUN_LABEL, None):
+            label.unregister()
         state.close()
         telemetry_of(config).close()
 
@@ -176,6 +182,8 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
     if records:
         unwritten += write_or_report(last_run, lambda: write_last_run(last_run, state.run_id, records))
     if place:
+        from harness.reporting.allure.files import write_allure_files
+
         unwritten += write_or_report(place, lambda: write_allure_files(place, environment(config, state), os.environ))
     history: Any = config.pluginmanager.getplugin(HISTORY)
     more = [*telemetry_of(config).finish(records), *history.finish(interrupted), *unwritten, *_passed_over(state)]

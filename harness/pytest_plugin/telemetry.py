@@ -17,7 +17,7 @@ from harness.model.settings import Settings
 from harness.pytest_plugin.crashed_workers import WorkerJournal
 from harness.pytest_plugin.state import SessionState
 from harness.pytest_plugin.terminal import live_progress
-from harness.reporting.allure.sink import running_test
+from harness.reporting.allure.labels import running_test
 from harness.reporting.files import write_json, write_text
 from harness.reporting.progress import ProgressLine
 from harness.reporting.redaction import Redactor

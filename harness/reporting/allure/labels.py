@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin, urlsplit
-
-import allure
-import allure_commons
-from allure_commons.model2 import Label, TestResult
 
 from harness.model.ports import Json
 from harness.spec.parametrize import base_id
 from harness.spec.steps import Step
 from harness.spec.task import TaskSpec
+
+if TYPE_CHECKING:
+    from allure_commons.model2 import TestResult
 
 SEVERITIES = {1: "blocker", 2: "critical", 3: "normal", 4: "minor", 5: "trivial"}
 """Task priority -> Allure severity."""
@@ -52,7 +52,11 @@ def tags(spec: TaskSpec) -> list[str]:
 
 
 def labels(spec: TaskSpec) -> list[Any]:
-    """Pytest marks for the item; empty if the allure plugin is not installed."""
+    """Pytest marks for the item; empty if the allure plugin is not loaded."""
+    if not is_loaded():
+        return []
+    import allure
+
     label: Callable[..., Any] = allure.label
     found = (label(name, value) for name, value in label_pairs(spec))
     return [mark for mark in found if hasattr(mark, "mark")]
@@ -70,37 +74,36 @@ def title(spec: TaskSpec) -> str:
 
 def entitle(function: Callable[..., Any], spec: TaskSpec) -> None:
     """Give the item's function its Allure title; call it before the item is made."""
+    if not is_loaded():
+        return
+    import allure
+
     decorate: Callable[..., Any] = allure.title
     decorate(title(spec))(function)
+
+
+def is_loaded() -> bool:
+    """Return whether Allure was imported, as its plugin does. A session without it pays nothing for it."""
+    return "allure_commons" in sys.modules
+
+
+def running_test() -> TestResult | None:
+    """The Allure result of the running item; None without --alluredir."""
+    if not is_loaded():
+        return None
+    from allure_commons import plugin_manager
+
+    for _, plugin in plugin_manager.list_name_plugin():
+        reporter: Any = getattr(plugin, "allure_logger", None)
+        if reporter is not None:
+            found: TestResult | None = reporter.get_test(None)
+            return found
+    return None
 
 
 # Labels each Allure result with its run: a folder of results may contain those of several runs.
 
 RUN_LABEL = "run"
-
-_first: Any = allure_commons.hookimpl(tryfirst=True)
-
-
-class RunLabel:
-    """A plugin of Allure, in each process of a run, that labels results with the run."""
-
-    def __init__(self, run: str) -> None:
-        self._run = run
-
-    @_first  # type: ignore[untyped-decorator]
-    def report_result(self, result: TestResult) -> None:
-        """Add the label before Allure writes the result."""
-        result.labels.append(Label(RUN_LABEL, self._run))
-
-    def register(self) -> None:
-        manager: Any = allure_commons.plugin_manager
-        manager.register(self)
-
-    def unregister(self) -> None:
-        """Unregister it; it need not have been registered."""
-        manager: Any = allure_commons.plugin_manager
-        if manager.is_registered(self):
-            manager.unregister(self)
 
 
 def run_of(test: Json) -> str:

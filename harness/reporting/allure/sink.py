@@ -6,13 +6,11 @@ import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import allure_commons
 from allure_commons.model2 import Attachment, Label, Link, Parameter, Status, StatusDetails, TestResult, TestStepResult
-from allure_commons.reporter import AllureReporter
 from allure_commons.utils import uuid4
 
 from harness.model.diagnosis import fault_reports, note
@@ -23,7 +21,7 @@ from harness.recovery.catalog import Family
 from harness.recovery.failure import Failure
 from harness.reporting.allure.categories import source_url
 from harness.reporting.allure.files import AFTER_FAULT
-from harness.reporting.allure.labels import label_pairs, plain_title, site_of, tags
+from harness.reporting.allure.labels import RUN_LABEL, label_pairs, plain_title, running_test, site_of, tags
 from harness.reporting.attachments import Content, on_failing_step, on_test
 from harness.reporting.console import brief, failure_text, filled_step, place, shortened, worked_on
 from harness.reporting.redaction import Redactor
@@ -129,18 +127,7 @@ def _start_of(step: TestStepResult) -> int:
     return began
 
 
-_get_test: Callable[..., Any] = partial(AllureReporter.get_test, uuid=None)
 _uuid: Callable[[], Any] = uuid4
-
-
-def running_test() -> TestResult | None:
-    """The Allure result of the running item; None without --alluredir."""
-    for _, plugin in allure_commons.plugin_manager.list_name_plugin():
-        reporter = getattr(plugin, "allure_logger", None)
-        if isinstance(reporter, AllureReporter):
-            found: TestResult | None = _get_test(reporter)
-            return found
-    return None
 
 
 def _describe(test: TestResult, plan: Plan, result: TaskResult, browser: str) -> None:
@@ -281,3 +268,30 @@ def _parameters(record: StepRecord, redactor: Redactor) -> Iterator[Parameter]:
     for name, value in (found | {"note": step.note}).items():
         if value:
             yield Parameter(name=name, value=redactor.text(str(value)))
+
+
+# Labels each result with its run.
+
+_first: Any = allure_commons.hookimpl(tryfirst=True)
+
+
+class RunLabel:
+    """A plugin of Allure, in each process of a run, that labels results with the run."""
+
+    def __init__(self, run: str) -> None:
+        self._run = run
+
+    @_first  # type: ignore[untyped-decorator]
+    def report_result(self, result: TestResult) -> None:
+        """Add the label before Allure writes the result."""
+        result.labels.append(Label(RUN_LABEL, self._run))
+
+    def register(self) -> None:
+        manager: Any = allure_commons.plugin_manager
+        manager.register(self)
+
+    def unregister(self) -> None:
+        """Unregister it; it need not have been registered."""
+        manager: Any = allure_commons.plugin_manager
+        if manager.is_registered(self):
+            manager.unregister(self)

@@ -8,7 +8,8 @@ import allure_commons
 import pytest
 from allure_commons.model2 import TestResult as Result
 
-from harness.reporting.allure.labels import RunLabel, began_of, run_of, without_run
+from harness.reporting.allure.labels import began_of, run_of, without_run
+from harness.reporting.allure.sink import RunLabel
 
 RUN = "20260501T120000-77"
 

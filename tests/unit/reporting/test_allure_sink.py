@@ -16,7 +16,8 @@ from allure_commons.utils import md5
 from harness.model.record import MetFault, StepRecord
 from harness.recovery import Retry
 from harness.recovery.failure import Failure, Passed
-from harness.reporting.allure.sink import AllureSink, running_test
+from harness.reporting.allure.labels import running_test
+from harness.reporting.allure.sink import AllureSink
 from harness.reporting.archive import DirectoryArchive
 from harness.reporting.redaction import MARK, Redactor
 from harness.spec.faults import BrowserKill, Dns
