@@ -24,12 +24,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
-from _pytest.config import builtin_plugins
-
 from harness.cli.commands import Imported
 
+OF_PYTEST = (
+    "_argcomplete", "faulthandler", "helpconfig", "junitxml", "pastebin", "pytester", "setuponly", "setupplan",
+    "skipping", "threadexception", "tracemalloc", "unittest", "unraisableexception", "warnings",
+)  # fmt: skip
+"""What pytest itself imports only when it starts."""
 MODULES = (
-    "pytest", *(f"_pytest.{name}" for name in builtin_plugins), "playwright.sync_api",
+    "pytest", *(f"_pytest.{name}" for name in OF_PYTEST), "playwright.sync_api",
     "doctest", "pdb", "unittest.mock", "xml.etree.ElementTree",
     "harness.pytest_plugin.plugin", "harness.pytest_plugin.running", "harness.pytest_plugin.parallel",
     "harness.cli.main",
