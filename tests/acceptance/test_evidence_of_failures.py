@@ -22,7 +22,7 @@ ABORT = {"on_element_not_found": {"strategy": "abort"}}
 RETRIED = {"on_element_not_found": {"wait_seconds": 0.3, "fallback_wait_seconds": 0.3,
                                     "fallback_selectors": {"#nope": ["#neither"]}}}  # fmt: skip
 LOGIN: list[dict[str, Any]] = [
-    {"act": "open", "url": "/login"},
+    {"act": "open", "url": "/login", "timeout": 10},
     {"act": "type", "selector": "#user", "value": "ann"},
     {"act": "type", "selector": "#password", "value": "s3cret-pass"},
     {"act": "click", "selector": "#login"},
@@ -30,7 +30,7 @@ LOGIN: list[dict[str, Any]] = [
 ]
 TASKS: dict[str, dict[str, Any]] = {
     "WROTE": {"steps": [*LOGIN, MISSING], "error_recovery": RETRIED},
-    "READ": {"steps": [LOGIN[0], MISSING], "error_recovery": ABORT},
+    "READ": {"steps": [LOGIN[0], MISSING], "error_recovery": ABORT, "step_timeout": 2},
     "QUIET": {"steps": [LOGIN[0], MISSING], "error_recovery": {**ABORT, "capture": "none"}},
     "GREEN": {"steps": [LOGIN[0]]},
 }
@@ -128,7 +128,7 @@ def test_a_full_trace_is_offered_where_nothing_was_written(run: Run) -> None:
 
 
 def test_the_offered_command_leaves_a_full_trace_beside_the_first_artifacts(run: Run) -> None:
-    assert "trace_full.zip (the second run failed with ELEMENT_NOT_FOUND)" in run.copied
+    assert "trace_full.zip (the second run failed with ELEMENT_NOT_FOUND)" in run.copied, run.copied
     retrace = run.kept("READ")["retrace"]
     assert (retrace["trace"], retrace["passed"], retrace["code"]) == ("trace_full.zip", False, "ELEMENT_NOT_FOUND")
     methods = {each.get("method") for each in run.trace("READ", "trace_full.zip")["trace.trace"]}

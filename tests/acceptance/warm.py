@@ -36,10 +36,10 @@ MODULES = (
     "doctest", "pdb", "unittest.mock", "xml.etree.ElementTree",
     "harness.pytest_plugin.plugin", "harness.pytest_plugin.running", "harness.pytest_plugin.parallel",
     "harness.cli.main",
-    "allure_pytest.plugin", "execnet", "pytest_playwright.pytest_playwright", "pytest_rerunfailures",
-    "xdist.looponfail", "xdist.plugin", "xdist.remote",
+    "allure_pytest.plugin", "execnet", "pytest_playwright.pytest_playwright",
 )  # fmt: skip
-REWRITTEN = ("_pytest.", "allure_pytest", "harness", "pytest_playwright", "pytest_rerunfailures", "xdist")
+"""Not xdist, nor what imports it: it keeps the `sys.path` of the moment in which it is imported, for its workers."""
+REWRITTEN = ("_pytest.", "allure_pytest", "harness", "pytest_playwright")
 """What pytest would say of: that it is too late to rewrite its assertions."""
 ROOT = Path(__file__).parents[2]
 

@@ -307,7 +307,7 @@ def test_python_failures(project: Path, name: str, words: str) -> None:
     async def act(channels: Channels) -> Any:
         return await channels.read("env", "w1")
 
-    found = failure(python(name, timeout=0.2), act, project)
+    found = failure(python(name, timeout=0.2 if name == "slow" else 10), act, project)
     assert found.code == "CHANNEL_UNREADABLE"
     assert words in found.message
 
