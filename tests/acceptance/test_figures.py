@@ -39,10 +39,10 @@ def tasks(site: str) -> dict[str, dict[str, Any]]:
             "error_recovery": {"on_element_not_found": absent},
         },
         "REWIND": {
-            "steps": [opened, {"act": "wait", "selector": "#login", "timeout": 1}],
+            "steps": [opened, {"act": "wait", "selector": "#login", "timeout": 2}],
             "checkpoints": [0],
             "error_recovery": {"on_timeout": "retry_from_checkpoint"},
-            "faults": [{"kind": "missing", "selector": "#login", "step": 1, "seconds": 1.2, "times": 1}],
+            "faults": [{"kind": "missing", "selector": "#login", "step": 1, "seconds": 2.2, "times": 1}],
         },
         "REPAIRED": {"steps": [opened], "repairs": [{"memory": {"ready": "yes"}}], **REPAIR},
         "UNREPAIRED": {"steps": [opened], "repairs": [{"steps": [opened]}], **REPAIR},
