@@ -199,7 +199,7 @@ def test_uncheck(run: Any, stage: Stage) -> None:
 def test_hover_opens_a_menu(run: Any, stage: Stage, frame: str | None) -> None:
     async def body() -> None:
         session = await stage.at("/frames" if frame else "/widgets")
-        hidden = await failed(session, {"act": "click", "selector": "#entry", "frame": frame})
+        hidden = await failed(session, {"act": "click", "selector": "#entry", "frame": frame}, within=3)
         assert hidden.code == "ELEMENT_HIDDEN"
         await passed(session, {"act": "hover", "selector": "#menu", "frame": frame})
         await passed(session, {"act": "click", "selector": "#entry", "frame": frame})
