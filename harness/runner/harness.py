@@ -159,8 +159,8 @@ class Harness:
     async def _prepare_browser(self, spec: TaskSpec, services: asyncio.Task[None]) -> None:
         await self.browsers.prepare(None)
         await asyncio.wait([services])  # the ports of its hosts are final then
-        if services.cancelled() or services.exception() or spec.faults:
-            return
+        if services.cancelled() or services.exception() or spec.faults or self.settings.faults:
+            return  # with faults the task may have other hosts, and so another browser
         settings, temp = self.settings, self._scratch.path
         await self.browsers.prepare(
             SessionRequest(

@@ -22,14 +22,14 @@ FAULT = {"kind": "page_crash", "step": 0}
 class Starting:
     """A harness whose services and browsers are not started, and what was asked of them."""
 
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, error: Failed | None = None) -> None:
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, error: Failed | None = None, **more: Any) -> None:
         self.services = 0
         self.browsers: list[SessionRequest | None] = []
         self.error = error
         self.slow = asyncio.Event()
         self.slow.set()
         self.cancelled = False
-        self.harness = Harness(Settings(root=folder, services={"site": settings(9)}), "run")
+        self.harness = Harness(Settings(root=folder, services={"site": settings(9)}, **more), "run")
         monkeypatch.setattr(self.harness.services, "start", self.start)
         monkeypatch.setattr(self.harness.browsers, "prepare", self.prepare)
 
@@ -69,6 +69,18 @@ def test_services_driver_and_browser_are_started_once(
     it = asyncio.run(main())
     assert it.services == 1
     assert [request and dict(request.hosts) for request in it.browsers] == [None, {"shop.local": 9}][:begun]
+
+
+def test_a_fault_plan_may_give_the_task_another_browser(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> Starting:
+        it = Starting(tmp_path, monkeypatch, faults=(tmp_path / "a.faults.yaml",))
+        await it.harness.prepare(spec())
+        await it.harness.start()
+        await asyncio.sleep(0.01)
+        await it.harness.close()
+        return it
+
+    assert asyncio.run(main()).browsers == [None]
 
 
 def test_a_service_that_does_not_start_fails_the_first_task_and_is_tried_again_for_the_next(
