@@ -22,6 +22,7 @@ import harness.pytest_plugin.parallel
 from harness.browser.executable import find
 from harness.cli.commands import Imported
 from harness.model.settings import BrowserSettings
+from harness.pytest_plugin.gc import RareGarbage
 
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -33,6 +34,11 @@ for _name in [name for name in os.environ if name.startswith("PYTEST_XDIST_")]:
     del os.environ[_name]  # a run that a test starts is no worker of this one
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # of a job in the background: nobody would hear Ctrl-C
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Search rarely for garbage while the tests are collected, and never again among what they consist of."""
+    config.pluginmanager.register(RareGarbage(config))
 
 
 def pytest_sessionstart() -> None:

@@ -161,6 +161,7 @@ def test_thirty_steps_and_no_more(project: Project) -> None:
     assert "max_steps 30" in report["error_message"]
 
 
+@pytest.mark.thorough
 def test_recovery_is_for_the_agents_steps_too(project: Project) -> None:
     body = f"""
 steps = [

@@ -51,6 +51,7 @@ def read(reports: Path, task: str, name: str = "error_report.json") -> dict[str,
     return document
 
 
+@pytest.mark.thorough
 def test_a_page_that_hangs_while_criteria_are_judged_is_to_blame_and_not_the_criterion(reports: Path) -> None:
     report = read(reports, "HANGS")
     assert report["code"] == "PAGE_UNRESPONSIVE"

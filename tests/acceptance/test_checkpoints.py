@@ -39,6 +39,7 @@ def _allure_steps(project: Project) -> list[str]:
     return [step["name"] for step in json.loads(path.read_text("utf-8"))["steps"]]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "before", [SENT + 1, *(pytest.param(each, marks=pytest.mark.thorough) for each in (SENT, UPLOADS[1]))]
 )

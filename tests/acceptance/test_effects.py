@@ -274,13 +274,13 @@ def killed(hostile: Hostile, sites: dict[str, int], wanted: Wanted[Case]) -> Pla
 
 
 @pytest.mark.parametrize("name", TROUBLED)
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(6)
 def test_nothing_is_ordered_twice(troubled: Played, name: str) -> None:
     troubled.check(name, TROUBLED[name])
 
 
 @pytest.mark.parametrize("name", KILLED)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 def test_nothing_is_ordered_twice_when_the_browser_is_killed(killed: Played, name: str) -> None:
     killed.check(name, KILLED[name])
 

@@ -217,6 +217,7 @@ def test_one_that_cannot_be_written_fails_no_run(tmp_path: Path) -> None:
     assert "history: .harness/history.sqlite3: the history cannot be used: unable to open database file" in run.stdout
 
 
+@pytest.mark.thorough
 def test_no_history_of_what_runs_no_task_and_where_none_is_wanted(tmp_path: Path) -> None:
     folder = written(tmp_path / "p", "T-PASSED")
     (folder / "test_other.py").write_text("def test_other():\n    pass\n", "utf-8")

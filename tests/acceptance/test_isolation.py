@@ -219,6 +219,7 @@ def test_without_isolation_nothing_of_another_task_is_put_back(pytester: pytest.
     assert [line for line in left["log"] if line == "POST /todo"] == ["POST /todo"], "and A-SLOW wrote once"
 
 
+@pytest.mark.thorough
 def test_a_reset_that_fails_ends_the_task_before_its_first_step(pytester: pytest.Pytester, port: int) -> None:
     code = "print('the database is locked'); raise SystemExit(3)"
     isolation = f'isolation = "reset"\nreset = ["{{python}}", "-c", "{code}"]'

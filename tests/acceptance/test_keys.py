@@ -30,7 +30,7 @@ COVERED = """() => { document.body.insertAdjacentHTML('beforeend',
     ],
     ids=lambda step: step["act"],
 )
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_acts_in_a_frame(run: Any, stage: Stage, step: dict[str, Any]) -> None:  # noqa: F811
     async def body() -> None:
         (stage.folder / "a.txt").write_text("A")
@@ -55,7 +55,7 @@ def test_acts_in_a_frame(run: Any, stage: Stage, step: dict[str, Any]) -> None: 
     ],
     ids=lambda step: step["act"] if isinstance(step, dict) else "",
 )
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_force_acts_on_what_is_not_ready(
     run: Any,  # noqa: F811
     stage: Stage,  # noqa: F811
@@ -73,6 +73,7 @@ def test_force_acts_on_what_is_not_ready(
     run(body())
 
 
+@pytest.mark.thorough
 def test_force_drags_what_is_covered(run: Any, stage: Stage) -> None:  # noqa: F811
     async def body() -> None:
         session = await stage.at("/widgets")

@@ -82,7 +82,7 @@ RESTARTED, RESTORED = {"browser_restarted", "checkpoint_restored"}, {"checkpoint
         THOROUGH(page_stopped, RESTORED),
     ],
 )
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_with_a_checkpoint_the_task_completes(kills: Kills, strike: Strike, warned: set[str]) -> None:
     result = kills.run(kills.plan(RENEWAL, next(names), step_timeout=LIMIT), (AFTER, strike))
     assert result.ok, result.failure
@@ -94,6 +94,7 @@ def test_with_a_checkpoint_the_task_completes(kills: Kills, strike: Strike, warn
     the_next_one_passes(kills)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("task", "step"), [(RENEWAL, AFTER), (PURCHASE, TYPED)])
 @pytest.mark.sampled(1)
 def test_a_page_in_an_endless_loop_is_freed_and_the_step_done_again(kills: Kills, task: str, step: int) -> None:
@@ -109,6 +110,7 @@ def test_a_page_in_an_endless_loop_is_freed_and_the_step_done_again(kills: Kills
     the_next_one_passes(kills)
 
 
+@pytest.mark.thorough
 def test_a_crashed_page_that_held_nothing_is_opened_again_in_its_context(kills: Kills) -> None:
     logged_in = 5
     result = kills.run(kills.plan(RENEWAL, next(names), checkpoints=[]), (logged_in, page_crashed))

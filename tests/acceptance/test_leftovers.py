@@ -183,6 +183,7 @@ def test_after_ctrl_c_for_the_whole_group_twice(long: Run, workers: tuple[str, .
     long.nothing_is_left()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("second", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.sampled(1)
 def test_a_second_signal_at_once_breaks_nothing_off(long: Run, second: signal.Signals) -> None:

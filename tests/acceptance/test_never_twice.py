@@ -188,7 +188,7 @@ def check(shop: Shop, record: Mapping[str, Any], name: str, case: Case) -> None:
 
 
 @pytest.mark.parametrize("name", BACK)
-@pytest.mark.sampled(14)
+@pytest.mark.sampled(8)
 def test_nothing_is_ordered_twice_on_the_way_back(shop: Shop, went_back: Any, name: str) -> None:
     check(shop, went_back[name], name, BACK[name])
 
@@ -196,6 +196,7 @@ def test_nothing_is_ordered_twice_on_the_way_back(shop: Shop, went_back: Any, na
 @pytest.mark.parametrize(
     "name", [*SOME, *(pytest.param(each, marks=pytest.mark.thorough) for each in KILLED if each not in SOME)]
 )
+@pytest.mark.sampled(2)
 def test_nothing_is_ordered_twice_when_browser_or_driver_are_killed(shop: Shop, killed: Any, name: str) -> None:
     check(shop, killed[name], name, KILLED[name])
 

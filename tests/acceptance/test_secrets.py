@@ -37,6 +37,7 @@ def test_a_secret_that_another_task_of_the_episode_remembers(secret: Project, op
     assert "[redacted]" in (secret.path / "errors" / "E-2" / "memory_snapshot.json").read_text("utf-8")
 
 
+@pytest.mark.thorough
 def test_a_secret_of_a_task_that_runs_inside_of_another(secret: Project) -> None:
     click = {"act": "click", "selector": "#x-${env:PW_SECRET}"}
     secret.task("INNER", steps=[GET, click])
@@ -62,6 +63,7 @@ MARKED = "p@ss wörd&\"<x>/é+1=it's of the seventh floor, and of many others be
 
 
 @pytest.mark.parametrize("value", [LONG, MARKED], ids=["long", "marked"])
+@pytest.mark.sampled(1)
 def test_neither_a_secret_nor_its_beginning_is_shown_however_it_is_cut(
     project: Project, monkeypatch: pytest.MonkeyPatch, value: str
 ) -> None:

@@ -109,6 +109,7 @@ def test_a_service_that_is_lost_before_a_channel_is_read_is_started_again(tmp_pa
     assert '"restarting"' in events.read_text("utf-8")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("order", [("tests", "tasks"), ("tasks", "tests")])
 @pytest.mark.sampled(1)
 def test_page_tests_and_tasks_share_the_services_whichever_runs_first(tmp_path: Path, order: tuple[str, str]) -> None:

@@ -173,6 +173,7 @@ def test_the_terminal_says_why_tasks_were_left_out(project: Project, options: li
     assert "--task-with-deps" not in nowhere
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("options", [["-n", "2"], pytest.param([], marks=pytest.mark.thorough)], ids=" ".join)
 def test_selection_by_mark_is_the_same_on_workers(project: Project, options: list[str]) -> None:
     suite(project)

@@ -84,6 +84,7 @@ def test_three_tasks_at_a_dead_site_are_one_line(project_path: Path) -> None:
     assert any(line.endswith(f"look: {Path('errors/MISSING-1/screenshot.png')}") for line in lines)
 
 
+@pytest.mark.thorough
 def test_without_a_history_the_directories_say_the_same(project_path: Path) -> None:
     whole = json.loads(harness("triage", "--json", cwd=project_path).stdout)
     kept = json.loads(harness("triage", "--artifacts", "errors", "--json", cwd=project_path).stdout)

@@ -37,15 +37,16 @@ def test_a_module_fits_the_budget() -> None:
 
 def test_at_most_ten_tests_may_run_a_second_time_and_each_says_why() -> None:
     """There is no rerun for whole folders: a test that fails now and then is mended, or says why it cannot be."""
+    naming = [path for path in (ROOT.parent / "tests").rglob("*.py") if "mark.flaky" in path.read_text("utf-8")]
     marks = [
         node
-        for path in (ROOT.parent / "tests").rglob("*.py")
+        for path in naming
         for node in ast.walk(tree(path))
         if isinstance(node, ast.Attribute) and ast.unparse(node) == "pytest.mark.flaky"
     ]
     calls = [
         node
-        for path in (ROOT.parent / "tests").rglob("*.py")
+        for path in naming
         for item in functions(path)
         for node in item.decorator_list
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.mark.flaky"

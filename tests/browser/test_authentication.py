@@ -237,7 +237,7 @@ def test_what_is_no_refusal_of_the_page(run: Any, stage: Stage, shop: Shop) -> N
 
 @pytest.mark.parametrize("act", ["click", "wait", "text", "type", "scroll", "check"])
 @pytest.mark.parametrize("path", ["/cart", "/app", "/inplace", "/scripted"])
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 def test_a_session_that_the_server_dropped(run: Any, stage: Stage, shop: Shop, act: str, path: str) -> None:
     async def body() -> None:
         session = await at(stage, shop, "/")
@@ -297,6 +297,7 @@ def test_an_act_that_had_to_be_ended_at_the_login(
 
 
 @pytest.mark.parametrize("act", ["click", "wait", "text"])
+@pytest.mark.sampled(1)
 def test_a_wrong_password(run: Any, stage: Stage, shop: Shop, act: str) -> None:
     async def body() -> None:
         session = await at(stage, shop, "/")
@@ -359,7 +360,7 @@ def test_a_login_page_that_the_task_asked_for(run: Any, stage: Stage, shop: Shop
 
 
 @pytest.mark.parametrize("path", ["/security", "/account", "/register", "/elsewhere"])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_password_fields_of_another_purpose(run: Any, stage: Stage, shop: Shop, path: str) -> None:
     async def body() -> None:
         session = await at(stage, shop, "/")

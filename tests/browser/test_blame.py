@@ -58,6 +58,7 @@ def test_ten_thousand_lines_are_survived_and_what_is_dropped_is_counted(run: Any
     run(body())
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("path", ["/logs-on", "/asks-on"])
 @pytest.mark.sampled(1)
 def test_a_page_that_floods_the_browser_is_to_blame_and_not_the_browser(run: Any, stage: Stage, path: str) -> None:

@@ -46,7 +46,7 @@ async def timed(session: PlaywrightSession, step: dict[str, Any], within: float 
 
 @pytest.mark.parametrize("tracing", ["off", "on"])
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: step["act"])
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 def test_page_in_an_endless_loop(run: Any, stage: Stage, step: dict[str, Any], tracing: str) -> None:
     async def body() -> None:
         session = await stage.at("/loop", tracing=tracing)
@@ -78,6 +78,7 @@ def test_page_that_hangs_while_parsing(run: Any, stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("act", ["open", "api"])
+@pytest.mark.sampled(1)
 def test_server_that_never_answers(run: Any, stage: Stage, act: str) -> None:
     async def body() -> None:
         session = await stage.at()
@@ -91,6 +92,7 @@ def test_server_that_never_answers(run: Any, stage: Stage, act: str) -> None:
 @pytest.mark.parametrize(
     ("path", "code"), [("to-hang", "NET_TIMEOUT"), ("half-headers", "NET_TIMEOUT"), ("half", "STEP_TIMEOUT")]
 )
+@pytest.mark.sampled(1)
 def test_server_that_stops_half_way(run: Any, stage: Stage, path: str, code: str) -> None:
     async def body() -> None:
         session = await stage.at()

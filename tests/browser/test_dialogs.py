@@ -43,6 +43,7 @@ def test_dialogs_are_accepted_and_told(run: Any, stage: Stage, selector: str, to
         ({}, "#prompt", {"answer": "accept", "text": "me"}, "prompt me"),
     ],
 )
+@pytest.mark.sampled(4)
 def test_the_next_dialog_is_answered_as_declared(
     run: Any, stage: Stage, answer: dict[str, str], selector: str, told: dict[str, str], after: str
 ) -> None:

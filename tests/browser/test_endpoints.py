@@ -131,6 +131,7 @@ def test_sessions_go_to_the_endpoint_with_the_fewest(run: Any, server: Playwrigh
 
 
 @pytest.mark.parametrize("kind", ["browser_kill", "driver_kill"])
+@pytest.mark.sampled(1)
 def test_faults_that_end_it(run: Any, server: PlaywrightServer, elsewhere: Make, kind: str) -> None:
     stage = elsewhere(server.url)
 

@@ -110,6 +110,7 @@ def test_a_trace_from_the_start_is_kept_at_close(run: Any, stage: Stage) -> None
     run(body())
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("traced", [False, True])
 @pytest.mark.sampled(1)
 def test_a_page_in_an_endless_loop_is_freed_for_its_picture(run: Any, stage: Stage, traced: bool) -> None:

@@ -181,8 +181,7 @@ def test_opening_again_after_a_refusal(run: Any, stage: Stage) -> None:
         ({"act": "api", "url": f"https://{SHOP}:8443/"}, "INVALID_INPUT"),
     ],
 )
-@pytest.mark.sampled(9)
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(3)
 def test_step_failures(run: Any, stage: Stage, step: dict[str, Any], code: str) -> None:
     async def body() -> None:
         session = await stage.at()

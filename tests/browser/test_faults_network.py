@@ -114,7 +114,7 @@ SITE_SEES = ({"kind": "reset", "commit": True},)
 
 
 @pytest.mark.parametrize(("fault", "code", "error"), CASES)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 def test_a_page_that_is_struck_once(run: Any, stage: Stage, fault: dict[str, Any], code: str, error: str) -> None:
     """Each scheme has its own fault; one browser shows both."""
 
@@ -343,6 +343,7 @@ def test_websockets_are_struck_by_their_own_scheme(run: Any, stage: Stage, schem
 @pytest.mark.parametrize(
     ("problem", "error"), [("untrusted", "CERT_AUTHORITY_INVALID"), ("protocol", "SSL_PROTOCOL_ERROR")]
 )
+@pytest.mark.sampled(1)
 def test_tls_that_is_broken_for_a_while(run: Any, stage: Stage, problem: str, error: str) -> None:
     async def body() -> None:
         secure, fault = f"https://{SHOP}/saved", {"kind": "tls", "host": SHOP, "problem": problem, "seconds": 1.5}

@@ -120,6 +120,7 @@ def test_a_host_that_is_down(run: Any, stage: Stage, act: str) -> None:
     ("path", "code"),
     [("reset", "NET_CONNECTION_RESET"), ("empty", "NET_EMPTY_RESPONSE"), ("hang", "NET_TIMEOUT")],
 )
+@pytest.mark.sampled(2)
 def test_sites_that_misbehave_do_so_over_https(run: Any, stage: Stage, path: str, code: str) -> None:
     async def body() -> None:
         session = await stage.session()

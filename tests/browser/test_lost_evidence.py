@@ -169,6 +169,7 @@ ALERTS = {"act": "click", "selector": "#go"}
 
 @pytest.mark.parametrize("recording", ["full", pytest.param("auto", marks=pytest.mark.thorough)])
 @pytest.mark.parametrize(("path", "step"), [("/", LOOP), ("/alerts", ALERTS)], ids=["loop", "alerts"])
+@pytest.mark.sampled(1)
 def test_a_wedged_page_costs_a_bounded_time(
     run: Any, own: Stage, path: str, step: dict[str, Any], recording: str
 ) -> None:

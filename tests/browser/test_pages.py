@@ -56,6 +56,7 @@ def test_a_page_that_opens_late_is_waited_for(run: Any, stage: Stage, name: dict
         ({"url": "*/nowhere"}, "no other page is at */nowhere (looked for 0.3s); the open pages are "),
     ],
 )
+@pytest.mark.sampled(3)
 def test_no_such_page(run: Any, stage: Stage, name: dict[str, Any], message: str) -> None:
     async def body() -> None:
         session = await stage.at("/windows")
@@ -138,6 +139,7 @@ def test_a_page_that_gets_no_answer(run: Any, stage: Stage) -> None:
     run(body())
 
 
+@pytest.mark.thorough
 def test_a_page_that_does_not_answer_itself(run: Any, stage: Stage) -> None:
     async def body() -> None:
         session = await stage.at("/windows")
@@ -270,6 +272,7 @@ def test_a_screenshot_of_the_page_of_an_element_and_of_a_frame(run: Any, stage: 
         ({"selector": "#in", "frame": "#none"}, "FRAME_NOT_FOUND"),
     ],
 )
+@pytest.mark.sampled(1)
 def test_no_screenshot_of_what_is_not_there(run: Any, stage: Stage, step: dict[str, Any], code: str) -> None:
     async def body() -> None:
         session = await stage.at()

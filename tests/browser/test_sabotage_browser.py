@@ -55,7 +55,7 @@ async def later(session: PlaywrightSession, kind: str) -> Struck:
 
 @pytest.mark.parametrize("during", [pytest.param(False, marks=pytest.mark.thorough), True], ids=["before", "during"])
 @pytest.mark.parametrize("kind", CODES)
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_what_a_step_meets(run: Any, alone: Stage, kind: str, *, during: bool) -> None:
     never = {"act": "click", "selector": "#never"}
 
@@ -89,6 +89,7 @@ def test_other_tasks_on_the_browser_are_innocent(run: Any, alone: Stage, kind: s
     run(body())
 
 
+@pytest.mark.thorough
 def test_a_stopped_browser_goes_on(run: Any, alone: Stage) -> None:
     async def body() -> None:
         session = await alone.at()

@@ -77,7 +77,7 @@ async def at(stage: Stage, host: Host, path: str) -> PlaywrightSession:
     "selector", ["#plain", pytest.param("#next", marks=pytest.mark.thorough)], ids=["button", "link"]
 )
 @pytest.mark.parametrize(("kind", "code"), STRIKES)
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.flaky(
     reruns=1, reason="on a busy machine a step's limit may end before Playwright says what it waited for"
 )
@@ -241,6 +241,7 @@ def test_the_same_seed_gives_the_same_names(run: Any, stage: Stage) -> None:
     run(body())
 
 
+@pytest.mark.thorough
 def test_late_elements_appear_after_their_time_on_each_page(run: Any, stage: Stage) -> None:
     click = {"act": "click", "selector": "#plain"}
 
@@ -258,6 +259,7 @@ def test_late_elements_appear_after_their_time_on_each_page(run: Any, stage: Sta
 
 
 @pytest.mark.parametrize("kind", ["alert", "confirm", "prompt"])
+@pytest.mark.sampled(2)
 def test_a_dialog_comes_up_during_the_step(run: Any, stage: Stage, kind: str) -> None:
     async def body() -> None:
         session = await stage.at()

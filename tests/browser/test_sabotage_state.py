@@ -73,6 +73,7 @@ def test_storage_of_a_blank_page(run: Any, stage: Stage) -> None:
 
 @pytest.mark.parametrize("by", [HOURS, -HOURS])
 @pytest.mark.parametrize("start", [None, datetime(2024, 2, 3, 4, 5, tzinfo=UTC)], ids=["real", "time"])
+@pytest.mark.sampled(2)
 def test_a_clock_that_jumps(run: Any, stage: Stage, start: datetime | None, by: int) -> None:
     async def body() -> None:
         session = await stage.at("/saved", start=start)

@@ -190,6 +190,7 @@ def test_renew_keeps_the_database_and_the_session_storage(run: Any, stage: Stage
     run(body())
 
 
+@pytest.mark.thorough
 def test_renew_frees_a_hung_page(run: Any, stage: Stage) -> None:
     async def body() -> None:
         session = await stage.at("/login")

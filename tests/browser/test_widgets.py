@@ -196,6 +196,7 @@ def test_uncheck(run: Any, stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("frame", [None, FOREIGN])
+@pytest.mark.sampled(1)
 def test_hover_opens_a_menu(run: Any, stage: Stage, frame: str | None) -> None:
     async def body() -> None:
         session = await stage.at("/frames" if frame else "/widgets")

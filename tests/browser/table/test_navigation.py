@@ -61,7 +61,7 @@ CASES = (
          {"status": 200, "pending": [f"{SITE}/slow-body"]}, "/slow-body has not ended"),
     Case("2.1-slow-image", opened("/slow-image"), "STEP_TIMEOUT", None,
          {"status": 200, "pending": [f"{SITE}/hang"], "usable": True}, "/hang has not ended",
-         then={"act": "wait", "selector": "#ok"}, fast=True),
+         then={"act": "wait", "selector": "#ok"}),
     Case("2.1-slow-script", opened("/slow-script"), "STEP_TIMEOUT", None,
          {"pending": [f"{SITE}/slow-headers"], "usable": False}),
     Case("2.1-slow-style", opened("/slow-style"), "STEP_TIMEOUT", None, {"pending": [f"{SITE}/slow-body"]}),

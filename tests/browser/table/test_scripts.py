@@ -77,7 +77,6 @@ CASES = (
         path="submitting",
         effect=UNSURE,
         tainted=True,
-        fast=True,
     ),
     says(
         "form-without-an-answer",
@@ -116,7 +115,7 @@ Strike = Callable[[PlaywrightSession], Awaitable[object]]
     ids=["spinning", "crashed", "killed"],
 )
 @pytest.mark.parametrize("sight", ["observe", "save", "title", "url"])
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 def test_a_page_that_is_lost_while_it_is_looked_at(
     run: Any, stage: TableStage, strike: Strike, code: str, sight: str
 ) -> None:

@@ -31,6 +31,7 @@ def spent(meter: Meter, code: str) -> float:
 
 @pytest.mark.parametrize("kind", [metered, summed])
 @pytest.mark.parametrize("code", [SPIN, IN_A_CHILD])
+@pytest.mark.sampled(2)
 def test_a_child_and_its_child_count(kind: Kind, code: str) -> None:
     with kind() as meter:
         assert BUSY < spent(meter, code) < BUSY + 2

@@ -54,6 +54,7 @@ def ignores(pid: int, number: int) -> bool:
 
 
 @pytest.mark.parametrize("forked", [[], ["forked"]])
+@pytest.mark.sampled(1)
 def test_after_a_kill_programs_and_folders_are_gone(tmp_path: Path, forked: list[str]) -> None:
     """Also when a fork of the harness still holds the pipe, and when somebody has tried to end the reaper."""
     workspace = tmp_path / ".tmp" / "1-run"

@@ -15,6 +15,7 @@ from tests.unit.environment.services.conftest import eventually, programs, setti
 Make = Callable[..., Services]
 
 
+@pytest.mark.thorough
 def test_what_is_being_stopped_is_not_started_again_by_a_task_that_misses_it(make: Make, port: int) -> None:
     services = make(settings(port, "site", "stubborn", health_interval=0))
 

@@ -101,6 +101,7 @@ def test_deaths_on_purpose_do_not_count(make: Make, port: int, tmp_path: Path, o
     assert (tmp_path / "logs" / "site.log").read_text("utf-8").count("[harness] ended on purpose: started again") == 4
 
 
+@pytest.mark.thorough
 def test_what_ignores_sigterm_is_killed_with_its_children(make: Make, port: int, tmp_path: Path) -> None:
     services = make(settings(port, "site", "stubborn"))
 

@@ -38,7 +38,7 @@ HERE: dict[str, Any] = {"cwd": Path(__file__).parents[4], "env": {**os.environ, 
 
 @pytest.mark.parametrize("mode", ["family", "stubborn"])
 @pytest.mark.parametrize("end", [signal.SIGKILL, "exit", "fork"])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_no_service_survives_the_harness(run: Any, port: int, tmp_path: Path, mode: str, end: Any) -> None:
     arguments = [str(port), str(tmp_path), mode, str(end)]
     harness = run("-c", HARNESS, *arguments, stdin=-1, stdout=-1, **HERE)
