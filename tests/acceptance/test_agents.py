@@ -48,6 +48,7 @@ def test_the_agent_of_the_documentation_passes_its_task(project: Project) -> Non
     project.run().assert_outcomes(passed=1)
 
 
+@pytest.mark.thorough
 def test_the_command_line_gives_an_agent_tasks_that_have_steps(project: Project) -> None:
     (project.path / "goal_words.py").write_text(blocks("python")[0], "utf-8")
     extend(project, blocks("toml")[0])

@@ -63,6 +63,7 @@ def test_a_campaign_in_which_all_is_as_declared(project: Project) -> None:
     assert max(map(len, done.stdout.partition("recovered:")[0].splitlines())) <= 100
 
 
+@pytest.mark.thorough
 def test_failures_are_kept_apart_from_the_projects_own(project: Project) -> None:
     project.task("SOFT", error_recovery={"on_network_error": "abort"})
     plan(project, {**REFUSE, "expect": {"recovered": False}})

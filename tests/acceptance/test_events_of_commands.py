@@ -75,6 +75,7 @@ def test_verify_and_chaos_leave_a_file_each(refused: Project) -> None:
     assert {each.name for each in first.parent.iterdir()} == {first.name, f"{run}.jsonl"}
 
 
+@pytest.mark.thorough
 def test_execute_task_writes_its_own_and_leaves_the_link_to_runs(refused: Project) -> None:
     link = refused.path / ".harness" / "events.jsonl"
     link.parent.mkdir(exist_ok=True)

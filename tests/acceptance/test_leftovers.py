@@ -170,6 +170,7 @@ def test_after_an_interruption(long: Run, number: signal.Signals) -> None:
     long.nothing_is_left()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("workers", [(), pytest.param(("-n", "2"), marks=pytest.mark.thorough)])
 def test_after_ctrl_c_for_the_whole_group_twice(long: Run, workers: tuple[str, ...]) -> None:
     """As a terminal sends it: to every process of the group; and again, by who is impatient."""

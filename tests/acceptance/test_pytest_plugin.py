@@ -506,6 +506,7 @@ def family_with_browser(pid: int, renderers: int = 1) -> list[psutil.Process]:
     raise AssertionError("no browser was started")
 
 
+@pytest.mark.thorough
 def test_a_task_whose_worker_dies_has_a_report(project: Project) -> None:
     project.task("A-1", steps=[OPEN, {"act": "wait", "value": 50}])
     project.task("B-2")

@@ -111,6 +111,7 @@ def test_one_process(telling: Project) -> None:
     assert "no tracer provider" not in run.stdout.str()
 
 
+@pytest.mark.thorough
 def test_two_workers(project: Project) -> None:
     for number in range(5):
         refused(project, f"T-{number}", retries=3)

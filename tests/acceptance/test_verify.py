@@ -44,6 +44,7 @@ def test_without_criteria_a_task_tests_nothing(project: Project) -> None:
     assert "BARE: NOT SOUND\n  with no steps: it passes" in verify(project).stdout
 
 
+@pytest.mark.thorough
 def test_a_single_idle_criterion_is_named(project: Project) -> None:
     project.task("MIXED", success_criteria=[*REAL, "json('env', 'shop.orders.O-9') == null"])
     done = verify(project)

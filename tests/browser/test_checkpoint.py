@@ -563,6 +563,7 @@ def test_a_page_that_cannot_be_opened_is_a_failure(run: Any, stage: Stage) -> No
     run(body())
 
 
+@pytest.mark.thorough
 def test_a_page_that_closes_itself(run: Any, stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     async def closed_before(tab: Tab, saved: PageCheckpoint, clock: Clock, *, fills: bool) -> tuple[str, ...]:
         await tab.context.pages[1].close()

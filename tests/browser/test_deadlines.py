@@ -115,6 +115,7 @@ def test_endless_dialogs(run: Any, stage: Stage) -> None:
     run(body())
 
 
+@pytest.mark.thorough
 def test_reading_a_hung_page(run: Any, stage: Stage) -> None:
     async def body() -> None:
         session = await stage.at("/loop")

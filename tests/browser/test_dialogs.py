@@ -20,6 +20,7 @@ pytestmark = pytest.mark.filterwarnings("default")
         ("#prompt", {"type": "prompt", "message": "who?", "answer": "accept", "text": "me"}, "prompt me"),
     ],
 )
+@pytest.mark.sampled(1)
 def test_dialogs_are_accepted_and_told(run: Any, stage: Stage, selector: str, told: dict[str, str], after: str) -> None:
     async def body() -> None:
         session = await stage.at()

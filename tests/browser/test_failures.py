@@ -407,6 +407,7 @@ def test_driver_killed(run: Any, stage: Stage) -> None:
     run(body())
 
 
+@pytest.mark.thorough
 def test_driver_stopped(run: Any, stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     async def body() -> None:
         temp = stage.folder / "tmp"

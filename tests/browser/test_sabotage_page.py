@@ -156,6 +156,7 @@ def test_frames_and_popups(run: Any, stage: Stage) -> None:
     run(body())
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("kind", "code"),
     [

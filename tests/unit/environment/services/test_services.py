@@ -148,6 +148,7 @@ def test_a_command_that_does_not_exist(make: Make, port: int) -> None:
 
 
 @pytest.mark.parametrize(("mode", "problem"), [("unready", ""), ("sick", "it answers 503")])
+@pytest.mark.sampled(1)
 def test_not_ready_in_time(make: Make, port: int, mode: str, problem: str) -> None:
     found = failure(make(settings(port, "site", mode, ready_timeout=1.5)))
     assert "was not ready within 1.5 s" in found.message

@@ -1,4 +1,4 @@
-"""A gauge sets the limit from what it measures."""
+"""The number of tasks at once follows what the machine measures."""
 
 from __future__ import annotations
 

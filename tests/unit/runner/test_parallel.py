@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import pytest
 
-from harness.runner import parallel as lookahead
+from harness.runner import parallel
 from harness.runner.harness import SyncHarness
 from harness.runner.loop import LoopThread
 from harness.runner.parallel import BrokenTask, ParallelRunner, Ran, keep
@@ -35,7 +35,7 @@ def test_output_that_cannot_be_said_takes_no_outcome_away(monkeypatch: pytest.Mo
         return result
 
     loop, stderr, spoken = LoopThread(), io.StringIO(), threading.Event()
-    monkeypatch.setattr(lookahead, "ended_as_declared", lambda _spec, _result: True)
+    monkeypatch.setattr(parallel, "ended_as_declared", lambda _spec, _result: True)
     monkeypatch.setattr(sys, "stderr", stderr)
     tasks = ParallelRunner(cast("SyncHarness", SimpleNamespace(begin=loop.begin, play=play, slots=None)), 2)
     tasks.add((Job(name), partial(cast("Any", SimpleNamespace), spec=name)) for name in "AB")
@@ -61,7 +61,7 @@ def test_one_that_breaks_off_takes_nothing_of_the_others_along(monkeypatch: pyte
         return result
 
     loop = LoopThread()
-    monkeypatch.setattr(lookahead, "ended_as_declared", lambda _spec, _result: True)
+    monkeypatch.setattr(parallel, "ended_as_declared", lambda _spec, _result: True)
     tasks = ParallelRunner(cast("SyncHarness", SimpleNamespace(begin=loop.begin, play=play, slots=None)), 4)
     tasks.add((Job(name), partial(cast("Any", SimpleNamespace), spec=name)) for name in "ABCD")
     tasks.run("A", lambda _event: None)

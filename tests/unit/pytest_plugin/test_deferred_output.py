@@ -142,7 +142,7 @@ def test_the_end_comes_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A session that breaks off has only its cleanup."""
     cleanups: list[Callable[[], None]] = []
     manager = SimpleNamespace(hasplugin=lambda _name: True, getplugin=lambda _name: None)
-    aside = DeferredOutput(cast("pytest.Config", SimpleNamespace(
+    output = DeferredOutput(cast("pytest.Config", SimpleNamespace(
         pluginmanager=manager, getoption=lambda _name: "fd", add_cleanup=cleanups.append
     )))  # fmt: skip
     stream = sys.stdout
@@ -153,5 +153,5 @@ def test_the_end_comes_once(monkeypatch: pytest.MonkeyPatch) -> None:
     root = logging.getLogger()
     monkeypatch.setattr(root, "level", root.level + 1)
     level = root.level
-    aside.pytest_sessionfinish()
+    output.pytest_sessionfinish()
     assert root.level == level
