@@ -49,6 +49,8 @@ class Sabotage:
         self._told = EffectReports()
         self._numbers = count(1)
         self._standing: list[StandingFault] = []
+        self._changing = asyncio.Lock()
+        """A fault whose time ends while it is injected into a new context would otherwise stay there for ever."""
         handle.on_move = self._move
 
     async def strike(self, strike: Injection) -> Undo | None:
@@ -94,7 +96,8 @@ class Sabotage:
     async def _install_standing(self, standing: StandingFault) -> Undo:
         self._standing.append(standing)
         try:
-            await _run_bounded(standing.install(self._handle.tab.context))
+            async with self._changing:
+                await _run_bounded(standing.install(self._handle.tab.context))
         except Failed:
             self._standing.remove(standing)
             raise
@@ -102,15 +105,18 @@ class Sabotage:
         async def heal() -> None:
             if standing in self._standing:  # an interrupted healing healed it already
                 self._standing.remove(standing)
-            await _run_bounded(standing.remove(self._handle.tab.context))
+            async with self._changing:
+                await _run_bounded(standing.remove(self._handle.tab.context))
 
         return heal
 
     async def _move(self, tab: Tab) -> None:
         """Inject the lasting faults into the new context of the session."""
-        for standing in self._standing:
-            with contextlib.suppress(Failed):  # a page that hangs could not check the selector
-                await _run_bounded(standing.install(tab.context))
+        for standing in tuple(self._standing):
+            async with self._changing:
+                if standing in self._standing:  # its time has not ended meanwhile
+                    with contextlib.suppress(Failed):  # a page that hangs could not check the selector
+                        await _run_bounded(standing.install(tab.context))
 
     async def _kill(self, strike: Injection) -> None:
         chromium = self._handle.chromium

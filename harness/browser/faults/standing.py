@@ -104,7 +104,9 @@ class InDocuments:
     async def remove(self, context: BrowserContext) -> None:
         self._told.forget(self._number)
         await self._installed.aclose()
-        await _in_frames(context, removal_script(self._number))
+        undo = removal_script(self._number)
+        if await _in_frames(context, undo):
+            await _in_frames(context, undo)  # a frame was just being replaced, and its new document may have the fault
 
 
 def _settings(strike: Injection, number: str) -> dict[str, Any]:
