@@ -63,6 +63,7 @@ def test_a_page_that_hangs_while_criteria_are_judged_is_to_blame_and_not_the_cri
     assert report["metrics"]["time_elapsed_seconds"] < 55, "the task's own limit did not have to end it"
 
 
+@pytest.mark.thorough
 def test_a_page_that_closes_itself_while_criteria_are_judged_is_to_blame(reports: Path) -> None:
     report = read(reports, "CLOSES")
     assert report["code"] == "PAGE_CLOSED"

@@ -96,9 +96,10 @@ def test_the_second_timeout_ends_the_task_and_the_screen_says_what_was_tried(pro
     ("checkpoints", "options", "message"),
     [
         ([], [], "there is no checkpoint at or before step 18"),
-        pytest.param([12], ["--task-no-recovery"], "exceeded 2s", marks=pytest.mark.thorough),
+        ([12], ["--task-no-recovery"], "exceeded 2s"),
     ],
 )
+@pytest.mark.thorough
 def test_without_a_checkpoint_or_without_recovery_the_first_timeout_ends_the_task(
     project: Project, checkpoints: list[int], options: list[str], message: str
 ) -> None:

@@ -255,7 +255,8 @@ def test_who_lived_in_a_browser_that_was_ended_for_another_task_goes_on(kills: K
     the_next_one_passes(kills)
 
 
-@pytest.mark.parametrize("strike", [browser_killed, THOROUGH(driver_killed)])
+@pytest.mark.parametrize("strike", [browser_killed, driver_killed])
+@pytest.mark.thorough
 def test_a_browser_that_dies_with_several_tasks_in_it_is_no_task_s_fault(kills: Kills, strike: Strike) -> None:
     a, b = two(kills, strike, [])
     assert a.ok, a.failure

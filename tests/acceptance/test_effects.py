@@ -280,7 +280,7 @@ def test_nothing_is_ordered_twice(troubled: Played, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", KILLED)
-@pytest.mark.sampled(2)
+@pytest.mark.thorough
 def test_nothing_is_ordered_twice_when_the_browser_is_killed(killed: Played, name: str) -> None:
     killed.check(name, KILLED[name])
 
@@ -359,6 +359,7 @@ def kiosk() -> Iterator[tuple[str, list[str]]]:
     server.shutdown()
 
 
+@pytest.mark.thorough
 def test_an_act_that_could_not_be_done_is_tried_again_and_one_that_was_done_is_not(
     project: Project, kiosk: tuple[str, list[str]]
 ) -> None:

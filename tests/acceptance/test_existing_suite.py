@@ -27,6 +27,7 @@ def address() -> Iterator[str]:
         process.stdout.close()
 
 
+@pytest.mark.thorough
 def test_keys_of_ones_own_what_comes_late_and_what_never_holds_together(project: Project, address: str) -> None:
     keys = '\n[tool.harness.extra_keys]\nquarantine = "skip"\narea = "tag"\nbug = "note"\n'
     file = project.path / "pyproject.toml"

@@ -102,6 +102,7 @@ def test_criteria_and_the_site_have_the_address_as_it_is(ran: Path) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.thorough
 def test_no_output_has_what_the_site_put_into_an_address(ran: Path, name: str) -> None:
     found = [place for place in leaks(ran, VALUES[name]) if "task.json" not in place]
     assert found == []

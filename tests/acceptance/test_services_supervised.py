@@ -70,6 +70,7 @@ def left_behind(project: Project) -> list[str]:
     return lines
 
 
+@pytest.mark.thorough
 def test_a_killed_a_restarted_and_a_displaced_site_come_back_with_their_state(project: Project, base: int) -> None:
     files = [
         shopping(project, "A-KILLED", killed()),

@@ -256,7 +256,7 @@ def test_what_a_late_wait_found_instead(run: Any, stage: Stage, step: dict[str, 
 
 
 @pytest.mark.parametrize("act", ["wait", "click", "text"])
-@pytest.mark.sampled(1)
+@pytest.mark.thorough
 def test_a_missing_element_may_be_on_the_new_page(run: Any, stage: Stage, act: str) -> None:
     async def body() -> None:
         session = await stage.at()

@@ -117,6 +117,8 @@ def sites(port: int) -> list[psutil.Process]:
 
 
 def site(port: int) -> psutil.Process:
+    """The program that runs now. A state may say "up" for a moment in which the next program has no command line yet."""
+    assert eventually(lambda: sites(port)), f"no program runs for port {port}"
     return sites(port)[0]
 
 
