@@ -117,7 +117,7 @@ def sites(port: int) -> list[psutil.Process]:
 
 
 def site(port: int) -> psutil.Process:
-    """The program that runs now. A state may say "up" for a moment in which the next program has no command line yet."""
+    """The program that runs now. For a moment of a state "up" the next program may have no command line yet."""
     assert eventually(lambda: sites(port)), f"no program runs for port {port}"
     return sites(port)[0]
 
