@@ -71,6 +71,7 @@ def prepare(root: Path, port: int, settings: str = SETTINGS) -> Path:
     return root / "app.sqlite3"
 
 
+@pytest.mark.thorough
 def test_memory_defaults_and_hook_of_a_project(pytester: pytest.Pytester, port: int) -> None:
     database = prepare(pytester.path, port)
     collected = pytester.runpytest_subprocess("--collect-only", "-q", "-m", "suite and from_hook")

@@ -49,6 +49,7 @@ def test_its_eight_tasks_and_the_ordinary_tests_are_green(folder: Path) -> None:
     assert "7 completed (1 of them recovered: network_error_recovered 1), 1 passed as declared" in done.stdout
 
 
+@pytest.mark.thorough
 def test_what_it_prints_below_works_as_printed(folder: Path) -> None:
     """`harness verify`, too, which reads no conftest.py; one task is enough to know, and the whole page takes long."""
     assert "$ export TODO_PASSWORD=s3cret-pass" in PAGE.read_text("utf-8")

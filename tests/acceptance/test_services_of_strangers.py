@@ -142,7 +142,7 @@ def test_alone(taskspec_slot, number):
 
 
 @pytest.mark.parametrize("options", [("-n", "2"), ("--task-workers", "2")])
-@pytest.mark.sampled(1)
+@pytest.mark.thorough
 def test_an_ordinary_test_may_have_the_one_state_to_itself(tmp_path: Path, options: tuple[str, ...]) -> None:
     """Reset for it, and by no task while it goes on, which another process may be running."""
     folder = checkout(tmp_path / "one", goal="${param.n}", parametrize={"n": ["a", "b", "c", "d"]})

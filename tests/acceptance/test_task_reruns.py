@@ -27,6 +27,7 @@ def deadly(project: Project, source: str) -> None:
     (project.path / "deadly.py").write_text(source, "utf-8")
 
 
+@pytest.mark.thorough
 def test_a_task_whose_worker_died_runs_again_before_what_depends_on_it(project: Project) -> None:
     deadly(project, CHANNEL)
     wait = [{"act": "wait", "value": 0.01}]
