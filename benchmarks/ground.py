@@ -18,7 +18,7 @@ from pathlib import Path
 from benchmarks.workload import PICTURE, Job, python_text, slug, yaml_text
 from harness.browser.domains import resolver_rules
 from harness.browser.executable import BASE, find
-from harness.model.settings import BrowserSettings
+from harness.model.browser_settings import BrowserSettings
 
 ROOT = Path(__file__).parents[1]
 PYPROJECT = """

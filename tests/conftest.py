@@ -21,7 +21,7 @@ from playwright.sync_api import Browser, sync_playwright
 import harness.pytest_plugin.parallel
 from harness.browser.executable import find
 from harness.cli.commands import Imported
-from harness.model.settings import BrowserSettings
+from harness.model.browser_settings import BrowserSettings
 from harness.pytest_plugin.gc import RareGarbage
 
 sys.dont_write_bytecode = False

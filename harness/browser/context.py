@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -368,7 +369,7 @@ class Tab(Struct):
         request: SessionRequest,
         clock: Clock,
         proxy: str,
-        viewport: tuple[int, int],
+        emulated: Mapping[str, Any],
         state: StorageState | None,
         ready: Callable[[Tab], Awaitable[None]] | None = None,
     ) -> Tab:
@@ -377,7 +378,7 @@ class Tab(Struct):
         If it is interrupted, no context is left in the browser.
         """
         har = None if request.recording == "minimal" else _new_har(request.folder)
-        options = context_options(request, chromium.user_agent, proxy, viewport, state, har)
+        options = context_options(request, chromium.user_agent, proxy, emulated, state, har)
         coming = asyncio.ensure_future(chromium.browser.new_context(**options))
         try:
             tab = await cls._of(await asyncio.shield(coming), chromium, request, clock, har)
@@ -466,13 +467,16 @@ class Tab(Struct):
         except (TimeoutError, PlaywrightError):
             return  # the next call finds out what delays it
 
-    async def picture(self, path: Path, seconds: float, target: Locator | None = None) -> None:
-        """Take a screenshot of the viewport, or of one element, into a file.
+    async def picture(
+        self, path: Path, seconds: float, target: Locator | None = None, *, full_page: bool = False
+    ) -> None:
+        """Take a screenshot of the viewport, of one element, or of the page from top to bottom, into a file.
 
         Playwright's own timeout comes first, because it names the problem of the element.
         """
         async with asyncio.timeout(seconds + GRACE):
-            await (target or self.page).screenshot(path=path, timeout=seconds * 1000)
+            shot = partial(self.page.screenshot, full_page=full_page) if target is None else target.screenshot
+            await shot(path=path, timeout=seconds * 1000)
 
     async def trace(self) -> None:
         """Record snapshots and screenshots from now on."""
@@ -514,20 +518,21 @@ def context_options(
     request: SessionRequest,
     user_agent: str,
     proxy: str,
-    viewport: tuple[int, int],
+    emulated: Mapping[str, Any],
     state: StorageState | None,
     har: Path | None,
 ) -> dict[str, Any]:
-    """The options of `browser.new_context`. Pure."""
+    """The options of `browser.new_context`; `emulated` are those that the task chooses. Pure."""
+    agent = emulated.get("user_agent", user_agent)
     options: dict[str, Any] = {
-        "user_agent": f"{user_agent} harness-world/{request.world}",
-        "viewport": {"width": viewport[0], "height": viewport[1]},
+        **emulated,
+        "user_agent": f"{agent} harness-world/{request.world}",
         "accept_downloads": True,
     }
     if request.allowed_domains:
         options["proxy"] = {"server": proxy, "bypass": bypass(request.domains)}
     if headers := request.mark.headers(request.world):
-        options["extra_http_headers"] = headers
+        options["extra_http_headers"] = {**emulated.get("extra_http_headers", {}), **headers}
     if state is not None:
         options["storage_state"] = state
     if har is not None:

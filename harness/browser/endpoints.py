@@ -36,7 +36,8 @@ from harness.browser.executable import (
 )
 from harness.browser.process import Chromium, Driver
 from harness.browser.tls import TlsFront
-from harness.model.settings import BrowserSettings, Settings, names
+from harness.model.browser_settings import BrowserSettings, names
+from harness.model.settings import Settings
 from harness.recovery.failure import Failed, Failure
 from harness.resilience.breaker import Breaker, CircuitOpen, Ticket
 

@@ -127,6 +127,8 @@ class EvidenceCollector(Struct):
     """The traces of the contexts before this one."""
     selectors: Collection[str] = ()
     """The elements whose state is kept."""
+    full_page: bool = False
+    """Whether the screenshot shows the whole page, and not only its visible part."""
     items: list[Item] = field(default_factory=list)
     page: dict[str, Any] | str = ""
     """The page as criteria see it, or the reason why that is unknown."""
@@ -272,7 +274,7 @@ def _from_last_good(collector: EvidenceCollector, name: str, problem: str) -> Ca
 
 def _picture(collector: EvidenceCollector) -> Callable[[Path], Awaitable[str]]:
     async def make(path: Path) -> str:
-        await collector.tab.picture(path, PAGE_SECONDS)
+        await collector.tab.picture(path, PAGE_SECONDS, full_page=collector.full_page)
         return ""
 
     return make

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from harness.browser.domains import no_hosts, resolver_rules
-from harness.model.settings import BrowserSettings
+from harness.model.browser_settings import BrowserSettings
 from harness.recovery.failure import Failed, Failure
 
 # The flags of Chromium. Pure.

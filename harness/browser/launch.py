@@ -32,7 +32,7 @@ from harness.browser.process import Chromium, Driver, LocalProcess
 from harness.browser.request import SessionRequest
 from harness.browser.session import PlaywrightSession
 from harness.browser.tls import ThrowAwayKey, TlsFront
-from harness.model.settings import BrowserSettings
+from harness.model.browser_settings import BrowserSettings
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Clock
 from harness.values import replace
@@ -211,13 +211,13 @@ class Browsers:
 
     async def _try_tab(self, request: SessionRequest, state: StorageState | None) -> tuple[Tab, Chromium]:
         chromium = await self._chromium(request)
-        viewport = self._settings.viewport
         if request.on_request_failed is not None:
             request = replace(request, on_request_failed=chromium.front.naming(request.on_request_failed))
         try:
             async with asyncio.timeout(OPEN_SECONDS):
                 proxy = self.refusing_proxy if chromium.pid is not None else NOWHERE
-                tab = await Tab.open(chromium, request, self._clock, proxy, viewport, state, self.on_tab)
+                emulated = request.emulated(self.playwright.devices)
+                tab = await Tab.open(chromium, request, self._clock, proxy, emulated, state, self.on_tab)
         except (PlaywrightError, TimeoutError):
             chromium.kill(request.world)
             self._forget(chromium)

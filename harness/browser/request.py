@@ -12,8 +12,10 @@ from urllib.parse import urlsplit
 from msgspec import Struct, field
 from playwright.async_api import StorageState
 
-from harness.model.plan import Plan
+from harness.model.plan import NO_OPTIONS, Plan
 from harness.model.settings import Recording, Settings, Tracing, WorldMark
+from harness.recovery.failure import Failed, Failure
+from harness.spec.context import ContextOptions, playwright_options
 from harness.spec.names import Domains
 
 if TYPE_CHECKING:
@@ -58,6 +60,10 @@ class SessionRequest(Struct, frozen=True):
 
     page_values: Mapping[str, Any] = field(default_factory=dict)
     """The values that pages read as `window.__taskspec`."""
+    context: ContextOptions = NO_OPTIONS
+    """What the context emulates."""
+    full_page: bool = False
+    """Whether the screenshot of a failure shows the whole page."""
     init_script: Path | None = None
     """A script that runs in every page and frame before its own scripts."""
 
@@ -76,6 +82,8 @@ class SessionRequest(Struct, frozen=True):
             recording="full" if plan.in_full else settings.recording,
             tracing="on" if plan.in_full else settings.tracing,
             mark=settings.world_mark,
+            context=plan.context,
+            full_page=settings.browser.full_page_screenshot,
             page_values=plan.spec.page_values,
             init_script=settings.init_script,
         )
@@ -91,6 +99,13 @@ class SessionRequest(Struct, frozen=True):
     def domains(self) -> Domains:
         """The domains that the task may reach."""
         return Domains(self.allowed_domains, self.virtual_hosts)
+
+    def emulated(self, devices: Mapping[str, Any]) -> dict[str, Any]:
+        """The context's options for Playwright; `devices` is its registry. Raises Failed for a device it lacks."""
+        name = self.context.device
+        if name is not None and name not in devices:
+            raise Failed(Failure("INVALID_INPUT", f"the installed Playwright has no device {name!r}"))
+        return playwright_options(self.context, devices[name] if name else {})
 
     @property
     def sealed(self) -> bool:

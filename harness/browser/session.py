@@ -94,7 +94,8 @@ class PlaywrightSession:
     @property
     def user_agent(self) -> str:
         """The User-Agent that the sites see; it ends in `harness-world/<id>`."""
-        return f"{self.chromium.user_agent} harness-world/{self._request.world}"
+        emulated = self._request.emulated(self._pool.playwright.devices)
+        return f"{emulated.get('user_agent', self.chromium.user_agent)} harness-world/{self._request.world}"
 
     async def perform(self, step: Step, within: float, patience: float) -> Outcome:
         scene = self._scene(within).of_step(step, patience)
@@ -300,7 +301,15 @@ class PlaywrightSession:
     ) -> collecting.EvidenceCollector:
         earlier, wanted = tuple(self._handle.earlier), self._request.traceable
         return collecting.EvidenceCollector(
-            self._scene(0), self.tab, folder, deadline, self._last_good, wanted, earlier, selectors
+            self._scene(0),
+            self.tab,
+            folder,
+            deadline,
+            self._last_good,
+            wanted,
+            earlier,
+            selectors,
+            self._request.full_page,
         )
 
     async def close(self) -> None:

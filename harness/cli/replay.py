@@ -41,7 +41,7 @@ from harness.spec.file_names import NAMED_SUFFIXES
 from harness.spec.load import load_file
 from harness.spec.loaded import Loaded
 from harness.spec.names import host_of, new_run_id
-from harness.spec.parametrize import expand
+from harness.spec.parametrize import expand, task_named
 from harness.spec.problems import SpecError
 from harness.spec.steps import Step
 from harness.values import replace
@@ -254,7 +254,7 @@ def _task(kept: ArtifactDirectory, settings: Settings) -> Loaded:
         named = report.source or "its report names no file"
         fail(printable(f"the project has no task file of {report.task_id}: {named}"))
     cases = expand(load_file(places[0], needs_steps=False, defaults=settings.defaults))
-    found = next((case for case in cases if case.spec.task_id == report.task_id), None)
+    found = task_named(report.task_id, cases)
     if found is None:
         fail(f"{shown_path(places[0])} has no task {report.task_id!r} any more")
     return found

@@ -85,6 +85,23 @@ VALUES: Mapping[str, Mapping[str, str]] = {
         "failed": "Chromium's `net::ERR_FAILED`, without a further reason.",
         "timed_out": "Chromium's `net::ERR_TIMED_OUT`.",
     },
+    "color_scheme": {
+        "light": "Pages see that a light theme is wanted.",
+        "dark": "Pages see that a dark theme is wanted.",
+        "no-preference": "Pages see no wish.",
+    },
+    "reduced_motion": {
+        "reduce": "Pages see that less motion is wanted.",
+        "no-preference": "Pages see no wish.",
+    },
+    "service_workers": {
+        "allow": "Pages may register service workers.",
+        "block": "Pages may not register service workers.",
+    },
+    "send": {
+        "always": "`api` steps send them with each request.",
+        "unauthorized": "`api` steps send them after an answer 401.",
+    },
     "problem": {
         "untrusted": "The server shows a certificate that nobody trusts.",
         "protocol": "The server answers with something that is not TLS.",

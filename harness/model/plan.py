@@ -11,12 +11,16 @@ from msgspec import Struct
 
 from harness.criteria import Criterion
 from harness.recovery import Rulebook
+from harness.spec.context import ContextOptions
 from harness.spec.source import Origin
 from harness.spec.steps import Step
 from harness.spec.task import ScoringCheckpoint, TaskSpec
 
 if TYPE_CHECKING:
     from harness.spec.faults import Fault
+
+
+NO_OPTIONS: ContextOptions = ContextOptions.model_construct(set())
 
 
 class ReadyRepair(Struct, frozen=True):
@@ -78,6 +82,8 @@ class Plan:
     strict: bool = False
     timeout_scale: float = 1.0
     """The factor for timeouts of the run; it also applies to steps that an agent proposes."""
+    context: ContextOptions = NO_OPTIONS
+    """What the browser context emulates: the settings, the profile and the task in one."""
     in_full: bool = False
     """Whether it is recorded with snapshots from the start, whatever the settings say."""
 

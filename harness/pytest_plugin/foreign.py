@@ -47,9 +47,7 @@ FOREIGN: tuple[ForeignOption, ...] = (
     ),
     ForeignOption("--slowmo", acts="slows every browser operation down", setting="browser.slowmo", metavar="MS"),
     ForeignOption(
-        "--device",
-        why="tasks emulate no device; `viewport` in [tool.harness.browser] sets the size of their page",
-        metavar="NAME",
+        "--device", acts="emulates the device in tasks that declare none", setting="browser.device", metavar="NAME"
     ),
     ForeignOption(
         "--output",
@@ -71,7 +69,11 @@ FOREIGN: tuple[ForeignOption, ...] = (
         why="a failed task always has a screenshot, and a passed one has those of its `screenshot` steps",
         metavar="WHEN",
     ),
-    ForeignOption("--full-page-screenshot", why="the screenshot of a task shows the visible part of the page"),
+    ForeignOption(
+        "--full-page-screenshot",
+        acts="takes the screenshot of a failure of the whole page",
+        setting="browser.full_page_screenshot",
+    ),
     ForeignOption(
         "--playwright-debug",
         why="its debugger works only on pages of pytest-playwright; `--headed --slowmo 500` lets you watch a task",

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from harness.model.settings import OPTIONS, Settings, names
+from harness.model.browser_settings import OPTIONS, names
+from harness.model.settings import Settings
 from harness.pytest_plugin.items import TaskItem
 from harness.pytest_plugin.state import SessionState
 from harness.pytest_plugin.telemetry import METRICS

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from harness.model.settings import Settings
 from harness.pytest_plugin.collect import TaskFile
 from harness.pytest_plugin.errors import TaskFailed, TaskSpecWarning
+from harness.pytest_plugin.options import chosen_profiles
 from harness.pytest_plugin.state import STATE
 from harness.reporting.allure.labels import entitle, labels
 from harness.spec.load import load_file
@@ -96,7 +97,7 @@ def items_of(file: TaskFile) -> Iterator[TaskItem]:
     _modify(file, loaded)
     for warning in (*loaded.warnings, *_misplaced_faults(file, loaded)):
         file.warn(TaskSpecWarning(str(warning)))
-    cases = expand(loaded)
+    cases = expand(loaded, chosen_profiles(file.config))
     for case in cases:
         yield _item(file, case, cases)
 

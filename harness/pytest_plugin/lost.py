@@ -13,7 +13,7 @@ from harness.runner.compile import compile_plan
 from harness.spec.file_names import NAMED_SUFFIXES
 from harness.spec.load import load_file
 from harness.spec.loaded import Loaded
-from harness.spec.parametrize import expand
+from harness.spec.parametrize import expand, task_named
 from harness.spec.problems import SpecError
 
 
@@ -41,4 +41,4 @@ def _task_named(path: Path, name: str) -> Loaded | None:
     """The task, or the case of it, that a node id names. Raises SpecError for a file that is no task."""
     if path.suffix not in NAMED_SUFFIXES or not path.is_file():
         return None
-    return next((each for each in expand(load_file(path, needs_steps=False)) if each.spec.task_id == name), None)
+    return task_named(name, expand(load_file(path, needs_steps=False)))

@@ -45,7 +45,7 @@ def _port(text: str) -> tuple[str, str]:
 
 def _endpoints(text: str) -> tuple[str, ...]:
     """Parse `--task-browser-endpoint`; raises ArgumentTypeError for a bad URL."""
-    from harness.model.settings import split
+    from harness.model.browser_settings import split
 
     try:
         return split(text)
@@ -126,6 +126,27 @@ TASK_OPTIONS: tuple[TaskOption, ...] = (
         "--browser-channel",
         "browser.channel",
         {"metavar": "NAME"},
+    ),
+    TaskOption(
+        "--task-browser-profile",
+        "Run each task with this profile of [tool.harness.browser.profiles], as TASK[NAME]. Repeatable: each task once "
+        "per profile.",
+        "--browser-profile",
+        keywords={"action": "append", "metavar": "NAME"},
+    ),
+    TaskOption(
+        "--task-device",
+        "Emulate this device of Playwright's registry, for example 'iPhone 13', in tasks that declare none.",
+        "--device",
+        "browser.device",
+        {"metavar": "NAME"},
+    ),
+    TaskOption(
+        "--task-full-page-screenshot",
+        "Take the screenshot of a failure of the whole page, and not only of its visible part.",
+        "--full-page-screenshot",
+        "browser.full_page_screenshot",
+        _FLAG,
     ),
     TaskOption(
         "--task-tracing",
@@ -279,6 +300,11 @@ TASK_OPTIONS: tuple[TaskOption, ...] = (
     ),
 )
 """Every option of this plugin. README has a row for each."""
+
+
+def chosen_profiles(config: pytest.Config) -> tuple[str, ...]:
+    """The names of `--browser-profile`, each once."""
+    return tuple(dict.fromkeys(config.getoption("task_browser_profile") or ()))
 
 
 def add_options(parser: pytest.Parser) -> None:

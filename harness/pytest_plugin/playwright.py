@@ -13,7 +13,7 @@ from harness.pytest_plugin.activation import session_state
 from harness.pytest_plugin.ordinary_tests import start_services, uses_services
 
 if TYPE_CHECKING:
-    from harness.model.settings import BrowserSettings
+    from harness.model.browser_settings import BrowserSettings
 
 OWN_CHOICES = ("executable_path", "channel")
 """Launch options by which a project chooses its browser itself."""

@@ -13,6 +13,7 @@ import pytest
 from msgspec import Struct
 
 from harness.pytest_plugin.items import TaskItem
+from harness.pytest_plugin.options import chosen_profiles
 from harness.pytest_plugin.state import STATE, SessionState
 from harness.spec.file_names import NAMED_SUFFIXES
 from harness.spec.load import find_tasks, load_file, mentions
@@ -45,7 +46,8 @@ class WithDependencies:
             config.pluginmanager.unregister(name="lfplugin-collwrapper")
         self._asked = tuple(Asked.of(argument, config.invocation_params.dir) for argument in config.args)
         folders = [config.rootpath / name for name in config.getini("testpaths")] or [config.rootpath]
-        self._added = tuple(added_files(self._asked, folders, tuple(config.getini("taskspec_files"))))
+        patterns, profiles = tuple(config.getini("taskspec_files")), chosen_profiles(config)
+        self._added = tuple(added_files(self._asked, folders, patterns, profiles))
         config.args = [*config.args, *map(str, self._added)]
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -201,19 +203,21 @@ class Asked(Struct, frozen=True):
         return path == self.path and self.name in (task_id, task_id.partition("[")[0])
 
 
-def added_files(asked: Sequence[Asked], folders: Sequence[Path], patterns: tuple[str, ...]) -> list[Path]:
+def added_files(
+    asked: Sequence[Asked], folders: Sequence[Path], patterns: tuple[str, ...], profiles: tuple[str, ...] = ()
+) -> list[Path]:
     """Further files with tasks that the requested ones depend on.
 
     They are searched next to the requested files, then in `folders`; the first file with an id is taken.
     """
-    known = {path: _cases(path) for path in _files(asked, patterns)}
+    known = {path: _cases(path, profiles) for path in _files(asked, patterns)}
     others: list[Path] | None = None
     while missing := _missing_dependencies(known, asked):
         others = _tasks_around(asked, folders, patterns) if others is None else others
         found = [path for path in others if path not in known and mentions(path, missing)]
         if not found:
             break
-        known |= {path: _cases(path) for path in found}
+        known |= {path: _cases(path, profiles) for path in found}
     return list(dict.fromkeys(path for path, name in _wanted_tasks(known, asked) if not _is_reached(asked, path, name)))
 
 
@@ -231,9 +235,9 @@ def _tasks_around(asked: Iterable[Asked], folders: Iterable[Path], patterns: tup
     return list(dict.fromkeys(chain.from_iterable(find_tasks([place], patterns) for place in places)))
 
 
-def _cases(path: Path) -> tuple[Loaded, ...]:
+def _cases(path: Path, profiles: tuple[str, ...]) -> tuple[Loaded, ...]:
     try:
-        return expand(load_file(path, needs_steps=False))
+        return expand(load_file(path, needs_steps=False), profiles)
     except SpecError:
         return ()  # it is reported where the file is collected
 

@@ -10,8 +10,8 @@ import pytest
 from harness.model.settings import Settings, SettingsError, load_settings
 from harness.pytest_plugin.errors import TaskSpecWarning
 from harness.pytest_plugin.foreign import given_elsewhere
-from harness.pytest_plugin.options import TASK_OPTIONS
-from harness.spec.problems import Problem, SpecError
+from harness.pytest_plugin.options import TASK_OPTIONS, chosen_profiles
+from harness.spec.problems import Problem, SpecError, did_you_mean
 
 
 def settings_of(config: pytest.Config) -> Settings:
@@ -20,13 +20,30 @@ def settings_of(config: pytest.Config) -> Settings:
     Each oddity of a fault plan becomes a warning.
     """
     try:
-        settings = load_settings(config.rootpath, **_chosen_settings(config))
+        chosen = _chosen_settings(config)
+        settings = load_settings(config.rootpath, **chosen)
+        _check_profiles(config, settings, device="device" in chosen.get("browser", {}))
         oddities = check_plans(settings)
     except (SettingsError, SpecError) as error:
         raise pytest.UsageError(str(error)) from error
     for oddity in () if hasattr(config, "workerinput") else oddities:  # under xdist only the controller warns
         config.issue_config_time_warning(TaskSpecWarning(str(oddity)), 2)
     return settings
+
+
+def _check_profiles(config: pytest.Config, settings: Settings, *, device: bool) -> None:
+    """Raises UsageError for a `--browser-profile` that the project does not have, or for two devices.
+
+    `device`: whether the command line has one.
+    """
+    known = settings.browser.profiles
+    for name in chosen_profiles(config):
+        if name not in known:
+            hint = did_you_mean(name, known) or f"known: {', '.join(sorted(known)) or 'none'}"
+            message = f"--browser-profile {name}: [tool.harness.browser.profiles] has no profile of this name ({hint})"
+            raise pytest.UsageError(message)
+        if known[name].device is not None and device:
+            raise pytest.UsageError(f"--browser-profile {name}: this profile has a device, so leave out --device")
 
 
 def _chosen_settings(config: pytest.Config) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from harness.pytest_plugin.telemetry import telemetry_of
 from harness.recovery.failure import Failed
 from harness.spec.load import load_file
 from harness.spec.loaded import Loaded
-from harness.spec.parametrize import base_id, expand
+from harness.spec.parametrize import base_id, expand, task_named
 from harness.spec.problems import SpecError
 from harness.spec.suite import dependencies
 
@@ -232,8 +232,15 @@ def tasks_of(root: Path, node_ids: Iterable[str], read: Read | None = None) -> d
     with rarely():
         for file in _task_files(node_ids):
             read[file] = read[file] if file in read else _cases(root / file)
-    found = {f"{file}::{each.spec.task_id}": each for file in _task_files(node_ids) for each in read[file]}
-    return {node_id: found[node_id] for node_id in node_ids if node_id in found}
+    known = {f"{file}::{each.spec.task_id}": each for file in _task_files(node_ids) for each in read[file]}
+    found = {node_id: known.get(node_id) or _with_profile(node_id, read) for node_id in node_ids if of_task(node_id)}
+    return {node_id: task for node_id, task in found.items() if task is not None}
+
+
+def _with_profile(node_id: str, read: Read) -> Loaded | None:
+    """The task of a node id that ends in a browser profile."""
+    file, _, task_id = node_id.partition("::")
+    return task_named(task_id, read[file])
 
 
 def tasks_in(config: pytest.Config, node_ids: Iterable[str]) -> dict[str, Loaded]:

@@ -17,9 +17,9 @@ from urllib.parse import quote, quote_plus, unquote
 
 from msgspec import Struct
 
+from harness.model.browser_settings import secrets as secrets_of_endpoints
 from harness.model.ports import Json
 from harness.model.settings import Settings
-from harness.model.settings import secrets as secrets_of_endpoints
 from harness.spec.names import blank_unprintable
 
 # Secrets in addresses: `user:password@`, and values of the query and the fragment, by their names.
@@ -496,7 +496,8 @@ class Redactor:
 
     def _number(self, value: float) -> Json:
         text = str(value)
-        if text in self._secrets or any(found.group() for p in self._compiled for found in p.finditer(text)):
+        secret = len(text) >= SHORTEST and text in self._secrets  # a 1 is everywhere, also in the index of the step
+        if secret or any(found.group() for p in self._compiled for found in p.finditer(text)):
             return MARK
         return value if math.isfinite(value) else text
 

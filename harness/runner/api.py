@@ -25,7 +25,7 @@ from harness.spec.faults import FaultBase
 from harness.spec.load import find_tasks, load_file
 from harness.spec.loaded import Loaded
 from harness.spec.names import new_run_id
-from harness.spec.parametrize import expand
+from harness.spec.parametrize import expand, task_named
 from harness.spec.problems import SpecError
 from harness.spec.task import TaskSpec
 from harness.values import replace
@@ -135,9 +135,8 @@ def _by_id(task_id: str, defaults: Sequence[Defaults]) -> Loaded:
             loaded = load_file(path, needs_steps=False, defaults=defaults)
         except SpecError:
             continue  # another file with an error does not concern this task
-        for each in (loaded, *expand(loaded)):
-            if each.spec.task_id == task_id:
-                return each
+        if found := task_named(task_id, (loaded, *expand(loaded))):
+            return found
     raise LookupError(f"no task file below {root} has the task_id {task_id!r}")
 
 

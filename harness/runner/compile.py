@@ -8,17 +8,19 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from harness.criteria import Criterion, CriterionError, parse
 from harness.model.plan import Plan, ReadyRepair
 from harness.model.settings import Settings
 from harness.recovery import NoRecovery, Rulebook
 from harness.spec.checks import check_spec, check_steps
+from harness.spec.context import ContextOptions, merged
 from harness.spec.expressions import environment_names, scope_of, secrets_of
 from harness.spec.load import tasks_in_folder
 from harness.spec.loaded import Loaded
@@ -31,6 +33,7 @@ from harness.spec.references import (
     ReferenceScope,
     as_text,
     hiding,
+    holds_reference,
     interpolate,
     interpolate_criterion,
     interpolate_step,
@@ -87,6 +90,26 @@ class Filling:
         except BadReferenceError as error:
             self.problems.append(self.origin.problem(path, str(error)))
             return model
+
+    def context(self) -> ContextOptions:
+        """What the browser context emulates: the settings, overridden by the task's profile, overridden by the task."""
+        browser, profile = self.settings.browser, self.spec.profile
+        if profile is not None and profile not in browser.profiles:
+            message = f"[tool.harness.browser.profiles] has no profile `{profile}`"
+            self.problems.append(self.origin.problem(("task_id",), message))
+        layers = (browser, browser.profiles.get(profile or ""), self.spec.browser)
+        options = merged(each for each in layers if each is not None)
+        if not holds_reference(options):
+            return options
+        try:
+            return ContextOptions.model_validate(interpolate(options.values_given, self.scope))
+        except BadReferenceError as error:
+            self.problems.append(self.origin.problem(("browser",), str(error)))
+        except ValidationError as error:
+            for each in error.errors():
+                message = f"{each['msg'].removeprefix('Value error, ')}, once its references are filled in"
+                self.problems.append(self.origin.problem(("browser", *each["loc"]), message))
+        return options
 
     def text(self, text: str) -> str:
         return as_text(interpolate(text, self.scope))
@@ -210,15 +233,24 @@ class _Compilation(Struct, frozen=True):
     def plan(self, spec: TaskSpec, origin: Origin, folder: Path, key: str, source: str, agent: str | None) -> Plan:
         """Compile a plan. Raises SpecError."""
         settings, environ = self.settings, self.environ
-        hide = hiding(secrets := _secrets(spec, environ))
+        hide = hiding(_secrets(spec, settings, environ))
         agent = agent or (None if spec.steps else settings.chosen_agent)
         played = agent is None or agent == SCRIPTED
         _refuse(self._problems(spec, origin, folder, played), hide)
         filling = Filling(spec, settings, environ, origin)
+        plan = self._filled(filling, folder, key, source, None if played else agent)
+        _refuse([*filling.problems, *check_steps(plan.steps, origin, folder, hide)], hide)
+        return plan
+
+    def _filled(self, filling: Filling, folder: Path, key: str, source: str, agent: str | None) -> Plan:
+        """The plan with all references filled in; the filling has the problems."""
+        spec, settings, environ = filling.spec, self.settings, self.environ
         inner = replace(self, around=(*self.around, spec.task_id))
         limits = spec.limits(settings.timeout_profile)
+        context = filling.context()
         more = planned_faults(spec, filling.scope, plans_of(settings))
-        plan = Plan(
+        secrets = (*_secrets(spec, settings, environ), *secrets_of(more.variables, environ), *_passwords(context))
+        return Plan(
             spec=filling.spec_as_run(),
             task_id=spec.task_id,
             key=key,
@@ -233,20 +265,20 @@ class _Compilation(Struct, frozen=True):
             fault_seed=spec.seed if more.seed is None else more.seed,
             folder=folder,
             source=source,
+            origin=filling.origin,
             start=datetime.fromisoformat(spec.time) if spec.time else None,
             scoring=filling.scoring(),
             relaxed=_relaxed_criteria(spec, filling) if recovers(settings, environ) else (),
             alternative=_alternative(spec, filling, inner) if recovers(settings, environ) else None,
             repairs=filling.repairs(lambda path, name: inner.other(filling, path, name)),
             base_url=settings.base_url,
-            agent=None if played else agent,
-            secrets=tuple(dict.fromkeys((*secrets, *secrets_of(more.variables, environ)))),
+            context=context,
+            agent=agent,
+            secrets=tuple(dict.fromkeys(secrets)),
             heal=settings.heal,
             strict=settings.strict,
             timeout_scale=settings.timeout_scale,
         )
-        _refuse([*filling.problems, *check_steps(plan.steps, origin, folder, hide)], hide)
-        return replace(plan, origin=origin)
 
     def _problems(self, spec: TaskSpec, origin: Origin, folder: Path, played: bool) -> list[Problem]:
         """The problems of a spec. `played`: the steps of the file are executed, so there must be some."""
@@ -262,6 +294,11 @@ class _Compilation(Struct, frozen=True):
         found = self.find(name)
         if found is None:
             filling.problems.append(filling.origin.problem(path, f"no task is called `{name}`"))
+            return None
+        if found.spec.browser is not None and found.spec.browser != filling.spec.browser:
+            message = f"`{name}` declares a `browser` of its own, but runs in the context of this task"
+            hint = "declare the same `browser` in both, or none in the other"
+            filling.problems.append(filling.origin.problem(path, message, hint=hint))
             return None
         return self.plan(found.spec, found.origin, found.folder, slug(name), found.source, None)
 
@@ -281,8 +318,16 @@ def _world(run_id: str, spec: TaskSpec, key: str) -> str:
     return f"{slug(run_id)}.{slug(spec.episode_id) if spec.episode_id else key}"
 
 
-def _secrets(spec: TaskSpec, environ: Mapping[str, str]) -> tuple[str, ...]:
-    return secrets_of(environment_names(spec), environ)
+def _secrets(spec: TaskSpec, settings: Settings, environ: Mapping[str, str]) -> tuple[str, ...]:
+    browser = settings.browser
+    shared = (browser, browser.profiles[spec.profile]) if spec.profile in browser.profiles else (browser,)
+    named = chain.from_iterable(variables_of(each) for each in shared)
+    return secrets_of((*environment_names(spec), *named), environ)
+
+
+def _passwords(context: ContextOptions) -> tuple[str, ...]:
+    """The password of the context, which may stand in the file as it is."""
+    return (context.http_credentials.password,) if context.http_credentials else ()
 
 
 def _refuse(problems: list[Problem], hide: Hide) -> None:
@@ -357,9 +402,9 @@ def prepare_fault(loaded: LoadedFaultPlan, number: int, spec: TaskSpec, scope: R
     return named.with_source(loaded.origin.place(("faults", number)))
 
 
-def variables_of(fault: Fault) -> Iterator[str]:
-    """The environment variables that a fault refers to."""
-    for _, value in fault:
+def variables_of(declared: BaseModel) -> Iterator[str]:
+    """The environment variables that a fault or another declaration refers to."""
+    for _, value in declared:
         with suppress(BadReferenceError):
             yield from (each.name for _, each in references(str(value)) if each.namespace == "env")
 

@@ -66,7 +66,7 @@ def mentions(path: Path, names: Iterable[str]) -> bool:
         text = path.read_text("utf-8", "replace")
     except OSError:
         return False
-    return any(name.partition("[")[0] in text or name == path.parent.name for name in names)
+    return any(base in text or base == path.parent.name for base in (name.partition("[")[0] for name in names))
 
 
 def _names(path: Path) -> Iterable[str]:

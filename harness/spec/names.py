@@ -27,6 +27,14 @@ def host_of(url: str) -> str:
         return ""
 
 
+def origin_of(url: str) -> str:
+    """Scheme, host and port of a URL, as in `http://shop.test:8080`; a default port is left out."""
+    parts = urlsplit(url)
+    default = {"http": 80, "https": 443}.get(parts.scheme)
+    port = "" if parts.port in (None, default) else f":{parts.port}"
+    return f"{parts.scheme}://{(parts.hostname or '').lower()}{port}"
+
+
 def names(allowed: Sequence[str]) -> tuple[str, ...]:
     """`allowed_domains` as bare host names: without scheme, path, port and a leading `*.`."""
     bare = (host_of(entry if "://" in entry else f"//{entry}") for entry in allowed)

@@ -43,13 +43,29 @@ def cases(spec: TaskSpec) -> tuple[Case, ...]:
 def case_of(spec: TaskSpec) -> Case | None:
     """The case of a task that `expand` has made."""
     only = cases(spec) if isinstance(spec.parametrize, list) and len(spec.parametrize) == 1 else ()
-    return next((case for case in only if spec.task_id.endswith(f"[{case.id}]")), None)
+    whole = spec.task_id.removesuffix(_suffix(spec.profile))
+    return next((case for case in only if whole.endswith(f"[{case.id}]")), None)
 
 
 def base_id(spec: TaskSpec) -> str:
-    """The `task_id` in the file: `T` for the case `T[a]`."""
-    case = case_of(spec)
-    return spec.task_id.removesuffix(f"[{case.id}]") if case else spec.task_id
+    """The `task_id` of all cases: `T` for the case `T[a]`, and `T[mobile]` for `T[a][mobile]`, with that profile."""
+    case, profile = case_of(spec), _suffix(spec.profile)
+    return spec.task_id.removesuffix(profile).removesuffix(_suffix(case.id if case else None)) + profile
+
+
+def _suffix(name: str | None) -> str:
+    return f"[{name}]" if name else ""
+
+
+def with_profile(loaded: Loaded, name: str) -> Loaded:
+    """The same task with a browser profile, as `TASK_ID[name]`. It depends on tasks with the same profile."""
+    spec, suffix = loaded.spec, _suffix(name)
+    changed = {
+        "task_id": spec.task_id + suffix,
+        "dependencies": tuple(other + suffix for other in spec.dependencies),
+        "episode_id": spec.episode_id and spec.episode_id + suffix,
+    }
+    return replace(loaded, spec=spec.model_copy(update=changed).with_profile(name), warnings=())
 
 
 def param(spec: TaskSpec) -> Mapping[str, Any] | None:
@@ -60,8 +76,26 @@ def param(spec: TaskSpec) -> Mapping[str, Any] | None:
     return found[0].values if len(found) == 1 else None
 
 
-def expand(loaded: Loaded) -> tuple[Loaded, ...]:
-    """One task for each case, named `TASK_ID[case]`; the task itself if it has no cases or is one already."""
+def expand(loaded: Loaded, profiles: Sequence[str] = ()) -> tuple[Loaded, ...]:
+    """One task for each case, named `TASK_ID[case]`; the task itself if it has no cases or is one already.
+
+    With `profiles`, each of them once for each browser profile, named `TASK_ID[case][profile]`.
+    """
+    found = _expanded(loaded)
+    return tuple(with_profile(each, name) for each in found for name in profiles) or found
+
+
+def task_named(task_id: str, tasks: Sequence[Loaded]) -> Loaded | None:
+    """The one of these tasks that an id names, with the browser profile that the id ends in; None if there is none."""
+    if found := next((each for each in tasks if each.spec.task_id == task_id), None):
+        return found
+    whole, bracket, profile = task_id.removesuffix("]").rpartition("[")
+    if not bracket or not is_case_id(profile):
+        return None
+    return next((with_profile(each, profile) for each in tasks if each.spec.task_id == whole), None)
+
+
+def _expanded(loaded: Loaded) -> tuple[Loaded, ...]:
     if case_of(loaded.spec) is not None:
         return (loaded,)
     found = cases(loaded.spec)

@@ -15,7 +15,7 @@ from harness.recovery.declaration import BuiltLater, Declaration, shown_default
 from harness.spec.problems import did_you_mean
 from harness.spec.steps import Step
 
-# Rules and faults are imported when a task has some.
+# Rules, faults and the context's options are imported when a task has some.
 
 
 def _rulebook() -> type[Rulebook]:
@@ -30,11 +30,19 @@ def _fault() -> Any:
     return Fault
 
 
+def _context_options() -> type[ContextOptions]:
+    from harness.spec.context import ContextOptions
+
+    return ContextOptions
+
+
 if TYPE_CHECKING:
     from harness.recovery.rulebook import Rulebook
+    from harness.spec.context import ContextOptions
     from harness.spec.faults import Fault
 else:
     Rulebook, Fault = Annotated[Any, BuiltLater(_rulebook)], Annotated[Any, BuiltLater(_fault)]
+    ContextOptions = Annotated[Any, BuiltLater(_context_options)]
 
 
 @cache
@@ -249,6 +257,11 @@ class TaskSpec(BaseModel):
         description="Hosts that pages may reach, with their subdomains. Nothing is sent to other hosts. Default: all "
         "hosts.",
     )
+    browser: ContextOptions | None = Field(
+        None,
+        description="What the task's browser context emulates: device, viewport, locale, permissions and so on. It "
+        "overrides `[tool.harness.browser]` and its profiles.",
+    )
     preconditions: tuple[str, ...] = Field((), description="Criteria that must hold before the first step.")
     memory: dict[str, JsonValue] = Field(
         default_factory=dict, description="Memory entries that exist before the first step."
@@ -324,6 +337,7 @@ class TaskSpec(BaseModel):
 
     _place: tuple[Path, str] | None = PrivateAttr(None)
     _own: Own = PrivateAttr(Own())
+    _profile: str | None = PrivateAttr(None)
 
     if not TYPE_CHECKING:  # type checkers would otherwise accept any attribute name
 
@@ -340,6 +354,11 @@ class TaskSpec(BaseModel):
         return self._place
 
     @property
+    def profile(self) -> str | None:
+        """The browser profile of `--browser-profile` for which this task was made; None: without that option."""
+        return self._profile
+
+    @property
     def own(self) -> Own:
         """What the project's own keys give."""
         return self._own
@@ -349,6 +368,11 @@ class TaskSpec(BaseModel):
         if own.tags:
             self.tags = tuple(dict.fromkeys((*self.tags, *own.tags)))
         self._own = own
+        return self
+
+    def with_profile(self, name: str) -> TaskSpec:
+        """Store the name of the browser profile."""
+        self._profile = name
         return self
 
     def limits(self, usual: TimeoutProfile = USUAL) -> Limits:

@@ -299,8 +299,10 @@ RULES = Table(_rules)
 
 def _nested() -> Mapping[str, type[BaseModel]]:
     from harness.recovery.rulebook import Rulebook
+    from harness.spec.context import ContextOptions
 
     return {
+        "browser": ContextOptions,
         "expect": Expect,
         "fallback_plan": FallbackPlan,
         "error_recovery": Rulebook,
@@ -349,6 +351,9 @@ def keys_at(path: JsonPath, data: Any) -> list[str]:
     if (tag := tag_at(path)) is not None:
         return _chosen_keys(choices_at(path), data.get(tag) if isinstance(data, dict) else None)
     nested = _NESTED.get(str(path[0]))
+    for name in path[1:]:
+        if nested is not None and name in nested.model_fields:
+            nested = next(iter(_members(nested.model_fields[str(name)].annotation)), nested)
     return list(nested.model_fields) if nested else []
 
 

@@ -13,7 +13,8 @@ from tests.acceptance.warm import warm
 
 INI = "[pytest]\naddopts = -p no:hypothesispytest -p no:cacheprovider\n"
 TASK = {"task_id": "T", "goal": "g", "timeout": 20, "steps": [{"act": "open", "url": "about:blank"}]}
-THEIRS = sorted(set(ALIASES) - {"--headed", "--slowmo", "--browser-channel", "--tracing", "--base-url"})
+SHARED = {"--headed", "--slowmo", "--browser-channel", "--tracing", "--base-url", "--device", "--full-page-screenshot"}
+THEIRS = sorted(set(ALIASES) - SHARED)
 """Aliases that pytest-playwright leaves free."""
 CONFTEST = f"""
 def pytest_addoption(parser):
@@ -94,21 +95,19 @@ def test_what_cannot_act_on_tasks_is_refused(tmp_path: Path, more: tuple[str, ..
 
 
 def test_each_that_is_refused_has_a_line(tmp_path: Path) -> None:
-    arguments = ("--video=on", "--screenshot", "on", "--output", "out", "--full-page-screenshot")
-    lines = run(project(tmp_path), *arguments, PYTEST_ADDOPTS="--device='iPhone 13'").stderr.splitlines()
+    arguments = ("--video=on", "--screenshot", "on")
+    lines = run(project(tmp_path), *arguments, PYTEST_ADDOPTS="--output=out").stderr.splitlines()
     assert [line.removeprefix("ERROR: ").partition(":")[0] for line in lines if line] == [
-        "--device iPhone 13",
         "--output out",
         "--video on",
         "--screenshot on",
-        "--full-page-screenshot",
     ]
 
 
 def test_tests_that_are_no_tasks_keep_all_options(tmp_path: Path) -> None:
     folder = project(tmp_path, test_it="def test_it():\n    pass\n")
     assert "1 passed" in run(folder, "test_it.py", "--browser", "firefox", "--video=on", "--output=out").stdout
-    deselected = run(folder, "--deselect", "T.task.json", "--device=x")
+    deselected = run(folder, "--deselect", "T.task.json", "--screenshot=on")
     assert "1 passed, 1 deselected" in deselected.stdout, deselected.stderr
 
 

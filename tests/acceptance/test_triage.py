@@ -21,7 +21,7 @@ import pytest
 from playwright.sync_api import Page, sync_playwright
 
 from harness.browser.executable import find
-from harness.model.settings import BrowserSettings
+from harness.model.browser_settings import BrowserSettings
 from tests.acceptance.conftest import Project
 from tests.acceptance.warm import harness, warm
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import pytest
 
 from harness.browser import Browsers
-from harness.model.settings import BrowserSettings
+from harness.model.browser_settings import BrowserSettings
 from harness.resilience import SystemClock
 from tests.browser.site import Site
 from tests.browser.stage import Stage

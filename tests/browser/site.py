@@ -138,6 +138,21 @@ PAGES = {
     "/slow": "<title>Slow</title><p id=x>x</p><img src=/hang>",
     "/fetch": "<title>Fetch</title><p id=a></p>"
     "<script>fetch('/whoami').then(r=>r.text()).then(t=>a.textContent=t)</script>",
+    "/emulated": """<title>Emulated</title><meta name=viewport content="width=device-width"><p id=out></p>
+        <noscript><p id=without>no script</p></noscript><script>
+        const asked = q => matchMedia(q).matches;
+        const told = {language: navigator.language, languages: navigator.languages.join(), width: innerWidth,
+          agent: navigator.userAgent, touch: navigator.maxTouchPoints > 0, ratio: devicePixelRatio,
+          zone: Intl.DateTimeFormat().resolvedOptions().timeZone, dark: asked('(prefers-color-scheme: dark)'),
+          calm: asked('(prefers-reduced-motion: reduce)'), online: navigator.onLine};
+        const show = () => { out.textContent = JSON.stringify(told) };
+        show();
+        navigator.geolocation.getCurrentPosition(
+          p => { told.place = [p.coords.latitude, p.coords.longitude, p.coords.accuracy]; show() },
+          () => { told.place = 'denied'; show() });
+        navigator.permissions.query({name: 'notifications'}).then(p => { told.notifications = p.state; show() });
+        navigator.serviceWorker.register('/worker.js').then(() => navigator.serviceWorker.getRegistrations()).then(
+          found => { told.workers = found.length; show() });</script>""",
     "/forget": "<title>Forget</title><script>localStorage.setItem('kept','yes')</script><p id=x>x</p>",
 }
 SHOWN = ("host", "cookie", "user-agent", "content-type", "authorization", "x-who")
@@ -260,6 +275,11 @@ def answer(method: str, target: str, headers: Mapping[str, str], body: bytes) ->
         return 200, html | {"Set-Cookie": "sid=; Path=/; Max-Age=0"}, b"<p>out</p>"
     if parts.path == "/report.csv":
         return 200, {"Content-Type": "text/csv", "Content-Disposition": 'attachment; filename="report.csv"'}, b"a,b\n"
+    if parts.path == "/worker.js":
+        return 200, {"Content-Type": "text/javascript"}, b"// does nothing"
+    if parts.path == "/basic":
+        known = headers.get("authorization") == "Basic YW5uOnNlY3JldA=="  # ann:secret
+        return (200, html, b"<p id=in>in</p>") if known else (401, html | {"WWW-Authenticate": 'Basic realm="x"'}, b"")
     if parts.path == "/whoami":
         seen = {name: headers.get(name) for name in SHOWN}
         content = json.dumps({"method": method, "body": body.decode(), **seen}).encode()

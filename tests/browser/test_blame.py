@@ -11,7 +11,7 @@ import pytest
 from harness.browser import Browsers
 from harness.browser.page_events import CONSOLE_LINES
 from harness.browser.reading import page_state
-from harness.model.settings import BrowserSettings
+from harness.model.browser_settings import BrowserSettings
 from harness.recovery import Capture
 from harness.recovery.failure import Failed
 from harness.resilience import SystemClock

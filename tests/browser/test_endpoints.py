@@ -13,8 +13,8 @@ import pytest
 
 from harness.browser import Browsers, Endpoints
 from harness.browser.executable import find
+from harness.model.browser_settings import BrowserSettings
 from harness.model.ports import Evidence
-from harness.model.settings import BrowserSettings
 from harness.recovery import Capture
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import SystemClock

@@ -34,6 +34,21 @@ def status(evidence: Evidence) -> dict[str, str]:
     return {item.name: item.status for item in evidence.items}
 
 
+def test_the_screenshot_shows_the_whole_page_if_asked(run: Any, stage: Stage) -> None:
+    async def height(**fields: Any) -> int:
+        session = await stage.at(**fields)
+        folder = stage.folder / f"evidence-{len(fields)}"
+        folder.mkdir()
+        await session.evidence(FULL, folder)
+        return int.from_bytes((folder / "screenshot.png").read_bytes()[20:24])  # of the header of a PNG
+
+    async def body() -> None:
+        assert await height() == 720
+        assert await height(full_page=True) > 3000
+
+    run(body())
+
+
 def test_everything_of_a_live_page(run: Any, stage: Stage) -> None:
     async def body() -> None:
         session = await stage.at()

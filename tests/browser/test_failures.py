@@ -13,7 +13,7 @@ import pytest
 
 from harness.browser import Browsers
 from harness.browser.failures.scene import seconds
-from harness.model.settings import BrowserSettings
+from harness.model.browser_settings import BrowserSettings
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import SystemClock

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from harness.browser import Browsers, SessionRequest
-from harness.model.settings import BrowserSettings
+from harness.model.browser_settings import BrowserSettings
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import SystemClock
@@ -255,7 +255,7 @@ import asyncio, json, sys
 from pathlib import Path
 from harness.browser import Browsers, SessionRequest
 from harness.resilience import SystemClock
-from harness.model.settings import BrowserSettings
+from harness.model.browser_settings import BrowserSettings
 from tests.browser.shop import Shop
 
 async def main(folder):

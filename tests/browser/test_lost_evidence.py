@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from harness.browser import Browsers, PlaywrightSession
+from harness.model.browser_settings import BrowserSettings
 from harness.model.ports import Evidence, Item
-from harness.model.settings import BrowserSettings
 from harness.recovery import FULL
 from harness.resilience import SystemClock
 from tests.browser.moments import until

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from harness.browser import Browsers, PlaywrightSession
-from harness.model.settings import BrowserSettings
+from harness.model.browser_settings import BrowserSettings
 from harness.recovery.failure import Failure, Passed
 from harness.resilience import SystemClock
 from tests.browser.moments import until

@@ -22,7 +22,18 @@ from tools.docs.key_type import described_type
 BEGIN, END = "<!-- keys: begin (generated) -->", "<!-- keys: end -->"
 UNITS = (
     *("seconds", "milliseconds", "pixels", "factor", "share", "weight", "plain number", "rank", "HTTP status"),
-    *("attempts", "steps", "requests", "connections", "bytes", "occasions", "step number", "place in the list"),
+    *(
+        "attempts",
+        "degrees",
+        "metres",
+        "steps",
+        "requests",
+        "connections",
+        "bytes",
+        "occasions",
+        "step number",
+        "place in the list",
+    ),
 )
 _UNIT = re.compile(rf", (?:in|as a number of|as an?) (?P<unit>{'|'.join(UNITS)})\.$")
 """The end of a number's description."""
@@ -60,6 +71,7 @@ def sections() -> tuple[Section, ...]:
     definitions, top = schema["$defs"], schema["properties"]
     found = [Section("Top level", "", tuple(_keys("", schema, definitions)))]
     for name, place in (
+        ("browser", "."),
         ("scoring_checkpoints", "[]."),
         ("fallback_plan", "."),
         ("state_bindings", ".*."),
@@ -68,6 +80,8 @@ def sections() -> tuple[Section, ...]:
         ("expect", "."),
     ):
         found.append(_part(f"`{name}`", name + place, _model(top[name], definitions), definitions))
+    for name, model in (("geolocation", "Geolocation"), ("http_credentials", "HttpCredentials")):
+        found.append(_part(f"`browser.{name}`", f"browser.{name}.", definitions[model], definitions))
     steps, faults = _variants(top["steps"]["items"], definitions), _variants(top["faults"]["items"], definitions)
     found += [_part("Every step", "steps[].", StepBase.model_json_schema(), definitions, without=("act",))]
     found += [_tagged("Acts", "steps", steps, StepBase.model_json_schema(), definitions)]

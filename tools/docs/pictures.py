@@ -17,7 +17,7 @@ from pathlib import Path
 from playwright.sync_api import Page, ViewportSize, sync_playwright
 
 from harness.browser.executable import find
-from harness.model.settings import BrowserSettings
+from harness.model.browser_settings import BrowserSettings
 
 SIZE: ViewportSize = {"width": 1200, "height": 760}
 HARNESS = [sys.executable, "-c", "from harness.cli import main; main()"]

@@ -39,6 +39,9 @@ TABLES = {
     "memory": "[tool.harness.memory]",
     "defaults": "[tool.harness.defaults]",
     "browser": "[tool.harness.browser]",
+    "browser.profiles": "[tool.harness.browser.profiles.NAME]",
+    "browser.geolocation": "[tool.harness.browser.geolocation]",
+    "browser.http_credentials": "[tool.harness.browser.http_credentials]",
     "breaker": "[tool.harness.breaker]",
     "agents": "[tool.harness.agents.NAME]",
     "telemetry": "[tool.harness.telemetry]",
@@ -57,11 +60,17 @@ def page() -> str:
     definitions, top = schema["$defs"], schema["properties"]
     parts = [HEAD, _section("[tool.harness]", "", {key: each for key, each in top.items() if key != "root"})]
     for key, title in TABLES.items():
-        keys = definitions[_table(top[key])]["properties"]
-        if key == "defaults":
-            keys = {name: each for name, each in keys.items() if name != "values"}
-        parts.append(_section(title, f"{key}.", keys, definitions[_table(top[key])].get("required", ())))
+        model = definitions[_model_of(key, top, definitions)]
+        keys = {name: each for name, each in model["properties"].items() if (key, name) != ("defaults", "values")}
+        parts.append(_section(title, f"{key}.", keys, model.get("required", ())))
     return "\n".join(parts)
+
+
+def _model_of(path: str, keys: Schema, definitions: Schema) -> str:
+    """The model of the table at a path, such as `browser.profiles`."""
+    first, _, rest = path.partition(".")
+    model = _table(keys[first])
+    return _model_of(rest, definitions[model]["properties"], definitions) if rest else model
 
 
 def _section(title: str, prefix: str, keys: Schema, required: Any = ()) -> str:
@@ -72,7 +81,7 @@ def _section(title: str, prefix: str, keys: Schema, required: Any = ()) -> str:
 
 def _row(prefix: str, key: str, schema: Schema, required: bool) -> str:
     meaning = schema.get("description", "")
-    unit = _UNIT.search(meaning) if "number" in (kind := _type(schema, key)) else None
+    unit = _UNIT.search(meaning) if "number" in (kind := _type(schema, f"{prefix}{key}")) else None
     default = "**required**" if required else _default(schema)
     option = next(_options(f"{prefix}{key}"), "")
     cells = (f"`{key}`", kind, unit[1].lower() if unit else "", default, meaning, option)
@@ -80,6 +89,7 @@ def _row(prefix: str, key: str, schema: Schema, required: bool) -> str:
 
 
 def _type(schema: Schema, key: str) -> str:
+    """The type in words; `key` is the path of the setting."""
     if key not in TABLES or not _table(schema):
         return described_type(schema)
     title = TABLES[key]

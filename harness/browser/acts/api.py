@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from collections.abc import Mapping
 from datetime import datetime
 from email.utils import parsedate_to_datetime
@@ -19,7 +20,7 @@ from harness.browser.acts.attempt import ActContext
 from harness.browser.failures.network import api_failure, status_code, status_failure
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failed, Failure
-from harness.spec.names import host_of
+from harness.spec.names import host_of, origin_of
 from harness.spec.steps import Api
 from harness.values import replace
 
@@ -55,7 +56,8 @@ class Ask(Struct, frozen=True):
 
 async def api(attempt: ActContext, step: Api) -> Mapping[str, Any]:
     url = domains.resolve(step.url, attempt.request.base_url)
-    requests = await attempt.playwright.request.new_context(user_agent=attempt.user_agent)
+    insecure = attempt.request.context.ignore_https_errors
+    requests = await attempt.playwright.request.new_context(user_agent=attempt.user_agent, ignore_https_errors=insecure)
     try:
         url, response = await _follow(attempt, step, requests, url)
         details = {"status": response.status, "body": await _body(response)}
@@ -70,7 +72,7 @@ async def _follow(attempt: ActContext, step: Api, requests: APIRequestContext, u
     ask = Ask.of(step)
     for _ in range(REDIRECTS):
         domains.check(url, attempt.request.domains)
-        response = await _send(attempt, requests, url, ask)
+        response = await _send_authorized(attempt, requests, url, ask)
         await _store_cookies(attempt, url, response)
         location = response.headers.get("location")
         if not 300 <= response.status < 400 or not location or step.status == response.status:
@@ -91,11 +93,25 @@ def _target(location: str, url: str) -> str:
         raise Failed(Failure("NET_BLOCKED", message, details=details, effect=Effect.POSSIBLE)) from error
 
 
+async def _send_authorized(attempt: ActContext, requests: APIRequestContext, url: str, ask: Ask) -> APIResponse:
+    """Send a request with the task's `http_credentials`: from the start, or again after an answer 401."""
+    credentials = attempt.request.context.http_credentials
+    if credentials is None or "authorization" in ask.headers or credentials.origin not in (None, origin_of(url)):
+        return await _send(attempt, requests, url, ask)
+    pair = f"{credentials.username}:{credentials.password}".encode()
+    told = replace(ask, headers={**ask.headers, "authorization": f"Basic {b64encode(pair).decode()}"})
+    if credentials.send == "always":
+        return await _send(attempt, requests, url, told)
+    response = await _send(attempt, requests, url, ask)
+    return response if response.status != 401 else await _send(attempt, requests, url, told)
+
+
 async def _send(attempt: ActContext, requests: APIRequestContext, url: str, ask: Ask) -> APIResponse:
     target, host = domains.mapped(url, attempt.request.hosts)
     try:
+        extra = {name.lower(): value for name, value in (attempt.request.context.extra_headers or {}).items()}
         told = attempt.request.mark.headers(attempt.request.world)
-        headers = {**told, **await _cookie(attempt, url), **({"host": host} if host else {}), **ask.headers}
+        headers = {**extra, **told, **await _cookie(attempt, url), **({"host": host} if host else {}), **ask.headers}
         return await requests.fetch(
             target, method=ask.method, headers=headers, data=ask.body, max_redirects=0, timeout=attempt.ms()
         )

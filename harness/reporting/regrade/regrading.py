@@ -38,7 +38,7 @@ from harness.spec.expressions import environment_names, scope_of, secrets_of
 from harness.spec.load import find_tasks, load_file
 from harness.spec.loaded import Loaded
 from harness.spec.names import blank_unprintable, how_many
-from harness.spec.parametrize import expand
+from harness.spec.parametrize import expand, task_named
 from harness.spec.problems import SpecError
 from harness.spec.references import BadReferenceError, MissingMemory, ReferenceScope, interpolate_criterion
 from harness.spec.task import FinalState, TaskSpec
@@ -244,9 +244,8 @@ class TaskFiles:
         """The task of the evidence. Raises UnusableEvidenceError."""
         source, task_id = evidence.manifest.source, evidence.manifest.task_id
         cases = self._own(source) if self._named is None else self._named
-        found = next((case.spec for case in cases if case.spec.task_id == task_id), None)
-        if found is not None:
-            return found
+        if found := task_named(task_id, cases):
+            return found.spec
         gone = f"its file {source} does not have this task any more"
         raise UnusableEvidenceError(gone if self._named is None else "no file of --spec has its task_id")
 

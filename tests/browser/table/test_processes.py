@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from harness.browser import Browsers
-from harness.model.settings import BrowserSettings
+from harness.model.browser_settings import BrowserSettings
 from harness.recovery.catalog import Effect
 from harness.resilience import SystemClock
 from tests.browser.moments import LOADED

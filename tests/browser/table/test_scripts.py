@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from harness.browser import Browsers, PlaywrightSession
-from harness.model.settings import BrowserSettings
+from harness.model.browser_settings import BrowserSettings
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failed
 from harness.resilience import SystemClock

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from harness.browser import Browsers, SessionRequest
-from harness.model.settings import BrowserSettings
+from harness.model.browser_settings import BrowserSettings
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import SystemClock

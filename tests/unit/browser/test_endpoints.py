@@ -24,7 +24,7 @@ from harness.browser.endpoints import (
     on_loopback,
     reason,
 )
-from harness.model.settings import BrowserSettings
+from harness.model.browser_settings import BrowserSettings
 from harness.recovery.failure import Failed
 from harness.resilience.breaker import Breaker, BreakerSettings
 

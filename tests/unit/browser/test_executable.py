@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.browser.executable import INSTALL, VARIABLE, find
-from harness.model.settings import BrowserSettings
+from harness.model.browser_settings import BrowserSettings
 from harness.recovery.failure import Failed
 
 

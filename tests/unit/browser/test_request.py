@@ -35,13 +35,16 @@ def test_when_to_trace(recording: Recording, tracing: Tracing, from_start: bool,
     assert (asked.traced_from_start, asked.traceable) == (from_start, traceable)
 
 
+SMALL = {"width": 800, "height": 600}
+
+
 def test_context_options() -> None:
-    plain = context_options(request(), "UA", "http://127.0.0.1:9", (800, 600), None, None)
+    plain = context_options(request(), "UA", "http://127.0.0.1:9", {"viewport": SMALL}, None, None)
     assert plain["user_agent"] == "UA harness-world/w-1"
-    assert plain["viewport"] == {"width": 800, "height": 600}
+    assert plain["viewport"] == SMALL
     assert not plain.keys() & {"proxy", "record_har_path", "storage_state"}
     policed = request(allowed_domains=("a.test",))
-    full = context_options(policed, "UA", "http://127.0.0.1:9", (1, 1), {"cookies": []}, Path("x.har"))
+    full = context_options(policed, "UA", "http://127.0.0.1:9", {}, {"cookies": []}, Path("x.har"))
     assert full["proxy"] == {"server": "http://127.0.0.1:9", "bypass": "<-loopback>,a.test,*.a.test"}
     assert full["storage_state"] == {"cookies": []}
     assert full["record_har_path"] == Path("x.har")

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.model.settings import VARIABLE, SettingsError, load_settings, names, of_environment, secrets, split
+from harness.model.browser_settings import VARIABLE, names, of_environment, secrets, split
+from harness.model.settings import SettingsError, load_settings
 
 ONE, TWO = "ws://127.0.0.1:3000/x", "wss://browsers.example/path?token=1"
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from harness.model.settings import BrowserSettings
+from harness.model.browser_settings import BrowserSettings
 from harness.pytest_plugin.playwright import missing_option
 
 

@@ -37,6 +37,10 @@ def test_a_bad_pattern_is_named() -> None:
         Redactor(patterns=["("])
 
 
+def test_a_number_that_is_too_short_for_a_secret_stays() -> None:
+    assert Redactor(["1", "23"]).json({"step_index": 1, "seconds": 23}) == {"step_index": 1, "seconds": 23}
+
+
 def test_numbers_that_are_a_secret_go_too() -> None:
     assert Redactor(["7777"]).json({"pin": 7777, "other": 17777, "ok": True}) == {
         "pin": MARK, "other": 17777, "ok": True,
