@@ -114,6 +114,7 @@ def _read(file: Path, projects: _Projects, strict: bool, needs_steps: bool) -> t
         agents=tuple(settings.agents),
         defaults=settings.defaults,
         extra_keys=settings.extra_keys,
+        logins=tuple(settings.logins),
     )
     try:
         task = load()

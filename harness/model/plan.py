@@ -34,6 +34,20 @@ class ReadyRepair(Struct, frozen=True):
     """A task to run first, in the same world."""
 
 
+class ReadyLogin(Struct, frozen=True):
+    """How a task is logged in before it begins (`login`)."""
+
+    name: str
+    plan: Plan
+    """Logs in."""
+    check: Plan
+    """Passes while the login is valid."""
+    keep: bool
+    """Whether later runs use the same login."""
+    digest: str
+    """Differs where the settings of the login, or the site, differ."""
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """The task as the engine runs it, frozen; `inputs`, `persona` and `env` are interpolated, `memory` is not."""
@@ -69,6 +83,8 @@ class Plan:
     alternative: Plan | None = None
     """The task that `fallback_plan` runs in the same world after this one failed."""
     repairs: tuple[ReadyRepair, ...] = ()
+    login: ReadyLogin | None = None
+    """The login with which the task begins."""
     fresh: bool = True
     """Whether the world is emptied first; False for a task that runs in the middle of another one."""
     last_of_episode: bool = True
@@ -105,6 +121,7 @@ class Plan:
 
     @property
     def all_secrets(self) -> tuple[str, ...]:
-        """The secrets of the task and of the tasks that may run inside it, since its reports show their steps too."""
-        inner = (self.alternative, *(repair.task for repair in self.repairs))
+        """The secrets of the task, of its login and of the tasks inside it, since its reports may show them too."""
+        login = self.login.plan if self.login else None
+        inner = (self.alternative, *(repair.task for repair in self.repairs), login)
         return self.secrets + tuple(secret for plan in inner if plan is not None for secret in plan.all_secrets)

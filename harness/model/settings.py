@@ -18,6 +18,7 @@ from pydantic import (
     JsonValue,
     ValidationError,
     ValidationInfo,
+    WithJsonSchema,
     field_validator,
     model_validator,
 )
@@ -28,6 +29,7 @@ from harness.recovery.declaration import Declaration
 from harness.spec.defaults import Defaults, Meaning, as_tables, not_of_tasks
 from harness.spec.names import template_problem
 from harness.spec.problems import did_you_mean
+from harness.spec.steps import Step
 from harness.spec.task import TimeoutProfile
 
 # The errors in `[tool.harness]`, in the words of its file. Pure.
@@ -66,6 +68,8 @@ LogProfile = Literal["production", "evaluation", "debug"]
 Isolation = Literal["world", "reset", "none"]
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _OWN_HEADERS = frozenset({"connection", "content-length", "cookie", "host", "origin", "referer", "user-agent"})
+LOGINS = Path(".harness", "logins")
+"""The folder of logins that are kept, and of those of each run, relative to the project."""
 MOST_WORKERS = 100
 """The largest number of tasks at the same time in one process."""
 
@@ -156,6 +160,46 @@ class AgentSettings(SettingsTable):
         module, _, attribute = ("a:b" if self.python is None else self.python).partition(":")
         if not all(part.isidentifier() for part in (*module.split("."), *attribute.split("."))):
             raise ValueError(f"`python` must be written `package.module:name`, not {self.python!r}")
+        return self
+
+
+def _criterion(text: str) -> str:
+    """Return the text; raises ValueError if it is no criterion."""
+    from harness.criteria import CriterionError, parse  # only a project with logins needs the grammar here
+
+    try:
+        parse(text)
+    except CriterionError as error:
+        raise ValueError(f"is not a criterion: {error.problem}, at character {error.offset + 1}") from error
+    return text
+
+
+class LoginSettings(SettingsTable):
+    """`[tool.harness.logins.<name>]`: how a task with `login: <name>` is logged in before it begins."""
+
+    task: Path | None = Field(None, description="Task file that logs in, relative to the project.")
+    steps: Annotated[tuple[Step, ...], WithJsonSchema({"type": "array", "items": {}})] = Field(
+        (), description="Steps that log in, written as in a task file, instead of a task file."
+    )
+    check_url: str = Field(
+        min_length=1, description="Page that shows whether the login is valid. A relative one needs `base_url`."
+    )
+    holds: Annotated[str, AfterValidator(_criterion)] = Field(
+        description="Criterion that holds on that page while the login is valid, such as `exists('#logout')`."
+    )
+    check_timeout: float = Field(
+        3.0, ge=0, le=300, description="How long the page may take until the criterion holds, in seconds."
+    )
+    keep: bool = Field(
+        False,
+        description="Whether later runs use the same login while it is valid. It is kept in .harness/logins, where "
+        "only your user can read it.",
+    )
+
+    @model_validator(mode="after")
+    def _one_way_in(self) -> Self:
+        if (self.task is None) == (not self.steps):
+            raise ValueError("a login needs either `task`, the file that logs in, or `steps`")
         return self
 
 
@@ -257,6 +301,9 @@ class Settings(SettingsTable):
         default_factory=dict,
         description="Your own keys at the top of task files, and what each means: `skip` skips the task, with the "
         "key's text as the reason; `tag` adds tags; `note` is shown in reports; `ignore` has no effect.",
+    )
+    logins: dict[str, LoginSettings] = Field(
+        default_factory=dict, description="Logins that tasks name with `login`, by a name of your choice."
     )
     agents: dict[str, AgentSettings] = Field(default_factory=dict, description="The agents of the project, by name.")
     agent: str | None = Field(None, description="The agent that chooses the steps of a task that has none.")
@@ -373,6 +420,20 @@ class Settings(SettingsTable):
         if info.field_name == "world_cookie" and info.data.get("world_header"):
             raise ValueError("`world_header` is set too: use only one of the two")
         return value
+
+    @model_validator(mode="after")
+    def _kept_logins_are_of_one_world(self) -> Self:
+        kept = next((name for name, each in self.logins.items() if each.keep), None)
+        if kept is not None and self.isolation == "world":
+            raise ValueError(
+                f'logins.{kept}.keep: with `isolation = "world"` each run has worlds of its own, in which '
+                "no earlier login is valid"
+            )
+        return self
+
+    def logins_of(self, run_id: str) -> Path:
+        """The folder of the logins that only the run of this id uses."""
+        return self.root / LOGINS / run_id
 
     @property
     def world_mark(self) -> WorldMark:

@@ -91,6 +91,7 @@ def items_of(file: TaskFile) -> Iterator[TaskItem]:
             agents=tuple(state.settings.agents),
             defaults=state.settings.defaults,
             extra_keys=state.settings.extra_keys,
+            logins=tuple(state.settings.logins),
         )
     except SpecError as error:
         raise file.CollectError(commandless(str(error))) from None

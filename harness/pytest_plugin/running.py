@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import sys
 from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
@@ -167,6 +168,8 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         if label := config.stash.get(RUN_LABEL, None):
             label.unregister()
         state.close()
+        if state.settings.logins and not hasattr(config, "workerinput"):  # the workers share the logins of the run
+            shutil.rmtree(state.settings.logins_of(state.run_id), ignore_errors=True)
         telemetry_of(config).close()
 
 

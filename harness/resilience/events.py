@@ -57,6 +57,15 @@ class CircuitChanged(Struct, frozen=True):
     reason: str
 
 
+class LoginMade(Struct, frozen=True):
+    """A login that tasks share was made, in `seconds`. `reason`: why it was needed."""
+
+    type: ClassVar[str] = "login-made"
+    name: str
+    seconds: float
+    reason: str
+
+
 class FellBack(Struct, frozen=True):
     """The next call of a fallback chain is tried."""
 
@@ -134,6 +143,7 @@ ResilienceEvent = (
     Retrying
     | Waiting
     | SlotAwaited
+    | LoginMade
     | CircuitChanged
     | FellBack
     | Degraded

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -16,13 +17,13 @@ from msgspec import Struct
 from pydantic import BaseModel, ValidationError
 
 from harness.criteria import Criterion, CriterionError, parse
-from harness.model.plan import Plan, ReadyRepair
-from harness.model.settings import Settings
+from harness.model.plan import Plan, ReadyLogin, ReadyRepair
+from harness.model.settings import LoginSettings, Settings
 from harness.recovery import NoRecovery, Rulebook
-from harness.spec.checks import check_spec, check_steps
+from harness.spec.checks import check_spec, check_steps, login_problems
 from harness.spec.context import ContextOptions, merged
 from harness.spec.expressions import environment_names, scope_of, secrets_of
-from harness.spec.load import tasks_in_folder
+from harness.spec.load import load_file, tasks_in_folder
 from harness.spec.loaded import Loaded
 from harness.spec.names import slug
 from harness.spec.problems import JsonPath, Problem, SpecError
@@ -40,7 +41,7 @@ from harness.spec.references import (
     references,
 )
 from harness.spec.source import Origin
-from harness.spec.steps import Step
+from harness.spec.steps import Open, Step
 from harness.spec.task import Repair, ScoringCheckpoint, StateBinding, TaskSpec
 from harness.values import replace
 
@@ -271,6 +272,7 @@ class _Compilation(Struct, frozen=True):
             relaxed=_relaxed_criteria(spec, filling) if recovers(settings, environ) else (),
             alternative=_alternative(spec, filling, inner) if recovers(settings, environ) else None,
             repairs=filling.repairs(lambda path, name: inner.other(filling, path, name)),
+            login=inner.login(filling) if spec.login else None,
             base_url=settings.base_url,
             context=context,
             agent=agent,
@@ -301,6 +303,47 @@ class _Compilation(Struct, frozen=True):
             filling.problems.append(filling.origin.problem(path, message, hint=hint))
             return None
         return self.plan(found.spec, found.origin, found.folder, slug(name), found.source, None)
+
+    def login(self, filling: Filling) -> ReadyLogin | None:
+        """The login that the task names, ready to run; None, and a problem, if there is none of that name."""
+        settings, path = self.settings, ("login",)
+        try:
+            name = filling.text(filling.spec.login or "")
+        except BadReferenceError:
+            return None  # it is told with all other references
+        declared = settings.logins.get(name)
+        if declared is None:
+            filling.problems += login_problems(name, filling.origin, settings.logins)
+            return None
+        made, origin, folder = self._login_task(name, declared)
+        if made.login is not None:
+            filling.problems.append(filling.origin.problem(path, f"{origin.file} logs in, and names a login itself"))
+            return None
+        check = TaskSpec(
+            task_id=f"{name}-holds",
+            steps=(Open(url=declared.check_url),),
+            success_criteria=(declared.holds,),
+            expect_timeout=declared.check_timeout,
+            error_recovery=Rulebook(capture="none"),
+            allowed_domains=made.allowed_domains,
+            browser=made.browser,
+        )
+        place = Origin(f"[tool.harness.logins.{name}]")
+        plans = (
+            self.plan(made, origin, folder, slug(f"{made.task_id}-as-{name}"), origin.file, SCRIPTED),
+            self.plan(check, place, folder, slug(f"{name}-holds"), place.file, SCRIPTED),
+        )
+        logs_in, holds = (replace(each, faults=(), fresh=False) for each in plans)
+        told = f"{name} {declared.model_dump_json()} {made.model_dump_json()} {settings.base_url} {logs_in.secrets}"
+        return ReadyLogin(name, logs_in, holds, declared.keep, hashlib.sha256(told.encode()).hexdigest()[:16])
+
+    def _login_task(self, name: str, declared: LoginSettings) -> tuple[TaskSpec, Origin, Path]:
+        """The task that logs in: that of a file, or of the steps in the settings. Raises SpecError."""
+        if declared.task is None:
+            spec = TaskSpec(task_id=f"login-{name}", goal=f"Log in as {name}", steps=declared.steps)
+            return spec, Origin(f"[tool.harness.logins.{name}]"), self.settings.root
+        loaded = load_file(self.settings.root / declared.task, defaults=self.settings.defaults)
+        return loaded.spec, loaded.origin, loaded.folder
 
 
 def _relaxed_criteria(spec: TaskSpec, filling: Filling) -> tuple[Criterion, ...]:

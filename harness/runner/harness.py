@@ -34,7 +34,7 @@ from harness.model.outcome import ended_as_declared
 from harness.model.plan import Plan
 from harness.model.ports import Agent, Ask, Ports, RepairHook, Stage
 from harness.model.record import MetFault, TaskResult
-from harness.model.settings import Settings
+from harness.model.settings import LOGINS, Settings
 from harness.recovery.failure import Failed, Failure
 from harness.reporting.archive import DirectoryArchive, unusable_folders
 from harness.reporting.passing import PassedEvidence
@@ -43,6 +43,7 @@ from harness.reporting.telemetry.stream import in_task, of_all_tasks
 from harness.resilience import SystemClock
 from harness.resilience.events import Emit, ResilienceEvent, ServiceChanged, discard
 from harness.runner.circuits import RunCircuits
+from harness.runner.logins import Logins, NoArtifacts
 from harness.runner.loop import Caller, LoopFuture, LoopThread
 from harness.runner.scratch import Scratch
 from harness.spec.names import new_run_id
@@ -71,6 +72,8 @@ class Ground(Struct, frozen=True):
     """Whether the task belongs to an episode, which passes the browser's storage on."""
     left: dict[str, StorageState] = field(default_factory=dict)
     """Key of a task -> the final storage of its browser."""
+    storage: StorageState | None = None
+    """The storage with which the browser begins, if it is not that of the episode."""
 
 
 class NoFaults:
@@ -113,6 +116,7 @@ class Harness:
         """Slot -> channels to its services. If no state is shared, there is only slot 0."""
         self._slots = Slots(lambda: self.services.instances, state / "slots", self.clock, tell)
         self._reset = StateReset(settings.reset, settings.reset_timeout, settings.root)
+        self._logins = Logins(settings.root / LOGINS, settings.logins_of(run_id), self.clock, tell)
         self._episodes: dict[str, StorageState] = {}
         """World of an episode -> the browser storage of its last passed task."""
         self.channels_of(0)
@@ -181,10 +185,39 @@ class Harness:
         plan = self._in_a_fresh_world(plan)
         try:
             with in_task(plan, wake=emit):
-                async with self._ground(plan) as ground:
+                async with self._ground(plan) as empty:
+                    ground = await self._logged_in(plan, empty)
                     result = await run_task(plan, self._ports(plan, agent, emit, interaction, ground))
             self._hand_on(plan, result, ground)
             return result
+        finally:
+            await agent.close()
+
+    async def _logged_in(self, plan: Plan, ground: Ground) -> Ground:
+        """The ground of a task that names a login, with the browser storage of someone who is logged in."""
+        if plan.login is None or ground.trouble is not None:
+            return ground
+        if plan.world in self._episodes and self._logins.of_episode.get(plan.world) == plan.login.name:
+            return ground  # the episode's last task has left the same login
+        place = plan.world if self.settings.isolation == "world" else f"slot {ground.slot}"
+        try:
+            storage = await self._logins.storage(plan.login, place, partial(self._play_login, plan, ground))
+        except Failed as failed:
+            return replace(ground, trouble=failed.failure)
+        return replace(ground, storage=storage)
+
+    async def _play_login(
+        self, task: Plan, ground: Ground, plan: Plan, storage: StorageState | None
+    ) -> tuple[TaskResult, StorageState | None]:
+        """Play a login or its check in the world of the task (logins.Play)."""
+        plan = replace(plan, world=task.world)
+        inside = Ground(ground.slot, episode=True, storage=storage)
+        agent = self.agents.agent(None)
+        try:
+            ports = self._ports(plan, agent, lambda _: None, NO_INTERACTION, inside)
+            if task.login is not None and plan.key == task.login.check.key:
+                ports = replace(ports, archive=NoArtifacts(self.archive), witness=None)
+            return await run_task(plan, ports), inside.left.get(plan.key)
         finally:
             await agent.close()
 
@@ -268,6 +301,8 @@ class Harness:
         key = result.alternative.key if result.alternative else plan.key
         if key in ground.left:
             self._episodes[plan.world] = ground.left[key]
+            if plan.login is not None:
+                self._logins.of_episode[plan.world] = plan.login.name
 
     def _in_a_fresh_world(self, plan: Plan) -> Plan:
         """Give a task that runs again (a rerun, `execute_task` twice) a world without the traces of its first run."""
@@ -339,7 +374,7 @@ class Harness:
         return replace(
             SessionRequest.of(plan, self.settings, folder),
             hosts=self._hosts_in(ground.slot),
-            storage=self._episodes.get(plan.world),
+            storage=ground.storage or self._episodes.get(plan.world),
             leave=partial(ground.left.__setitem__, plan.key) if ground.episode and not plan.in_full else None,
         )
 
@@ -356,6 +391,7 @@ class Harness:
         self._slots.close()
         if "PYTEST_XDIST_WORKER" not in os.environ:  # the other workers may still use them
             shutil.rmtree(self._starts, ignore_errors=True)
+            self._logins.close()
         await asyncio.gather(*(channels.close() for channels in self._grounds.values()))
         self.memory.close()
         self.circuits.close()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from harness.spec.expressions import expression_problems, reference_problems
-from harness.spec.problems import JsonPath, Problem, describe_value, join_or
+from harness.spec.problems import JsonPath, Problem, describe_value, did_you_mean, join_or
 from harness.spec.references import HIDDEN, Hide
 from harness.spec.source import Origin
 from harness.spec.steps import Api, Open, Step, Upload
@@ -222,6 +222,14 @@ def _of_faults(spec: TaskSpec, origin: Origin, channels: frozenset[str] | None) 
 
         yield from faults_problems(spec, origin, channels)
         yield from expect_problems(spec, origin)
+
+
+def login_problems(name: str, origin: Origin, known: Collection[str]) -> Iterator[Problem]:
+    """Yield a problem if the project has no login of that name. `known`: its logins."""
+    if "${" not in name and name not in known:
+        expected = join_or(sorted(known)) if known else "a login of [tool.harness.logins]; there is none"
+        hint = did_you_mean(name, known)
+        yield origin.problem(("login",), f"there is no login `{name}`", expected=expected, hint=hint)
 
 
 def strict_problems(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:

@@ -214,6 +214,8 @@ def interpolated(spec: TaskSpec) -> Iterator[tuple[JsonPath, str, bool]]:
     values = {
         name: getattr(spec, name) for name in ("goal", "inputs", "persona", "page_values", "memory", "expected_memory")
     }
+    if spec.login is not None:
+        values["login"] = spec.login
     if spec.browser is not None:
         values["browser"] = spec.browser.values_given
     yield from ((path, text, False) for path, text in _texts((), values))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from harness.spec.checks import check_spec, strict_problems
+from harness.spec.checks import check_spec, login_problems, strict_problems
 from harness.spec.defaults import Defaults, Meaning, own_of, own_problems, with_defaults
 from harness.spec.file_names import MEMORY_FILES, SPEC_FILE, TRACE_FILE, is_task_file
 from harness.spec.loaded import Gathered, Loaded
@@ -114,12 +114,14 @@ def load_file(
     agents: Sequence[str] = (),
     defaults: Sequence[Defaults] = (),
     extra_keys: Mapping[str, Meaning] = MappingProxyType({}),
+    logins: Collection[str] | None = None,
 ) -> Loaded:
     """Load one task, from a file or a directory with a `task_spec.json`. Raises SpecError with all its problems.
 
     `strict`: a warning becomes an error, and so does a missing `required` key (validation.REQUIRED). `needs_steps` is
     False if an agent may choose the steps of a task that has none; `agents` are the candidates. `defaults` are the
-    project's values for keys that the file omits. `extra_keys` are the project's own keys, with their meaning.
+    project's values for keys that the file omits. `extra_keys` are the project's own keys, with their meaning, and
+    `logins` are its logins; None: any name is accepted.
     """
     path = Path(path)
     if path.is_dir():
@@ -128,6 +130,8 @@ def load_file(
     gathered = _with_its_files(main, path)
     gathered = replace(gathered, data=with_defaults(gathered.data, defaults))
     spec, problems = _check_gathered(gathered, path.parent, known_channels, needs_steps, agents, extra_keys)
+    if spec is not None and spec.login is not None and logins is not None:
+        problems += login_problems(spec.login, gathered.origin, logins)
     if spec is not None and strict:
         problems = [replace(each, severity="error") for each in problems]
         problems += strict_problems(spec, gathered.origin)

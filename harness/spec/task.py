@@ -262,6 +262,11 @@ class TaskSpec(BaseModel):
         description="What the task's browser context emulates: device, viewport, locale, permissions and so on. It "
         "overrides `[tool.harness.browser]` and its profiles.",
     )
+    login: str | None = Field(
+        None,
+        description="Name of a login of `[tool.harness.logins]`. The task begins with its cookies, localStorage and "
+        "IndexedDB.",
+    )
     preconditions: tuple[str, ...] = Field((), description="Criteria that must hold before the first step.")
     memory: dict[str, JsonValue] = Field(
         default_factory=dict, description="Memory entries that exist before the first step."

@@ -37,6 +37,7 @@ TABLES = {
     "services": "[tool.harness.services.NAME]",
     "channels": "[tool.harness.channels.NAME]",
     "memory": "[tool.harness.memory]",
+    "logins": "[tool.harness.logins.NAME]",
     "defaults": "[tool.harness.defaults]",
     "browser": "[tool.harness.browser]",
     "browser.profiles": "[tool.harness.browser.profiles.NAME]",

@@ -21,6 +21,7 @@ from harness.resilience.events import (
     FellBack,
     GaveUp,
     InvariantBroken,
+    LoginMade,
     Recovered,
     ResilienceEvent,
     Retrying,
@@ -217,6 +218,11 @@ def _(event: SlotAwaited) -> str:
         f"{event.task} has waited {event.seconds:.0f} s for the one state of the site (isolation), which another task "
         f"holds, perhaps of another run: locks in {event.folder}"
     )
+
+
+@describe.register
+def _(event: LoginMade) -> str:
+    return f"login {event.name}: made in {event.seconds:.1f} s, because {event.reason}"
 
 
 @describe.register

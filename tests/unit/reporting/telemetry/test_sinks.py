@@ -31,6 +31,7 @@ from harness.resilience.events import (
     FellBack,
     GaveUp,
     InvariantBroken,
+    LoginMade,
     Recovered,
     Retrying,
     ServiceChanged,
@@ -60,6 +61,9 @@ ALL: dict[str, tuple[TelemetryEvent, str, str]] = {
     "circuit-state-change": (
         CircuitChanged("origin:shop", "closed", "open", "consecutive_failures_5"), "ERROR",
         "circuit origin:shop: closed -> open (consecutive_failures_5)",
+    ),
+    "login-made": (
+        LoginMade("buyer", 1.26, "there was none"), "INFO", "login buyer: made in 1.3 s, because there was none",
     ),
     "fallback": (FellBack("ask", "a", "b", "busy"), "WARNING", "ask: falling back from a to b: busy"),
     "degraded": (Degraded("ask", "all busy"), "WARNING", "ask: degraded: all busy"),
