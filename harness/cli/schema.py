@@ -18,6 +18,7 @@ from harness.runner.campaign.document import Campaign
 from harness.spec.documents import MemoryKV, Trace
 from harness.spec.fault_plan import FaultPlan
 from harness.spec.problems import did_you_mean
+from harness.spec.step_groups import SAMPLES, StepGroup, Use
 from harness.spec.task import TaskSpec
 from harness.spec.validation import ACTS, FAULTS, RULES
 
@@ -210,6 +211,7 @@ def schemas() -> dict[str, Schema]:
             "error_report.schema.json": _error_report(),
             "trace.schema.json": Trace.model_json_schema(),
             "memory_kv.schema.json": MemoryKV.model_json_schema(),
+            "step_group.schema.json": _step_group(),
             "fault_plan.schema.json": _fault_plan(),
             "campaign.schema.json": Campaign.model_json_schema(mode="serialization"),
         }.items()
@@ -223,11 +225,26 @@ def _task_spec() -> Schema:
     bindings = schema["properties"]["state_bindings"]
     bindings["additionalProperties"] = {"anyOf": [SHORT_BINDING, bindings["additionalProperties"]]}
     definitions: dict[str, Schema] = schema["$defs"]
+    definitions["Use"] = Use.model_json_schema()
+    for around in (schema, definitions["Repair"]):
+        around["properties"]["steps"]["items"]["oneOf"].append({"$ref": "#/$defs/Use"})
     for rule, strategies in RULES.items():
         definitions["Rulebook"]["properties"][rule] = _rule(rule, strategies, definitions)
     for models, tag in ((ACTS.values(), "act"), (FAULTS.values(), "kind")):
         _require(definitions, models, tag)
     return _with_descriptions(_without_unused_definitions(schema))
+
+
+def _step_group() -> Schema:
+    """The schema of step groups. Their steps may have `${with.x}` everywhere, so only the acts are known."""
+    schema = StepGroup.model_json_schema()
+    schema["properties"] = {"$schema": dict(EDITORS_KEY), **schema["properties"]}
+    step = {"type": "object", "required": ["act"], "properties": {"act": {"enum": list(ACTS), "description": ACT}}}
+    schema["$defs"]["Use"] = Use.model_json_schema()
+    schema["properties"]["steps"]["items"] = {"anyOf": [{"$ref": "#/$defs/Use"}, step]}
+    words = {name: f"A value of this type: {each!r}." for name, each in SAMPLES.items()}
+    schema["$defs"]["Parameter"]["properties"]["type"]["enumDescriptions"] = list(words.values())
+    return schema
 
 
 def _fault_plan() -> Schema:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from enum import StrEnum
 from functools import cache, partial
 from pathlib import Path
@@ -22,12 +23,13 @@ from harness.recovery.failure import Failed
 from harness.spec.advice import advice
 from harness.spec.fault_plan import find_fault_plans, idle_patterns, load_fault_plan
 from harness.spec.file_names import SPEC_FILE
-from harness.spec.load import MEMORY_FILES, TRACE_FILE, exists, find_tasks, load_file
+from harness.spec.load import MEMORY_FILES, TRACE_FILE, check_group, exists, find_tasks, load_file
 from harness.spec.loaded import Loaded
 from harness.spec.names import how_many
 from harness.spec.parametrize import expand
 from harness.spec.problems import UNKNOWN, Problem, SpecError
 from harness.spec.source import file_label
+from harness.spec.step_groups import LoadedGroup, find_groups, load_group
 from harness.spec.suite import check_suite
 from harness.spec.task import TaskSpec
 from harness.values import replace
@@ -43,11 +45,13 @@ class Checked(Struct, frozen=True):
     problems: tuple[Problem, ...]
     plans: tuple[str, ...] = ()
     """The checked fault plans."""
+    groups: tuple[str, ...] = ()
+    """The checked step groups."""
 
     @property
     def looked_at(self) -> tuple[str, ...]:
-        """All checked files, tasks and fault plans."""
-        return (*self.files, *self.plans)
+        """All checked files: tasks, fault plans and step groups."""
+        return (*self.files, *self.plans, *self.groups)
 
     @property
     def broken(self) -> frozenset[str]:
@@ -66,12 +70,12 @@ def check_paths(paths: Sequence[Path], *, strict: bool, agent: str | None = None
     `agent` chooses the steps of tasks without steps, in place of the settings' one; `needs_steps` is False if steps are
     not required.
     """
-    plans = find_fault_plans(paths)
+    plans, groups = find_fault_plans(paths), find_groups(paths)
     try:
-        files = find_tasks(path for path in paths if path not in plans)
+        files = find_tasks(path for path in paths if path not in plans and path not in groups)
     except SpecError as error:
         return Checked((), (), error.problems)
-    if not files and not plans:
+    if not files and not plans and not groups:
         where, hint = ", ".join(map(str, paths)), "*.task.yaml, *.task.json, folders with task_spec.json"
         return Checked((), (), (Problem("", None, None, "", f"no task files in {where} ({hint})"),))
     projects = _Projects(agent)
@@ -82,8 +86,11 @@ def check_paths(paths: Sequence[Path], *, strict: bool, agent: str | None = None
     cases = [case for task in loaded for case in expand(task)]
     suite = _promoted(check_suite(cases, _is_in_another_file), strict)
     planned = _promoted((each for file in plans for each in _of_plan(file, projects, cases)), strict)
-    problems = (*projects.problems(), *(each for several in found for each in several), *suite, *planned)
-    return Checked(tuple(map(file_label, files)), tuple(loaded), problems, tuple(map(file_label, plans)))
+    grouped = _promoted((each for file in groups for each in check_group(file)), strict)
+    problems = (*projects.problems(), *(each for several in found for each in several), *suite, *planned, *grouped)
+    labels = (tuple(map(file_label, each)) for each in (files, plans, groups))
+    checked_files, checked_plans, checked_groups = labels
+    return Checked(checked_files, tuple(loaded), tuple(dict.fromkeys(problems)), checked_plans, checked_groups)
 
 
 def _of_plan(file: Path, projects: _Projects, tasks: Sequence[Loaded]) -> list[Problem]:
@@ -282,6 +289,7 @@ def _json(checked: Checked) -> None:
             for file in checked.files
         ],
         "fault_plans": [{"file": file, "valid": file not in checked.broken} for file in checked.plans],
+        "step_groups": [{"file": file, "valid": file not in checked.broken} for file in checked.groups],
         "problems": [asdict(problem) for problem in checked.problems],
         "counts": counts(checked),
     }
@@ -311,7 +319,32 @@ def _summary(checked: Checked) -> str:
     warnings = f", {how_many(found['warnings'], 'warning')}" if found["warnings"] else ""
     tasks = [files, f"{found['loaded']} loaded"] if checked.files else []
     plans = [how_many(len(checked.plans), "fault plan")] if checked.plans else []
-    return ", ".join([*tasks, *plans, f"{found['with_errors']} with errors{warnings}"])
+    groups = [how_many(len(checked.groups), "step group")] if checked.groups else []
+    return ", ".join([*tasks, *plans, *groups, f"{found['with_errors']} with errors{warnings}"])
+
+
+def _list(checked: Checked, groups: Sequence[Path]) -> None:
+    """Print the tasks and the step groups, each with what its author says of it."""
+    for task in checked.loaded:
+        spec = task.spec
+        typer.echo(f"{spec.task_id}  {task.source}  {how_many(len(spec.steps), 'step')}")
+        typer.echo(f"    {spec.goal}" if spec.goal else "    (no goal)")
+    for path in groups:
+        with suppress(SpecError):
+            typer.echo(described(load_group(path)))
+
+
+def described(loaded: LoadedGroup) -> str:
+    """A step group with its parameters and outputs, as text."""
+    group = loaded.group
+    lines = [f"use: {loaded.name}  {loaded.source.file}  {how_many(len(group.steps), 'step')}"]
+    lines += [f"    {group.description}"] if group.description else []
+    for name, parameter in group.parameters.items():
+        usual = "required" if parameter.required else f"default {json.dumps(parameter.default, ensure_ascii=False)}"
+        told = f": {parameter.description}" if parameter.description else ""
+        lines.append(f"    with {name} ({parameter.type}, {usual}){told}")
+    lines += [f"    output {name} = {text}" for name, text in group.outputs.items()]
+    return "\n".join(lines)
 
 
 def annotation(problem: Problem) -> str:
@@ -340,6 +373,9 @@ def validate(
     ] = None,
     form: Annotated[Format, typer.Option("--format", help="How to print the problems.")] = Format.TEXT,
     as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
+    listing: Annotated[
+        bool, typer.Option("--list", help="List the tasks, and the step groups with their parameters and outputs.")
+    ] = False,
 ) -> None:
     """Check task files without running them.
 
@@ -350,6 +386,8 @@ def validate(
     Example: harness validate tasks/ --format github
     """
     checked = check_paths(paths, strict=strict, agent=agent)
+    if listing:
+        _list(checked, find_groups(paths))
     show(checked, Format.JSON if as_json else form)
     if checked.broken:
         raise typer.Exit(1)

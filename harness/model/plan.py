@@ -110,7 +110,10 @@ class Plan:
 
     def place_of(self, index: int | None) -> str:
         """The task's file; for a step in another file, that file and line."""
-        if self.origin is None or index is None or not 0 <= index < len(self.steps) or self.steps_source == self.source:
+        if self.origin is None or index is None or not 0 <= index < len(self.steps):
+            return self.source
+        place = self.origin.place_at(("steps", index))
+        if self.steps_source == self.source and not (place and place.used):
             return self.source
         return self.origin.place(("steps", index))
 

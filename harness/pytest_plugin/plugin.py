@@ -14,7 +14,7 @@ import pytest
 from harness.pytest_plugin import faults, foreign, options, ordinary_tests
 from harness.pytest_plugin import hookspecs as hooks
 from harness.pytest_plugin.activation import expects_tasks, session_state
-from harness.pytest_plugin.collect import TaskFile, collect_file, refuse
+from harness.pytest_plugin.collect import collect_file, refuse
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
@@ -50,7 +50,7 @@ def pytest_configure(config: pytest.Config) -> None:
         session_state(config)
 
 
-def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> TaskFile | None:
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
     return collect_file(file_path, parent)
 
 

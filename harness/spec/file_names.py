@@ -1,10 +1,11 @@
-"""Which files are tasks and which are fault plans, by their names alone: pytest asks it about every file it meets."""
+"""Which files are tasks, fault plans or step groups, by their names alone: pytest asks it about every file it meets."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from fnmatch import fnmatch
 from pathlib import Path
+from typing import Any
 
 SPEC_FILE = "task_spec.json"
 """The main file of a task that is a folder."""
@@ -14,17 +15,28 @@ MEMORY_FILES = {"memory": "initial_memory.json", "expected_memory": "expected_me
 TASK_SUFFIXES = (".task.yaml", ".task.yml", ".task.json")
 NAMED_SUFFIXES = (".yaml", ".yml", ".json")
 """A file with such an ending may be a task if it is named on the command line."""
+GROUP_SUFFIXES = (".steps.yaml", ".steps.yml", ".steps.json")
 PLAN_SUFFIXES = (".faults.yaml", ".faults.yml", ".faults.json")
 
 
 def is_task_file(path: Path, patterns: Sequence[str] = ()) -> bool:
     """Return whether a file found in a folder is a task. `patterns`: more names: `*.spec.yaml`, `flows/*.json`."""
     name = path.name
-    return not is_fault_plan(path) and (
+    return not (is_fault_plan(path) or is_step_group(path)) and (
         name.lower().endswith(TASK_SUFFIXES)
         or name == SPEC_FILE
         or any(path.match(pattern) or fnmatch(name, pattern) for pattern in patterns)
     )
+
+
+def is_step_group(path: Path) -> bool:
+    """Return whether a file's name is that of a step group."""
+    return path.name.lower().endswith(GROUP_SUFFIXES)
+
+
+def is_use(step: Any) -> bool:
+    """Return whether a step of a file stands for the steps of a group."""
+    return isinstance(step, dict) and "use" in step
 
 
 def is_fault_plan(path: Path) -> bool:

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from harness.spec.checks import check_spec, login_problems, strict_problems
 from harness.spec.defaults import Defaults, Meaning, own_of, own_problems, with_defaults
-from harness.spec.file_names import MEMORY_FILES, SPEC_FILE, TRACE_FILE, is_task_file
+from harness.spec.file_names import MEMORY_FILES, SPEC_FILE, TRACE_FILE, is_task_file, is_use
 from harness.spec.loaded import Gathered, Loaded
 from harness.spec.parametrize import expand
 from harness.spec.problems import Problem, SpecError
@@ -129,7 +129,9 @@ def load_file(
     main = read_mapping(path)
     gathered = _with_its_files(main, path)
     gathered = replace(gathered, data=with_defaults(gathered.data, defaults))
+    gathered, of_groups = _with_groups(gathered, path.parent)
     spec, problems = _check_gathered(gathered, path.parent, known_channels, needs_steps, agents, extra_keys)
+    problems += of_groups
     if spec is not None and spec.login is not None and logins is not None:
         problems += login_problems(spec.login, gathered.origin, logins)
     if spec is not None and strict:
@@ -139,6 +141,18 @@ def load_file(
     if spec is None or errors:
         raise SpecError(sorted(errors, key=lambda each: (each.file != main.file, each.line or 0, each.column or 0)))
     return Loaded(spec, path, gathered.origin, tuple(problems))
+
+
+def _with_groups(gathered: Gathered, folder: Path) -> tuple[Gathered, list[Problem]]:
+    """The task with the steps of the groups that it uses, and their problems."""
+    repairs = gathered.data.get("repairs")
+    lists = [gathered.data, *(repairs if isinstance(repairs, list) else ())]
+    steps = (each.get("steps") for each in lists if isinstance(each, dict))
+    if not any(is_use(step) for each in steps if isinstance(each, list) for step in each):
+        return gathered, []
+    from harness.spec.step_groups import expand_groups  # few tasks use groups
+
+    return expand_groups(gathered, folder)
 
 
 def _with_its_files(main: Source, path: Path) -> Gathered:
@@ -179,3 +193,17 @@ def _check_gathered(
 def validated(data: dict[str, Any]) -> TaskSpec:
     """Validate strictly, as JSON: `"300"` is no number and `1` is not true. Raises ValidationError."""
     return TaskSpec.model_validate_json(json.dumps(data), strict=True)
+
+
+def check_group(path: Path) -> list[Problem]:
+    """Return the problems and warnings of a step group, checked with sample values for its parameters."""
+    from harness.spec.step_groups import expand_groups, load_group, sample_use, unused_parameters
+
+    try:
+        loaded = load_group(path)
+    except SpecError as error:
+        return list(error.problems)
+    data = {"task_id": loaded.name, "steps": [sample_use(loaded)]}
+    gathered, problems = expand_groups(Gathered(data, loaded.origin, ()), path.parent)
+    _, found = _check_gathered(gathered, path.parent, None, True, (), {})
+    return [*problems, *found, *unused_parameters(loaded)]

@@ -136,6 +136,33 @@ def _bad(file: str, message: str, expected: str = "", found: str = "", hint: str
 # The origin of a task, so that a problem can name its file and line.
 
 
+class Place(Struct, frozen=True):
+    """The place of a step that is not where its number says: in a step group, or after one."""
+
+    source: Source | None
+    path: JsonPath
+    used: tuple[str, ...] = ()
+    """File and line of each `use` that leads to it, the nearest first."""
+
+    @property
+    def shown(self) -> str:
+        """File and line."""
+        return f"{self.source.file}:{self.source.place(self.path)[0]}" if self.source else ""
+
+    def told(self, message: str) -> str:
+        """The message, with the places that use this one."""
+        return f"{message} (used in {', in '.join(self.used)})" if self.used else message
+
+    def problem(
+        self, path: JsonPath, message: str, *, expected: str = "", found: str = "", hint: str = "", key: bool = False
+    ) -> Problem:
+        """Make a problem at a value of the step."""
+        there = (*self.path, *path)
+        line, column = self.source.place(there, key) if self.source else (None, None)
+        file = self.source.file if self.source else ""
+        return Problem(file, line, column, dotted_path(there), self.told(message), expected, found, hint)
+
+
 class Origin(Struct, frozen=True):
     """The files of one task. Without any (a task made in Python) problems have no place."""
 
@@ -143,6 +170,8 @@ class Origin(Struct, frozen=True):
     main: Source | None = None
     parts: Mapping[str, tuple[Source, JsonPath]] = field(default_factory=dict)
     """Top-level key -> the other file that it came from, and its path there."""
+    places: Mapping[JsonPath, Place] = field(default_factory=dict)
+    """Path of a step -> its place, for steps that a `use` has brought or moved."""
 
     def problem(
         self,
@@ -157,22 +186,37 @@ class Origin(Struct, frozen=True):
         severity: Severity = "error",
     ) -> Problem:
         """Make a problem at a value, at its key, or at a character of it (`within`: the string and an offset)."""
-        source, there = self._locate(path)
+        source, there = self.locate(path)
+        place = self.place_at(path)
+        if place is not None:
+            within, message = None, place.told(message)  # a parameter may have changed the text
         line, column = source.place(there, key, within) if source else (None, None)
         file = source.file if source else self.file
         return Problem(file, line, column, dotted_path(path), message, expected, found, hint, severity)
 
     def place(self, path: JsonPath) -> str:
-        """File and line of a value, as shown to people; only the file if there is no line."""
-        source, there = self._locate(path)
-        return f"{source.file}:{source.place(there)[0]}" if source else self.file
+        """File and line of a value, as shown to people; only the file if there is no line.
+
+        For a step of a group also those of its `use`.
+        """
+        source, there = self.locate(path)
+        shown = f"{source.file}:{source.place(there)[0]}" if source else self.file
+        found = self.place_at(path)
+        return found.told(shown) if found else shown
 
     def file_of(self, key: str) -> str:
         """The file that has a top-level key of the task, as shown to people."""
-        source, _ = self._locate((key,))
+        source, _ = self.locate((key,))
         return source.file if source else self.file
 
-    def _locate(self, path: JsonPath) -> tuple[Source | None, JsonPath]:
+    def place_at(self, path: JsonPath) -> Place | None:
+        """The place of the step that a path leads to or into, if a `use` has brought or moved it."""
+        return (self.places.get(path[:2]) or self.places.get(path[:4])) if self.places else None
+
+    def locate(self, path: JsonPath) -> tuple[Source | None, JsonPath]:
+        """The file that has the value, and its path there."""
+        if found := self.place_at(path):
+            return found.source, (*found.path, *path[2 if path[:2] in self.places else 4 :])
         if path and str(path[0]) in self.parts:
             source, above = self.parts[str(path[0])]
             return source, (*above, *path[1:])
@@ -180,5 +224,5 @@ class Origin(Struct, frozen=True):
 
     def mentions(self, text: str) -> bool:
         """Return whether one of the files contains the text; true without files."""
-        sources = (self.main, *(source for source, _ in self.parts.values()))
+        sources = (self.main, *(source for source, _ in self.parts.values()), *(p.source for p in self.places.values()))
         return any(source is None or text in source.text for source in sources)

@@ -24,7 +24,7 @@ from harness.pytest_plugin.options import TASK_OPTIONS
 from harness.pytest_plugin.parallel import SHARED as ALONE
 from harness.pytest_plugin.parallel import STEPPING_IN
 from harness.spec.fault_plan import FaultPlan
-from harness.spec.load import load_file
+from harness.spec.load import check_group, load_file
 from tests.acceptance.documented import ROOT, blocks, pages
 
 DEEPER = [page for folder in ("design", "decisions") for page in sorted((ROOT / "docs" / folder).glob("*.md"))]
@@ -74,6 +74,10 @@ def test_each_page_can_be_reached_from_the_readme() -> None:
     assert [page.name for page in pages() if page not in reached and page.parent.name == "docs"] == []
 
 
+GROUP = re.compile(r"# (?:\w+/)*(\w+\.steps\.yaml)\n")
+"""The first line of a step group."""
+
+
 @pytest.mark.parametrize(
     ("origin", "language", "text"), BLOCKS, ids=[f"{page.stem}-{language}" for page, language, _ in BLOCKS]
 )
@@ -87,8 +91,18 @@ def test_a_block_is_what_it_seems(origin: Path, language: str, text: str, tmp_pa
             (tmp_path / "pyproject.toml").write_text(text, "utf-8")
             assert load_settings(tmp_path).root == tmp_path  # which refuses what it does not know
             assert tomllib.loads(text)["tool"]["harness"]
+        case _ if group := GROUP.match(text):
+            assert check_group(write_group(tmp_path, group[1], text)) == []
         case _:
+            for _, _, other in (each for each in BLOCKS if each[0] == origin):
+                if group := GROUP.match(other):
+                    write_group(tmp_path, group[1], other)
             check_yaml(yaml.safe_load(text), tmp_path / "block.task.yaml")
+
+
+def write_group(folder: Path, name: str, text: str) -> Path:
+    (folder / name).write_text(text, "utf-8")
+    return folder / name
 
 
 def check_yaml(document: Any, file: Path) -> None:

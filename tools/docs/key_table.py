@@ -15,6 +15,7 @@ from typing import Any
 
 from harness.recovery import Rule
 from harness.spec.faults import FaultBase, RequestFault, StepFault
+from harness.spec.step_groups import Parameter, StepGroup, Use
 from harness.spec.steps import StepBase
 from harness.spec.task import TaskSpec
 from tools.docs.key_type import described_type
@@ -85,6 +86,11 @@ def sections() -> tuple[Section, ...]:
     steps, faults = _variants(top["steps"]["items"], definitions), _variants(top["faults"]["items"], definitions)
     found += [_part("Every step", "steps[].", StepBase.model_json_schema(), definitions, without=("act",))]
     found += [_tagged("Acts", "steps", steps, StepBase.model_json_schema(), definitions)]
+    found.append(_part("`use` in place of a step", "use.", Use.model_json_schema(), definitions))
+    group = StepGroup.model_json_schema()
+    found.append(_part("Step groups (`*.steps.yaml`)", "group.", group, group["$defs"]))
+    parameter = Parameter.model_json_schema()
+    found.append(_part("`parameters` of a step group", "group.parameters.*.", parameter, {}))
     found += _rules(definitions)
     found += _faults(faults, definitions)
     return tuple(found)

@@ -15,6 +15,7 @@ _PARTS = {
     "Option": "option",
     "FallbackPlan": "mapping",
     "Budget": "mapping",
+    "Parameter": "mapping",
     "ContextOptions": "mapping",
     "Geolocation": "mapping",
     "HttpCredentials": "mapping",

@@ -1,0 +1,405 @@
+"""Step groups: steps in a file of their own (`*.steps.yaml`), which tasks use by name with values for its parameters.
+
+A group is expanded when a task is loaded, so everything after that sees only steps. Their places stay those of the
+group's file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from copy import deepcopy
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal
+
+from msgspec import Struct, field
+from pydantic import Field, JsonValue, ValidationError
+
+from harness.recovery.declaration import Declaration
+from harness.spec.file_names import GROUP_SUFFIXES, is_step_group, is_use
+from harness.spec.loaded import Gathered
+from harness.spec.problems import JsonPath, Problem, SpecError, describe_value, did_you_mean, join_or, kind
+from harness.spec.references import CRITERIA_OF_STEPS, as_text
+from harness.spec.source import Origin, Place, Source, read_mapping
+from harness.spec.validation import problems_of_error, value_at
+from harness.values import replace
+
+NAME = re.compile(r"[\w-]+")
+_FOLDER = "steps"
+_DEEPEST = 10
+_STAND_IN = {"act": "wait", "value": 0}
+"""In place of a use that cannot be expanded, so that the other steps are checked too."""
+_TYPES: Mapping[str, tuple[type, ...]] = {
+    "text": (str,),
+    "number": (int, float),
+    "integer": (int,),
+    "boolean": (bool,),
+    "list": (list,),
+    "mapping": (dict,),
+    "any": (object,),
+}
+SAMPLES: Mapping[str, Any] = {
+    "text": "text",
+    "number": 1.5,
+    "integer": 1,
+    "boolean": True,
+    "list": ["text"],
+    "mapping": {"key": "text"},
+    "any": "text",
+}
+"""Type -> a value with which a group is checked on its own."""
+
+
+class Parameter(Declaration):
+    """A parameter of a step group. Its steps use it as `${with.NAME}`."""
+
+    type: Literal["text", "number", "integer", "boolean", "list", "mapping", "any"] = Field(
+        "text", description="Type of its values. A reference such as `${inputs.x}` may stand for any of them."
+    )
+    default: JsonValue = Field(None, description="Value for tasks that give none. Without it, each must give one.")
+    description: str = Field("", description="What it is for, as `harness validate --list` shows it.")
+
+    @property
+    def required(self) -> bool:
+        return "default" not in self.model_fields_set
+
+
+class StepGroup(Declaration):
+    """Steps that several tasks use."""
+
+    name: str | None = Field(None, description="Name of the group: that of its file.")
+    description: str = Field("", description="What the steps do, as `harness validate --list` shows it.")
+    parameters: dict[str, Parameter] = Field(
+        default_factory=dict, description="Values that the steps use as `${with.NAME}`, by name."
+    )
+    steps: list[JsonValue] = Field(min_length=1, description="Steps, written as in a task. They may use other groups.")
+    outputs: dict[str, str] = Field(
+        default_factory=dict,
+        description="Name -> value expression, such as `text('#order')`. It is kept in memory after the last step, as "
+        "`GROUP.NAME`.",
+    )
+
+
+class Use(Declaration):
+    """The steps of a group stand in the place of this step."""
+
+    use: str = Field(
+        description="Name of the group: of a file `NAME.steps.yaml` beside the task, in a folder above it, or in a "
+        "folder `steps` there."
+    )
+    with_: dict[str, JsonValue] = Field(
+        default_factory=dict, alias="with", description="Values for the group's parameters."
+    )
+    remember: dict[str, str] = Field(
+        default_factory=dict, description="Memory key -> output of the group, instead of `GROUP.NAME`."
+    )
+
+
+class LoadedGroup(Struct, frozen=True):
+    """A group with its file."""
+
+    name: str
+    group: StepGroup
+    source: Source
+
+    @property
+    def origin(self) -> Origin:
+        return Origin(self.source.file, self.source)
+
+
+# Finding and reading groups.
+
+
+def find_group(name: str, folder: Path) -> Path | None:
+    """The file of the group of that name for a task in `folder`; None if there is none."""
+    return next((path for path in group_files(folder) if name_of(path) == name), None)
+
+
+def group_files(folder: Path) -> Iterator[Path]:
+    """The files of the groups that tasks in `folder` may use, the nearest first."""
+    for base in _up_to_the_project(folder.resolve()):
+        for place in (base, base / _FOLDER):
+            found = sorted(place.iterdir()) if place.is_dir() else ()
+            yield from (path for path in found if path.name.lower().endswith(GROUP_SUFFIXES))
+
+
+def _up_to_the_project(folder: Path) -> Iterator[Path]:
+    """The folder and those above it, up to the one with a pyproject.toml; without one only the folder itself."""
+    above = (folder, *folder.parents)
+    last = next((number for number, each in enumerate(above) if (each / "pyproject.toml").is_file()), 0)
+    return iter(above[: last + 1])
+
+
+def find_groups(paths: Iterable[Path]) -> list[Path]:
+    """The files of step groups, sorted: those named, and all in named folders and below."""
+    found: dict[Path, None] = {}
+    for path in paths:
+        if path.is_dir():
+            found |= dict.fromkeys(sorted(each for each in path.rglob("*.steps.*") if _counts(each, path)))
+        elif is_step_group(path) and path.exists():
+            found[path] = None
+    return list(found)
+
+
+def _counts(path: Path, folder: Path) -> bool:
+    hidden = any(part.startswith(".") or part == "node_modules" for part in path.relative_to(folder).parts)
+    return not hidden and is_step_group(path) and path.is_file()
+
+
+def name_of(path: Path) -> str:
+    """The name by which tasks use the group of a file."""
+    return path.name.rpartition(".steps.")[0]
+
+
+def load_group(path: Path) -> LoadedGroup:
+    """Load a group. Its steps are checked when they are used. Raises SpecError."""
+    return _load(path, path.stat().st_mtime_ns)
+
+
+@lru_cache(256)
+def _load(path: Path, _changed: int) -> LoadedGroup:
+    source = read_mapping(path)
+    origin = Origin(source.file, source)
+    data = {**source.data, "parameters": _with_defaults(source.data.get("parameters", {}))}
+    try:
+        group = StepGroup.model_validate(data, strict=True)
+    except ValidationError as error:
+        raise SpecError(problem for _, _, problem in problems_of_error(error, data, origin)) from None
+    if problems := list(_group_problems(group, name_of(path), origin)):
+        raise SpecError(problems)
+    return LoadedGroup(name_of(path), group, source)
+
+
+def _with_defaults(parameters: Any) -> Any:
+    """`user:` without more is a text that each task must give."""
+    if not isinstance(parameters, dict):
+        return parameters
+    return {name: {} if each is None else each for name, each in parameters.items()}
+
+
+def _group_problems(group: StepGroup, name: str, origin: Origin) -> Iterator[Problem]:
+    if not NAME.fullmatch(name):
+        yield origin.problem((), f"`{name}` cannot name a group", expected="letters, digits, `_` and `-`")
+    if group.name is not None and group.name != name:
+        message = f"the group calls itself {group.name!r}, but tasks use it by the name of its file"
+        yield origin.problem(("name",), message, expected=describe_value(name))
+    for each, parameter in group.parameters.items():
+        if not NAME.fullmatch(each):
+            expected = "letters, digits, `_` and `-`"
+            yield origin.problem(("parameters", each), "not a name for a parameter", expected=expected, key=True)
+        elif not parameter.required and not _fits(parameter.default, parameter):
+            found = describe_value(parameter.default)
+            path = ("parameters", each, "default")
+            yield origin.problem(path, "wrong type", expected=_words(parameter), found=found)
+
+
+def _fits(value: Any, parameter: Parameter) -> bool:
+    if isinstance(value, str) and "${" in value:
+        return True
+    if isinstance(value, bool) and parameter.type in ("number", "integer"):
+        return False
+    return isinstance(value, _TYPES[parameter.type])
+
+
+def _words(parameter: Parameter) -> str:
+    return kind(SAMPLES[parameter.type])
+
+
+# Expanding `use` in a task.
+
+
+def expand_groups(gathered: Gathered, folder: Path) -> tuple[Gathered, list[Problem]]:
+    """The task with the steps of groups in the place of each `use`, and the problems. `folder` is that of the task."""
+    data = gathered.data
+    lists: list[JsonPath] = [("steps",)]
+    repairs = data.get("repairs")
+    lists += [("repairs", number, "steps") for number in range(len(repairs) if isinstance(repairs, list) else 0)]
+    using = [path for path in lists if any(map(is_use, _list_at(data, path)))]
+    work, data = _Expansion(folder), deepcopy(data)
+    places: dict[JsonPath, Place] = {}
+    for path in using:
+        steps = _list_at(data, path)
+        found = [each for number, step in enumerate(steps) for each in work.steps(step, _place(gathered, path, number))]
+        steps[:] = [step for step, _ in found]
+        places |= {(*path, number): place for number, (_, place) in enumerate(found)}
+    return replace(gathered, data=data, origin=replace(gathered.origin, places=places)), work.problems
+
+
+def _list_at(data: Any, path: JsonPath) -> list[Any]:
+    found = value_at(data, path)
+    return found if isinstance(found, list) else []
+
+
+def _place(gathered: Gathered, path: JsonPath, number: int) -> Place:
+    source, there = gathered.origin.locate((*path, number))
+    return Place(source, there)
+
+
+class _Expansion(Struct):
+    """The expansion of one task, with all problems so far."""
+
+    folder: Path
+    problems: list[Problem] = field(default_factory=list)
+
+    def steps(self, step: Any, place: Place, inside: tuple[str, ...] = ()) -> Iterator[tuple[Any, Place]]:
+        """A step, or those of the group that it uses, each with its place. `inside`: the groups around it."""
+        if not is_use(step):
+            yield step, place
+            return
+        used = self._use(step, place)
+        loaded = used and self._group(used, place, inside)
+        if not used or not loaded:
+            yield _STAND_IN, place
+            return
+        values = self._values(used, loaded, place)
+        steps = list(self._filled(loaded, values, place, (*inside, loaded.name)))
+        if steps:
+            last, where = steps[-1]
+            steps[-1] = (self._with_outputs(last, used, loaded, values, place), where)
+        yield from steps
+
+    def _use(self, step: Any, place: Place) -> Use | None:
+        try:
+            return Use.model_validate(step, strict=True)
+        except ValidationError as error:
+            origin = Origin("", place.source)
+            for path, _, problem in problems_of_error(error, step, origin):
+                allowed = (
+                    "" if problem.expected else f"a step with `use` takes {join_or(['`with`', '`remember`'])} only"
+                )
+                told = place.problem(path, problem.message, expected=problem.expected or allowed, key=True)
+                self.problems.append(told)
+            return None
+
+    def _group(self, used: Use, place: Place, inside: tuple[str, ...]) -> LoadedGroup | None:
+        path = find_group(used.use, self.folder)
+        if path is None:
+            known = dict.fromkeys(map(name_of, group_files(self.folder)))
+            expected = f"a file {used.use}.steps.yaml beside the task, above it, or in a folder `steps` there"
+            hint = did_you_mean(used.use, known)
+            message = f"there is no step group `{used.use}`"
+            self.problems.append(place.problem(("use",), message, expected=expected, hint=hint))
+            return None
+        if used.use in inside or len(inside) >= _DEEPEST:
+            circle = " -> ".join([*inside, used.use])
+            self.problems.append(place.problem(("use",), f"step groups use each other: {circle}"))
+            return None
+        try:
+            return load_group(path)
+        except SpecError as error:
+            self.problems += [replace(each, message=place.told(each.message)) for each in error.problems]
+            return None
+
+    def _values(self, used: Use, loaded: LoadedGroup, place: Place) -> dict[str, Any]:
+        """The values of all parameters; a problem for each that is missing, unknown, or of another type."""
+        parameters = loaded.group.parameters
+        for name, value in used.with_.items():
+            if name not in parameters:
+                hint = did_you_mean(name, parameters) or f"it has {join_or(parameters) if parameters else 'none'}"
+                message = f"the group `{loaded.name}` has no parameter `{name}`"
+                self.problems.append(place.problem(("with", name), message, hint=hint, key=True))
+            elif not _fits(value, parameters[name]):
+                found, expected = describe_value(value), _words(parameters[name])
+                self.problems.append(place.problem(("with", name), "wrong type", expected=expected, found=found))
+        for name, parameter in parameters.items():
+            if parameter.required and name not in used.with_:
+                message = f"the group `{loaded.name}` needs a value for its parameter `{name}`"
+                self.problems.append(place.problem(("use",), message, hint=f"write it below `with`: {{{name}: ...}}"))
+        defaults = {name: each.default if not each.required else "" for name, each in parameters.items()}
+        return {**defaults, **{name: value for name, value in used.with_.items() if name in parameters}}
+
+    def _filled(
+        self, loaded: LoadedGroup, values: Mapping[str, Any], place: Place, inside: tuple[str, ...]
+    ) -> Iterator[tuple[Any, Place]]:
+        for number, step in enumerate(loaded.group.steps):
+            here = Place(loaded.source, ("steps", number), (place.shown, *place.used))
+            yield from self.steps(self._fill(step, values, here), here, inside)
+
+    def _fill(self, value: Any, values: Mapping[str, Any], place: Place, criterion: bool = False) -> Any:
+        """The value with `${with.NAME}` filled in; in a criterion as a literal."""
+        if isinstance(value, str):
+            try:
+                return fill_criterion(value, values) if criterion else fill(value, values)
+            except KeyError as error:
+                name = str(error.args[0])
+                hint = did_you_mean(name, values) or f"it has {join_or(values) if values else 'none'}"
+                self.problems.append(place.problem((), f"the group has no parameter `{name}`", hint=hint))
+                return value.replace("${with.", "$${with.")  # it is told once
+        if isinstance(value, dict):
+            return {
+                key: self._fill(each, values, place, criterion or key in CRITERIA_OF_STEPS)
+                for key, each in value.items()
+            }
+        return [self._fill(each, values, place, criterion) for each in value] if isinstance(value, list) else value
+
+    def _with_outputs(self, last: Any, used: Use, loaded: LoadedGroup, values: Mapping[str, Any], place: Place) -> Any:
+        """The last step of the group, which remembers the outputs."""
+        outputs = loaded.group.outputs
+        for key, name in used.remember.items():
+            if name not in outputs:
+                hint = did_you_mean(name, outputs) or f"it has {join_or(outputs) if outputs else 'none'}"
+                message = f"the group `{loaded.name}` has no output `{name}`"
+                self.problems.append(place.problem(("remember", key), message, hint=hint))
+        if not outputs or not isinstance(last, dict):
+            return last
+        own = {name: key for key, name in used.remember.items()}
+        kept = {
+            own.get(name, f"{loaded.name}.{name}"): self._fill(text, values, place, criterion=True)
+            for name, text in outputs.items()
+        }
+        return {**last, "remember": {**last.get("remember", {}), **kept}}
+
+
+_REFERENCE = re.compile(r"\$\$\{|\$\{with\.([^{}]*)\}")
+_PART = re.compile(r"""'(?:[^'\\]|\\.)*'?|"(?:[^"\\]|\\.)*"?|\$\$\{|\$\{with\.[^{}]*\}""", re.DOTALL)
+
+
+def fill(text: str, values: Mapping[str, Any]) -> Any:
+    """Fill in `${with.NAME}`; a text that is only a reference becomes the value itself. Raises KeyError.
+
+    Other references stay, and so do those in the values, which the task has written.
+    """
+    whole = _REFERENCE.fullmatch(text)
+    if whole and whole[1] is not None:
+        return values[whole[1]]
+    return _REFERENCE.sub(lambda found: found[0] if found[1] is None else as_text(values[found[1]]), text)
+
+
+def fill_criterion(text: str, values: Mapping[str, Any]) -> str:
+    """Fill in `${with.NAME}` in a criterion: within quotes as text, elsewhere as a literal. Raises KeyError."""
+
+    def part(found: re.Match[str]) -> str:
+        piece = found[0]
+        if piece[0] in "'\"":
+            return _REFERENCE.sub(
+                lambda each: each[0] if each[1] is None else _quoted(as_text(values[each[1]]), piece[0]), piece
+            )
+        if piece.startswith("$$"):
+            return piece
+        value = values[piece[len("${with.") : -1]]
+        if isinstance(value, str):
+            alone = value.startswith("${") and value.endswith("}") and value.count("${") == 1
+            return value if alone else f"'{_quoted(value, chr(39))}'"
+        return as_text(value)
+
+    return _PART.sub(part, text)
+
+
+def _quoted(text: str, quote: str) -> str:
+    return text.replace("\\", "\\\\").replace(quote, "\\" + quote)
+
+
+def sample_use(loaded: LoadedGroup) -> dict[str, Any]:
+    """A step that uses a group with sample values, to check the group on its own."""
+    required = {name: SAMPLES[each.type] for name, each in loaded.group.parameters.items() if each.required}
+    return {"use": loaded.name, "with": required}
+
+
+def unused_parameters(loaded: LoadedGroup) -> Iterator[Problem]:
+    """Yield a warning for each parameter that no step and no output uses."""
+    text = as_text([*loaded.group.steps, *loaded.group.outputs.values()])
+    for name in loaded.group.parameters:
+        if f"${{with.{name}}}" not in text:
+            message = f"nothing refers to `${{with.{name}}}`"
+            yield loaded.origin.problem(("parameters", name), message, hint="it has no effect", severity="warning")

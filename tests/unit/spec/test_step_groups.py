@@ -1,0 +1,164 @@
+"""Step groups: `use` in a task, values for parameters, outputs, and problems with the places of both files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.spec.load import check_group, load_file
+from harness.spec.problems import SpecError
+from harness.spec.references import ReferenceScope, escape_references, interpolate_criterion
+from harness.spec.step_groups import fill, fill_criterion, find_groups
+from harness.spec.steps import Step
+from tests.unit.spec.files import problems, write
+
+GROUP = """description: Logs in.
+parameters:
+  user: {description: Who, default: ann}
+  password:
+  tries: {type: integer, default: 2}
+steps:
+  - {act: type, selector: "#user", value: "${with.user}"}
+  - {act: type, selector: "#password", value: "${with.password}"}
+  - {act: click, selector: "#in", timeout: "${with.tries}"}
+outputs:
+  name: text('#who')
+"""
+TASK = """task_id: T
+steps:
+  - {act: open, url: "http://shop.test/"}
+  - {use: login, with: {password: "${env:PW}"}}
+  - {act: click, selector: "#buy"}
+"""
+
+
+def steps(folder: Path, task: str = TASK, group: str = GROUP, where: str = "login.steps.yaml") -> tuple[Step, ...]:
+    write(folder, group, where)
+    return load_file(write(folder, task)).spec.steps
+
+
+def told(folder: Path, task: str, **groups: str) -> list[str]:
+    for name, text in groups.items():
+        write(folder, text, f"{name}.steps.yaml")
+    return [str(each) for each in problems(write(folder, task))]
+
+
+def test_the_steps_stand_in_the_place_of_the_use(tmp_path: Path) -> None:
+    found = [(step.act, getattr(step, "value", None)) for step in steps(tmp_path)]
+    assert found == [("open", None), ("type", "ann"), ("type", "${env:PW}"), ("click", None), ("click", None)]
+    assert steps(tmp_path)[3].timeout == 2
+    assert steps(tmp_path)[3].remember == {"login.name": "text('#who')"}
+
+
+def test_an_output_may_be_kept_under_a_name_of_ones_own(tmp_path: Path) -> None:
+    task = TASK.replace("{password:", "{tries: 5, password:").replace('}"}}', '}"}, remember: {who: name}}')
+    assert steps(tmp_path, task)[3].remember == {"who": "text('#who')"}
+    assert steps(tmp_path, task)[3].timeout == 5
+
+
+@pytest.mark.parametrize("where", ["steps/login.steps.yaml", "../login.steps.yaml", "../steps/login.steps.yml"])
+def test_a_group_is_found_up_to_the_project(tmp_path: Path, where: str) -> None:
+    (tmp_path / "pyproject.toml").touch()
+    (tmp_path / "tasks").mkdir()
+    assert len(steps(tmp_path / "tasks", where=where)) == 5
+
+
+def test_a_group_above_the_project_is_not_found(tmp_path: Path) -> None:
+    (tmp_path / "tasks").mkdir()
+    (tmp_path / "tasks" / "pyproject.toml").touch()
+    with pytest.raises(SpecError, match="there is no step group `login`"):
+        steps(tmp_path / "tasks", where="../login.steps.yaml")
+
+
+def test_groups_may_use_groups_and_all_places_are_told(tmp_path: Path) -> None:
+    outer = 'parameters: {p: }\nsteps:\n  - {act: wait, value: 1}\n  - {use: login, with: {password: "${with.p}"}}\n'
+    task = TASK.replace("use: login, with: {password:", "use: outer, with: {p:")
+    assert told(tmp_path, task, outer=outer, login=GROUP) == []
+    loaded = load_file(tmp_path / "t.task.yaml")
+    assert [step.act for step in loaded.spec.steps] == ["open", "wait", "type", "type", "click", "click"]
+    place = loaded.origin.place(("steps", 2))
+    assert place.endswith(f"login.steps.yaml:7 (used in {tmp_path}/outer.steps.yaml:4, in {tmp_path}/t.task.yaml:4)")
+    assert loaded.origin.place(("steps", 5)).endswith("t.task.yaml:5")
+
+
+def test_groups_in_a_circle_are_refused(tmp_path: Path) -> None:
+    one, two = "steps: [{use: two}]\n", "steps: [{use: one}]\n"
+    (found,) = told(tmp_path, "task_id: T\nsteps: [{use: one}]\n", one=one, two=two)[:1]
+    assert "step groups use each other: one -> two -> one" in found
+
+
+@pytest.mark.parametrize(
+    ("use", "message"),
+    [
+        ("{use: logn, with: {password: x}}", "t.task.yaml:4:11: steps[1].use: there is no step group `logn`"),
+        ("{use: login}", "needs a value for its parameter `password`"),
+        ("{use: login, with: {password: x, usr: y}}", "has no parameter `usr`\n  hint: did you mean `user`?"),
+        ("{use: login, with: {password: 5}}", "steps[1].with.password: wrong type\n  expected: text"),
+        ("{use: login, with: {password: x, tries: true}}", "steps[1].with.tries: wrong type"),
+        ("{use: login, with: {password: x}, remember: {a: nam}}", "has no output `nam`\n  hint: did you mean `name`?"),
+        ("{use: login, with: {password: x}, timeout: 5}", "steps[1].timeout: unknown key `timeout`"),
+    ],
+)
+def test_a_wrong_use_is_told_with_its_place(tmp_path: Path, use: str, message: str) -> None:
+    task = TASK.replace('{use: login, with: {password: "${env:PW}"}}', use)
+    assert any(message in each for each in told(tmp_path, task, login=GROUP)), told(tmp_path, task, login=GROUP)
+
+
+def test_a_wrong_step_of_a_group_names_both_files(tmp_path: Path) -> None:
+    (found,) = told(tmp_path, TASK, login=GROUP.replace("act: click", "act: clik"))
+    assert "login.steps.yaml:9:" in found
+    assert f"(used in {tmp_path}/t.task.yaml:4)" in found
+    assert "did you mean `click`?" in found
+    (found,) = told(tmp_path, TASK, login=GROUP.replace("${with.user}", "${with.usr}"))
+    assert "the group has no parameter `usr`" in found
+
+
+@pytest.mark.parametrize(
+    ("group", "message"),
+    [
+        ("steps: []\n", "steps: out of range"),
+        ("name: other\nsteps: [{act: wait, value: 1}]\n", "the group calls itself 'other'"),
+        ("parameters: {a b: }\nsteps: [{act: wait, value: 1}]\n", "not a name for a parameter"),
+        ("parameters: {a: {type: number, default: x}}\nsteps: [{act: wait, value: 1}]\n", "default: wrong type"),
+        ("parameters: {a: }\nsteps: [{act: wait, value: 1}]\n", "nothing refers to `${with.a}`"),
+        ("steps: [{act: wait}]\n", "needs a `selector`"),
+        ("step: [{act: wait}]\n", "unknown key `step`"),
+    ],
+)
+def test_a_group_is_checked_on_its_own(tmp_path: Path, group: str, message: str) -> None:
+    found = [str(each) for each in check_group(write(tmp_path, group, "g.steps.yaml"))]
+    assert any(message in each for each in found), found
+
+
+def test_a_sound_group_has_no_problems(tmp_path: Path) -> None:
+    assert check_group(write(tmp_path, GROUP, "login.steps.yaml")) == []
+    write(tmp_path, GROUP, ".hidden/x.steps.yaml")
+    assert find_groups([tmp_path]) == [tmp_path / "login.steps.yaml"]
+
+
+def test_a_repair_may_use_a_group(tmp_path: Path) -> None:
+    write(tmp_path, GROUP, "login.steps.yaml")
+    task = {"task_id": "T", "steps": [{"act": "wait", "value": 1}], "preconditions": ["exists('#a')"]}
+    task |= {"repairs": [{"steps": [{"use": "login", "with": {"password": "x"}}]}]}
+    task |= {"error_recovery": {"on_precondition_fail": "attempt_repair"}}
+    assert len(load_file(write(tmp_path, task)).spec.repairs[0].steps) == 3
+
+
+def test_a_value_keeps_its_type_and_references_of_the_task_stay() -> None:
+    values = {"n": 5, "t": "${inputs.x}"}
+    assert [fill(each, values) for each in ("${with.n}", "a ${with.n}", "${with.t}!")] == [5, "a 5", "${inputs.x}!"]
+    assert fill("$${with.n}", values) == "$${with.n}"
+    assert fill_criterion("text('#a') == ${with.t}", values) == "text('#a') == ${inputs.x}"
+
+
+@given(st.text())
+def test_a_text_in_a_criterion_is_a_literal_however_it_is_written(text: str) -> None:
+    value: dict[str, Any] = {"x": escape_references(text)}
+    for written in ("title() == ${with.x}", "title() == '${with.x}'", 'title() == "${with.x}"'):
+        of_task = written.replace("with.", "inputs.")
+        expected = interpolate_criterion(of_task, ReferenceScope(inputs={"x": text}))
+        assert interpolate_criterion(fill_criterion(written, value), ReferenceScope(memory={})) == expected
