@@ -38,6 +38,9 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
             "Run each task without its steps (it must not pass), and as written (it must end as its file declares).",
         ),
         "run": Command("harness.cli.run:run", "Run tasks with pytest.", PASSED_ON),
+        "watch": Command(
+            "harness.cli.watch:watch", "Run tasks, and run them again when a file that concerns them is saved."
+        ),
         "chaos": Command(
             "harness.cli.chaos:chaos",
             "Run the tasks of a fault plan: each task once without faults, and once with each of its faults.",

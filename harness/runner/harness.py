@@ -294,6 +294,13 @@ class Harness:
             )
         return self._grounds[slot]
 
+    async def forget_python(self) -> None:
+        """Load channels and agents anew with the next task: the project's Python has changed."""
+        old = list(self._grounds.values())
+        self._grounds.clear()
+        self.agents = Agents(self.settings.agents, self.settings.root, self.circuits.agent)
+        await asyncio.gather(*(channels.close() for channels in old))
+
     def _hand_on(self, plan: Plan, result: TaskResult, ground: Ground) -> None:
         """Pass the browser's storage on to the next task of the episode, unless the task failed."""
         if not ended_as_declared(plan.spec, result):

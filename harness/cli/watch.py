@@ -1,0 +1,390 @@
+"""`harness watch`: runs tasks again when a file that concerns them is saved; services and browser stay up."""
+
+from __future__ import annotations
+
+import os
+import queue
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from msgspec import Struct
+
+from harness.cli.ending import fail
+from harness.cli.open_trace import has_display
+from harness.cli.project import project_of, settings_at
+from harness.model.events import Event
+from harness.model.outcome import ended_as_declared
+from harness.model.plan import Plan
+from harness.model.ports import Agent, Ask, Observe, Ports
+from harness.model.record import History, TaskResult
+from harness.model.settings import Settings, SettingsError
+from harness.recovery.failure import Failed, Failure
+from harness.reporting.console import failure_text
+from harness.reporting.files import printable, shown_path
+from harness.runner.compile import compile_plan
+from harness.runner.harness import Ground, Harness, Interaction, SyncHarness
+from harness.spec.load import find_tasks, load_file
+from harness.spec.loaded import Loaded
+from harness.spec.parametrize import expand
+from harness.spec.problems import SpecError
+from harness.spec.steps import Step
+from harness.spec.suite import dependencies, tasks_before, with_episodes
+from harness.values import replace
+
+KEYS: Mapping[str, str] = {
+    "r": "run again",
+    "a": "run all",
+    "s": "step by step",
+    "h": "headed on and off",
+    "t": "open trace",
+    "q": "quit",
+}
+"""Key -> what it does."""
+PATIENT = 24 * 3600.0
+"""The limit of a task, in seconds, while a person decides about each step."""
+_IGNORED = frozenset({"__pycache__", "node_modules", "allure-results", "allure-report"})
+
+# What a change concerns. Pure.
+
+
+def concerned(changed: Collection[Path], tasks: Sequence[Loaded], failed: Collection[str]) -> list[Loaded]:
+    """The tasks that a change of these files concerns, in their order.
+
+    A task is concerned by its own file, the step groups and data that it uses, and any other file that it names. Python
+    and the settings concern the tasks that failed last, or all tasks if none did: what they use cannot be seen.
+    """
+    if any(path.suffix == ".py" or path.name == "pyproject.toml" for path in changed):
+        return [task for task in tasks if task.spec.task_id in failed] or list(tasks)
+    return [task for task in tasks if any(_uses(task, path) for path in changed)]
+
+
+def _uses(task: Loaded, path: Path) -> bool:
+    origin = task.origin
+    places = (place.source for place in origin.places.values())
+    sources = [
+        each for each in (origin.main, *(part for part, _ in origin.parts.values()), *places) if each is not None
+    ]
+    if any(Path(source.file).resolve() == path for source in sources):
+        return True
+    return path.is_relative_to(task.folder.resolve()) and origin.mentions(path.name)
+
+
+def is_watched(path: Path, root: Path, artifacts: Path) -> bool:
+    """Return whether a change of the file may concern tasks; what runs write does not."""
+    if path.is_relative_to(artifacts) or not path.is_relative_to(root):
+        return False
+    return not any(part.startswith(".") or part in _IGNORED for part in path.relative_to(root).parts)
+
+
+# The harness that pauses before each step.
+
+
+class SteppingAgent:
+    """Chooses the steps as another agent does, and asks a person before each of them (ports.Agent)."""
+
+    def __init__(self, agent: Agent, ask: Ask) -> None:
+        self._agent = agent
+        self._ask = ask
+        self._on = True
+
+    async def propose(self, plan: Plan, history: History, observe: Observe) -> Step | None:
+        """Like the other agent's. Raises Failed when the person ends the task."""
+        step = await self._agent.propose(plan, history, observe)
+        if step is None or not self._on:
+            return step
+        answer = await self._ask(f"step {len(history)}: {step.describe()}", ("do it", "go on", "end"))
+        if answer == "end":
+            raise Failed(Failure("INTERRUPTED", f"You ended the task before step {len(history)}"))
+        self._on = answer != "go on"
+        return step
+
+
+class SteppingHarness(Harness):
+    """A harness in which a task with someone to ask pauses before each step."""
+
+    def _ports(
+        self, plan: Plan, agent: Agent, emit: Callable[[Event], None], interaction: Interaction, ground: Ground
+    ) -> Ports:
+        ports = super()._ports(plan, agent, emit, interaction, ground)
+        return ports if interaction.ask is None else replace(ports, agent=SteppingAgent(ports.agent, interaction.ask))
+
+
+class WatchHarness(SyncHarness):
+    """A SteppingHarness with synchronous methods."""
+
+    async def _make(self) -> Harness:
+        return SteppingHarness(self.settings, self.run_id)
+
+    def reload_python(self) -> None:
+        """Forget the project's modules, so that channels and agents are loaded anew."""
+        root = self.settings.root
+        for name, module in list(sys.modules.items()):
+            file = getattr(module, "__file__", None)
+            if file and Path(file).is_relative_to(root) and "site-packages" not in file:
+                del sys.modules[name]
+        self._loop.call(self._harness.forget_python())
+
+
+# The session: what is watched, what ran, and what the keys do.
+
+
+class Input(Struct, frozen=True):
+    """A key, or files that were saved."""
+
+    key: str = ""
+    changed: frozenset[Path] = frozenset()
+
+
+class WatchSession:
+    """Runs tasks as files are saved and keys are pressed, until `q`."""
+
+    def __init__(self, paths: Sequence[Path], settings: Settings, inputs: queue.Queue[Input]) -> None:
+        self._paths = paths
+        self._settings = settings
+        self._inputs = inputs
+        self._harness: WatchHarness | None = None
+        self._tasks: list[Loaded] = []
+        self._last: list[Loaded] = []
+        """The tasks that ran last."""
+        self._failed: list[str] = []
+        """The ids of those that failed last."""
+        self._stepping = False
+        self._rounds = 0
+        self._viewers: list[subprocess.Popen[bytes]] = []
+
+    def run(self) -> None:
+        """Run all tasks, then whatever is asked for, until `q`."""
+        self._load()
+        self._play(self._tasks)
+        while (found := self._inputs.get()).key != "q":
+            with suppress(SettingsError):
+                self._answer(found)
+
+    def close(self) -> None:
+        if self._harness is not None:
+            self._harness.close()
+        for viewer in self._viewers:
+            viewer.terminate()
+
+    def _answer(self, found: Input) -> None:
+        match found.key:
+            case "r" | "\r" | "\n":
+                self._load()
+                again = {task.spec.task_id for task in self._last}
+                self._play([task for task in self._tasks if task.spec.task_id in again])
+            case "a":
+                self._load()
+                self._play(self._tasks)
+            case "s":
+                self._stepping = not self._stepping
+                _say(f"step by step: {'on' if self._stepping else 'off'}")
+            case "h":
+                self._toggle_window()
+            case "t":
+                self._open_trace()
+            case _ if found.changed:
+                self._saved(found.changed)
+            case _:
+                _say(help_line())
+
+    def _saved(self, changed: frozenset[Path]) -> None:
+        names = ", ".join(sorted(shown_path(path) for path in changed))
+        if any(path.name == "pyproject.toml" for path in changed):
+            self._renew(settings_at(self._settings.root))
+        elif any(path.suffix == ".py" for path in changed) and self._harness is not None:
+            self._harness.reload_python()
+        before = concerned(changed, self._tasks, self._failed)  # a file may no longer be used
+        self._load()
+        again = {task.spec.task_id for task in (*before, *concerned(changed, self._tasks, self._failed))}
+        if tasks := [task for task in self._tasks if task.spec.task_id in again]:
+            _say(f"saved: {names}")
+            self._play(tasks)
+
+    def _load(self) -> None:
+        """Load the task files; errors are printed, and the other tasks stay."""
+        found: list[Loaded] = []
+        for path in find_tasks(self._paths):
+            try:
+                found += expand(load_file(path, defaults=self._settings.defaults, extra_keys=self._settings.extra_keys))
+            except SpecError as error:
+                _say(f"error: {printable(str(error))}")
+        self._tasks = [task for task in found if not task.spec.own.skip]
+
+    def _play(self, tasks: Sequence[Loaded]) -> None:
+        """Run tasks, each after what it depends on; a save or a key ends the round after the task that runs."""
+        self._rounds += 1
+        self._last, failed, done = list(tasks), [], 0
+        for task in self._with_what_comes_first(tasks):
+            if not self._inputs.empty():
+                break
+            if not self._passes(task):
+                failed.append(task.spec.task_id)
+            done += 1
+        ran = {task.spec.task_id for task in tasks}
+        self._failed = [*(name for name in self._failed if name not in ran), *failed]
+        _say(f"{done} run, {len(failed)} failed  ({help_line()})")
+
+    def _with_what_comes_first(self, tasks: Sequence[Loaded]) -> list[Loaded]:
+        known, graph = {task.spec.task_id: task for task in self._tasks}, dependencies(self._tasks)
+        order = with_episodes(self._tasks, graph)
+        names = (name for task in tasks for name in (*tasks_before(task.spec.task_id, order), task.spec.task_id))
+        return [known[name] for name in dict.fromkeys(names)]
+
+    def _passes(self, task: Loaded) -> bool:
+        """Run one task, and print its result."""
+        try:
+            harness = self._harness = self._harness or WatchHarness(self._settings)
+            plan = compile_plan(task, settings=self._settings, run_id=f"{harness.run_id}-{self._rounds}")
+            plan = replace(plan, timeout=PATIENT) if self._stepping else plan
+            result = harness.run(plan, lambda _: None, self._ask if self._stepping else None)
+        except (ValueError, OSError) as error:
+            _say(f"FAILED {task.spec.task_id}: {printable(str(error))}")
+            return False
+        return _show_result(plan, result, harness)
+
+    def _ask(self, question: str, choices: tuple[str, ...]) -> str | None:
+        """Ask at the terminal what to do with the next step; Enter does it."""
+        _say(f"{question}   [Enter: {choices[0]}, c: {choices[1]}, e: {choices[2]}]")
+        while True:
+            key = self._inputs.get().key
+            if found := {"\r": 0, "\n": 0, "c": 1, "e": 2, "q": 2}.get(key, -1) + 1:
+                if key == "q":
+                    self._inputs.put(Input("q"))
+                return choices[found - 1]
+
+    def _toggle_window(self) -> None:
+        browser = self._settings.browser
+        if not browser.headed and not has_display(os.environ, sys.platform):
+            _say("there is no display for a window (DISPLAY is not set)")
+            return
+        headed = browser.model_copy(update={"headed": not browser.headed})
+        self._renew(self._settings.model_copy(update={"browser": headed}))
+        _say(f"headed: {'on' if headed.headed else 'off'}")
+
+    def _renew(self, settings: Settings) -> None:
+        """Go on with other settings, and so with other services and another browser."""
+        harness, self._harness, self._settings = self._harness, None, settings
+        if harness is not None:
+            harness.close()
+
+    def _open_trace(self) -> None:
+        if not self._failed:
+            _say("no task failed, so there is no trace to open")
+            return
+        command = [sys.executable, "-c", "from harness.cli import main; main()", "open", self._failed[-1]]
+        self._viewers.append(subprocess.Popen(command, cwd=self._settings.root, stdin=subprocess.DEVNULL))
+
+
+def _show_result(plan: Plan, result: TaskResult, harness: SyncHarness) -> bool:
+    if ended_as_declared(plan.spec, result):
+        _say(f"passed {plan.task_id}  {result.elapsed:.1f} s")
+        return True
+    _say(failure_text(plan, result, shutil.get_terminal_size((100, 24)).columns, harness.redactor))
+    return False
+
+
+def help_line() -> str:
+    """The keys and what they do, in one line."""
+    return ", ".join(f"{key}: {text}" for key, text in KEYS.items())
+
+
+def _say(text: str) -> None:
+    print(text.replace("\n", "\r\n") if sys.stdout.isatty() else text, flush=True)
+
+
+# Keys and files, each from a thread of its own.
+
+
+@contextmanager
+def keys(inputs: queue.Queue[Input]) -> Iterator[None]:
+    """Put each key that is pressed into the queue; the end of the input counts as `q`."""
+
+    def read() -> None:
+        while key := sys.stdin.read(1):
+            inputs.put(Input(key))
+        inputs.put(Input("q"))
+
+    with _single_keys():
+        threading.Thread(target=read, daemon=True).start()
+        yield
+
+
+@contextmanager
+def _single_keys() -> Iterator[None]:
+    """Let a terminal give each key at once, without Enter."""
+    if not sys.stdin.isatty():
+        yield
+        return
+    import termios
+    import tty
+
+    before = termios.tcgetattr(sys.stdin)
+    tty.setcbreak(sys.stdin)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
+
+
+@contextmanager
+def saves(root: Path, artifacts: Path, inputs: queue.Queue[Input]) -> Iterator[None]:
+    """Put the files that are saved below `root` into the queue. Ends the command if the library is not there."""
+    try:
+        from watchfiles import watch as changes
+    except ImportError:
+        fail("`harness watch` needs watchfiles: pip install 'pytest-taskspec[watch]'")
+    stop = threading.Event()
+
+    def tell() -> None:
+        counts: Callable[[Any, str], bool] = lambda _, path: is_watched(Path(path), root, artifacts)  # noqa: E731
+        for found in changes(root, watch_filter=counts, debounce=100, step=20, stop_event=stop, rust_timeout=500):
+            inputs.put(Input(changed=frozenset(Path(path) for _, path in found)))
+
+    threading.Thread(target=tell, daemon=True).start()
+    try:
+        yield
+    finally:
+        stop.set()
+
+
+def watch(
+    paths: Annotated[
+        list[Path] | None, typer.Argument(metavar="PATH", help="Task files, or folders with them. Default: tasks.")
+    ] = None,
+    headed: Annotated[bool, typer.Option(help="Run the browser with a window.")] = False,
+) -> None:
+    """Run tasks, and run them again when a file that concerns them is saved.
+
+    Services and browser stay up between the runs. Saving a task, a step group or a file that a task names runs that
+    task. Saving Python or pyproject.toml runs the tasks that failed last, or all if none did.
+    Keys: r runs the same tasks again, a runs all, s pauses before each step, h shows or hides the browser's window,
+    t opens the trace of the last failure, q quits. The command reads no conftest.py.
+
+    Example: harness watch tasks/
+    """
+    chosen = [path.resolve() for path in paths or [Path("tasks")]]
+    if missing := [path for path in chosen if not path.exists()]:
+        fail(f"there is no file or folder {shown_path(missing[0])}")
+    try:
+        settings = settings_at(chosen[0])
+    except SettingsError as error:
+        fail(str(error))
+    if headed:
+        settings = settings.model_copy(update={"browser": settings.browser.model_copy(update={"headed": True})})
+    root = (project_of(chosen[0]) or chosen[0]).resolve()
+    inputs: queue.Queue[Input] = queue.Queue()
+    session = WatchSession(chosen, settings, inputs)
+    with saves(root, settings.artifacts.resolve(), inputs), keys(inputs):
+        try:
+            session.run()
+        except KeyboardInterrupt:
+            _say("ended")
+        finally:
+            session.close()

@@ -1,0 +1,90 @@
+"""`harness watch`: a save runs what it concerns; services and browser stay up; keys act."""
+
+from __future__ import annotations
+
+import queue
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pytest_httpserver import HTTPServer
+
+PYTHON = "def read(world):\n    return {'answer': ANSWER}\n"
+TASK = """task_id: T
+steps: [{act: open, url: /}]
+success_criteria: ["text('#a') == 'VALUE'", "json('mine', 'answer') == 1"]
+"""
+WAIT = 30
+
+
+class Watch:
+    """The command, its keys, and the lines that it prints."""
+
+    def __init__(self, folder: Path) -> None:
+        command = [sys.executable, "-c", "from harness.cli import main; main()", "watch", "tasks"]
+        self.process = subprocess.Popen(
+            command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        self._lines: queue.Queue[str] = queue.Queue()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self._lines.put(line)
+
+    def press(self, key: str) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(key)
+        self.process.stdin.flush()
+
+    def until(self, text: str) -> str:
+        """All that is printed up to a line with this text."""
+        seen = ""
+        while text not in seen:
+            seen += self._lines.get(timeout=WAIT)
+        return seen
+
+
+@pytest.fixture
+def folder(tmp_path: Path, httpserver: HTTPServer) -> Path:
+    httpserver.expect_request("/").respond_with_data("<!doctype html><p id=a>a", content_type="text/html")
+    settings = f'[tool.harness]\nbase_url = "{httpserver.url_for("")}"\nisolation = "none"\n'
+    settings += '[tool.harness.channels.mine]\npython = "mine:read"\n'
+    (tmp_path / "pyproject.toml").write_text(settings, "utf-8")
+    (tmp_path / "mine.py").write_text(PYTHON.replace("ANSWER", "1"), "utf-8")
+    (tmp_path / "tasks").mkdir()
+    (tmp_path / "tasks" / "t.task.yaml").write_text(TASK.replace("VALUE", "b"), "utf-8")
+    return tmp_path
+
+
+@pytest.fixture
+def watch(folder: Path) -> Iterator[Watch]:
+    watch = Watch(folder)
+    yield watch
+    watch.process.kill()
+    watch.process.wait(WAIT)
+
+
+def test_saves_and_keys(folder: Path, watch: Watch) -> None:
+    task, python = folder / "tasks" / "t.task.yaml", folder / "mine.py"
+    assert "T failed: CRITERIA_UNMET" in watch.until("1 run, 1 failed")
+    task.write_text(TASK.replace("VALUE", "a"), "utf-8")
+    assert "saved: tasks/t.task.yaml\npassed T" in watch.until("1 run, 0 failed")
+    python.write_text(PYTHON.replace("ANSWER", "23"), "utf-8")
+    assert "actual:   23" in watch.until("1 run, 1 failed")
+    python.write_text(PYTHON.replace("ANSWER", "1"), "utf-8")
+    assert "saved: mine.py\npassed T" in watch.until("1 run, 0 failed")
+    task.write_text("task_id: T\nsteps: [", "utf-8")
+    assert "tasks/t.task.yaml:2:9: not valid YAML" in watch.until("error: ")
+    task.write_text(TASK.replace("VALUE", "a"), "utf-8")
+    watch.until("passed T")
+    watch.press("sr")
+    watch.until("step 0: open /   [Enter: do it, c: go on, e: end]")
+    watch.press("e")
+    watch.until("You ended the task before step 0")
+    watch.press("q")
+    assert watch.process.wait(WAIT) == 0

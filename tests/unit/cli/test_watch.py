@@ -1,0 +1,51 @@
+"""What a saved file concerns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.cli.watch import concerned, is_watched
+from harness.spec.load import load_file
+from harness.spec.loaded import Loaded
+from tests.unit.spec.files import write
+
+GROUP = "steps: [{act: wait, value: 0}]\n"
+NAMES = ("A", "B")
+
+
+@pytest.fixture
+def tasks(tmp_path: Path) -> list[Loaded]:
+    write(tmp_path, GROUP, "look.steps.yaml")
+    (tmp_path / "a.csv").write_text("x", "utf-8")
+    steps = {"A": "- {use: look}", "B": "- {act: upload, selector: '#f', value: a.csv}"}
+    files = [write(tmp_path, f"task_id: {name}\nsteps:\n  {steps[name]}\n", f"{name}.task.yaml") for name in NAMES]
+    return [load_file(file) for file in files]
+
+
+@pytest.mark.parametrize(
+    ("file", "failed", "expected"),
+    [
+        ("A.task.yaml", [], ["A"]),
+        ("look.steps.yaml", [], ["A"]),
+        ("a.csv", [], ["B"]),
+        ("other.csv", [], []),
+        ("conftest.py", ["B"], ["B"]),
+        ("conftest.py", [], ["A", "B"]),
+        ("pyproject.toml", ["A", "B"], ["A", "B"]),
+    ],
+)
+def test_a_change_concerns(
+    tmp_path: Path, tasks: list[Loaded], file: str, failed: list[str], expected: list[str]
+) -> None:
+    assert [task.spec.task_id for task in concerned([tmp_path / file], tasks, failed)] == expected
+
+
+def test_what_runs_write_is_not_watched(tmp_path: Path) -> None:
+    errors = tmp_path / "errors"
+    watched = ("tasks/a.task.yaml", "a.py", "pyproject.toml", "steps/x.steps.yaml")
+    others = ("errors/T/error_report.json", ".harness/x", "a/.git/HEAD", "x/__pycache__/a.pyc", "node_modules/a.js")
+    assert all(is_watched(tmp_path / name, tmp_path, errors) for name in watched)
+    assert not any(is_watched(tmp_path / name, tmp_path, errors) for name in others)
+    assert not is_watched(tmp_path.parent / "a.py", tmp_path, errors)
