@@ -149,7 +149,7 @@ RULES: tuple[Rule, ...] = (
     Left(r"python (benchmarks/resilience\.py|-m benchmarks(\.soak)? --help)", "wants a quiet machine"),
     Left(r"pytest tasks -o addopts=", "is `pytest tasks/` without the options of the project"),
     Left(r"pytest -n", "is only spoken of; `pytest tasks/ -n 2` is run"),
-    Left(r"harness watch( tasks/)?", "goes on until a key ends it; test_watch.py presses them", "tests.acceptance.command"),
+    Left(r"harness watch( tasks/)?", "goes on until a key ends it (test_watch.py)", "tests.acceptance.command"),
     Left(r"pytest --browser-profile desktop --browser-profile phone", "test_browser_profiles.py runs such a project"),
     Left(r"python -m venv \.venv", "makes an environment without this package in it"),
     Left(r"pip (install|wheel) .*", "changes the environment that the tests run in"),
