@@ -8,9 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Annotated, Any, Literal
-from zoneinfo import available_timezones
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
@@ -32,7 +31,7 @@ _LATER = "${"
 @cache
 def devices() -> tuple[str, ...]:
     """The names of Playwright's registry of devices, as of the oldest Playwright that is supported."""
-    return tuple(files("harness.spec").joinpath("devices.txt").read_text("utf-8").splitlines())
+    return tuple(Path(__file__).with_name("devices.txt").read_text("utf-8").splitlines())
 
 
 def _device(name: str) -> str:
@@ -45,6 +44,8 @@ def _device(name: str) -> str:
 
 def _timezone(name: str) -> str:
     """Return the name; raises ValueError for one that the time zone database does not have."""
+    from zoneinfo import available_timezones  # few tasks have a time zone
+
     known = () if _LATER in name else available_timezones()  # empty on a machine without the database
     if known and name not in known:
         hint = did_you_mean(name, known)
