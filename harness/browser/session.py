@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from playwright.async_api import Error as PlaywrightError
+from playwright.async_api import Locator
+from playwright.async_api import expect as expect_of
 
 from harness.browser import evidence as collecting
 from harness.browser.acts import ACTIONS
@@ -181,6 +183,34 @@ class PlaywrightSession:
         try:
             async with asyncio.timeout(patience + GRACE):
                 return await text_of(locate(self.tab.page, selector, frame), scene.until, self._clock)
+        except (PlaywrightError, TimeoutError) as error:
+            return self._with_pages(await failure_of(error, scene))
+
+    async def aria(self, selector: str, frame: str | None, within: float) -> str | Failure:
+        return await self._look_at(selector, frame, within, lambda target, ms: target.aria_snapshot(timeout=ms))
+
+    async def matches_aria(
+        self, selector: str, frame: str | None, expected: str, expect: float, within: float
+    ) -> str | Failure | None:
+        async def compare(target: Locator, ms: float) -> str | None:
+            await target.wait_for(state="attached", timeout=ms)
+            try:
+                await expect_of(target).to_match_aria_snapshot(expected, timeout=max(1, min(expect * 1000, ms)))
+            except AssertionError:
+                return await target.aria_snapshot(timeout=ms)
+            return None
+
+        return await self._look_at(selector, frame, within, compare)
+
+    async def _look_at(
+        self, selector: str, frame: str | None, within: float, look: Callable[[Locator, float], Awaitable[T]]
+    ) -> T | Failure:
+        """Look at the first match of a selector; `look` gets it, and the time in milliseconds."""
+        what = f"ARIA snapshot of {selector}"
+        scene = replace(self._scene(within), selector=selector, frame=frame, what=what, patience=within)
+        try:
+            async with asyncio.timeout(within + GRACE):
+                return await look(locate(self.tab.page, selector, frame).first, within * 1000)
         except (PlaywrightError, TimeoutError) as error:
             return self._with_pages(await failure_of(error, scene))
 

@@ -217,14 +217,16 @@ async def _with_the_others(run: Run, ending: TaskStop, rest: list[Assert]) -> Ta
     others = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
     if not others:
         return ending
-    failure, messages = ending.failure, [other.message for other in others]
-    criteria = [other.details.get("criterion") for other in others]
-    details = {
-        **failure.details,
-        "also_unmet": messages,
-        "unmet_criteria": [failure.details.get("criterion"), *criteria],
-    }
-    return replace(ending, failure=replace(failure, message="; ".join([failure.message, *messages]), details=details))
+    criteria = [other.details.get("criterion") for other in (ending.failure, *others)]
+    failure = with_others(ending.failure, [other.message for other in others])
+    return replace(ending, failure=replace(failure, details={**failure.details, "unmet_criteria": criteria}))
+
+
+def with_others(failure: Failure, messages: Sequence[str]) -> Failure:
+    """The failure, with the messages of others that are told with it."""
+    told = [*failure.details.get("also_unmet", ()), *messages]
+    message = "; ".join([failure.message, *messages])
+    return replace(failure, message=message, details={**failure.details, "also_unmet": told})
 
 
 async def _unless_relaxed(run: Run, ending: TaskStop) -> TaskStop | None:

@@ -99,6 +99,8 @@ class TaskJournal(Struct):
     """The unmet criterion that the relaxed ones replace."""
     failing: dict[Hashable, FailingStep] = field(default_factory=dict)
     """Steps that fail now, by the key that stays the same when a step is done again (`figures.step_key`)."""
+    soft: dict[int, TaskStop] = field(default_factory=dict)
+    """Number of a step -> the failure of its soft assertion, with which the task ends at last."""
     given_up: set[int] = field(default_factory=set)
     """Numbers of steps for which it was emitted that nothing more is tried."""
 

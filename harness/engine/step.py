@@ -31,7 +31,7 @@ from harness.recovery.network import NetworkRule
 from harness.resilience.breaker import Breaker, CircuitOpen, CircuitState, Transition
 from harness.resilience.circuits import CircuitScope
 from harness.spec.references import MissingMemory, resolve
-from harness.spec.steps import Api, Download, Open, Step, Wait
+from harness.spec.steps import Api, Assert, Download, Open, Step, Wait
 from harness.values import replace
 
 # No requests go to a site that failed too often in a row (docs/design/events-and-resilience.md).
@@ -54,6 +54,8 @@ LOOK = 0.25
 """Seconds between two reads of a circuit that is waited for."""
 RECOVERY_SECONDS = 15.0
 """Seconds that a retry waits for a service to be restarted; most take one second."""
+PICTURE_SECONDS = 2.0
+"""Seconds for the screenshot of a soft assertion that failed."""
 PROBE_SECONDS = 5.0
 """Seconds that a task waits at a time while another one probes the site."""
 
@@ -217,8 +219,21 @@ async def do_step(run: Run, request: StepRequest) -> tuple[StepRecord, StepTrans
     record, turn = await _replayed(run, progress) or await _until_settled(run, progress)
     if isinstance(turn, TaskStop | RewindRequest) and request.step.optional and skippable(turn.failure):
         record, turn = progress.record(skipped=True), await go_on(run, request.index, turn.failure)
+    if isinstance(request.step, Assert) and request.step.soft:
+        turn = await _softened(run, request, turn)
     step_ended(run, record)
     return record, turn
+
+
+async def _softened(run: Run, request: StepRequest, turn: StepTransition) -> StepTransition:
+    """What follows a soft assertion: if it failed, the failure is kept for the end of the task, with a screenshot."""
+    if not isinstance(turn, TaskStop) or turn.skipped or not skippable(turn.failure):
+        run.journal.soft.pop(request.index, None)  # it passed now; before, the task may have gone back
+        return turn
+    run.journal.soft[request.index] = turn
+    name = request.step.screenshot_id or f"soft-{request.index}"
+    await run.stage.session.screenshot(name, min(PICTURE_SECONDS, run.left))
+    return await go_on(run, request.index, turn.failure)
 
 
 def skippable(failure: Failure) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 from harness.engine.agent import is_stuck, looking, next_proposal
 from harness.engine.attempt import StepRequest, StepState
 from harness.engine.checkpoints import at_the_start, checkpoint, rewind
-from harness.engine.conditions import consistent, preconditions, success
+from harness.engine.conditions import consistent, preconditions, success, with_others
 from harness.engine.remedies import is_unsure
 from harness.engine.result import TaskRun, close_task
 from harness.engine.run import RewindRequest, Run, StepTransition, TaskStop, overspent
@@ -113,10 +113,21 @@ async def _perform(run: Run) -> TaskStop | None:
     while True:
         turn = await _onward(run)
         if not isinstance(turn, RewindRequest):
-            return turn or _missing_at_the_end(run)
+            return _with_soft(run, turn or _missing_at_the_end(run))
         run, ending = await rewind(run, turn)
         if ending:
-            return ending
+            return _with_soft(run, ending)
+
+
+def _with_soft(run: Run, ending: TaskStop | None) -> TaskStop | None:
+    """The end of the task with all soft assertions that failed; the first of them is the end if nothing else failed."""
+    soft = [stop for index, stop in sorted(run.journal.soft.items()) if index < len(run.journal.history)]
+    if ending is None:
+        ending, soft = (soft[0], soft[1:]) if soft else (None, [])
+    if ending is None or ending.skipped or not soft:
+        return ending
+    messages = [f"at step {stop.index}: {stop.failure.message}" for stop in soft]
+    return replace(ending, failure=with_others(ending.failure, messages))
 
 
 async def _onward(run: Run) -> StepTransition:

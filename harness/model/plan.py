@@ -95,6 +95,8 @@ class Plan:
     """The name of the agent that chooses the steps; None: `steps` are executed."""
     secrets: tuple[str, ...] = field(default=(), repr=False)
     heal: bool = True
+    update_baselines: bool = False
+    """Whether baselines are written and not compared."""
     strict: bool = False
     timeout_scale: float = 1.0
     """The factor for timeouts of the run; it also applies to steps that an agent proposes."""

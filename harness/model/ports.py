@@ -149,6 +149,19 @@ class Session(Protocol):
         """The text of the first match (the value of a field); an `element_not_found` failure if none appears."""
         ...
 
+    async def aria(self, selector: str, frame: str | None, within: float) -> str | Failure:
+        """The ARIA snapshot of the first match, in Playwright's form; a Failure if there is none in time."""
+        ...
+
+    async def matches_aria(
+        self, selector: str, frame: str | None, expected: str, expect: float, within: float
+    ) -> str | Failure | None:
+        """Compare the ARIA snapshot of the first match with `expected`, for `expect` seconds until it matches.
+
+        Returns None if it matches, else the snapshot; a Failure if there is no match in time.
+        """
+        ...
+
     async def read(self, function: str, selector: str | None, name: str | None, within: float) -> Json:
         """Evaluate a page function of the assertion language now. Raises Failed when the page cannot be read."""
         ...

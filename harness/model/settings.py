@@ -357,6 +357,9 @@ class Settings(SettingsTable):
     )
     recovery: bool = Field(True, description="Whether rules, repairs and fallback plans are applied.")
     heal: bool = Field(True, description="Whether fallback selectors are tried.")
+    update_baselines: bool = Field(
+        False, description="Whether `assert` steps write the files of their baselines and do not compare them."
+    )
     strict: bool = Field(False, description="Whether warnings and partial successes are failures.")
     timeout_profile: TimeoutProfile = Field(
         "simple",

@@ -229,6 +229,13 @@ TASK_OPTIONS: tuple[TaskOption, ...] = (
     ),
     TaskOption("--task-no-heal", "Do not use fallback selectors.", "--no-heal", "heal", _FLAG, lambda *_: False),
     TaskOption(
+        "--task-update-baselines",
+        "Write the baselines of `assert` steps (*.aria.yaml) instead of comparing with them.",
+        "--update-baselines",
+        "update_baselines",
+        _FLAG,
+    ),
+    TaskOption(
         "--taskspec-strict",
         "Treat warnings about task files, missing memory_keys or artifacts, and partial_success as failures.",
         setting="strict",

@@ -182,6 +182,8 @@ def step_target(step: Step) -> str:
     value = getattr(step, "value", None)
     if value and step.act == "type" and is_secret_name(step.target or ""):
         value = MARK
+    if getattr(step, "aria", None):
+        return f"ARIA snapshot of {step.target or 'the page'}"
     found = getattr(step, "url", None) or getattr(step, "expr", None) or step.target or ""
     return f"{found} = {value!r}" if found and value is not None else str(found or (value if value is not None else ""))
 

@@ -278,6 +278,7 @@ class _Compilation(Struct, frozen=True):
             agent=agent,
             secrets=tuple(dict.fromkeys(secrets)),
             heal=settings.heal,
+            update_baselines=settings.update_baselines,
             strict=settings.strict,
             timeout_scale=settings.timeout_scale,
         )

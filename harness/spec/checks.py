@@ -11,7 +11,7 @@ from harness.spec.expressions import expression_problems, reference_problems
 from harness.spec.problems import JsonPath, Problem, describe_value, did_you_mean, join_or
 from harness.spec.references import HIDDEN, Hide
 from harness.spec.source import Origin
-from harness.spec.steps import Api, Open, Step, Upload
+from harness.spec.steps import Api, Assert, Open, Step, Upload
 from harness.spec.suite import check_suite
 from harness.spec.task import FAMILY, TAG, TaskSpec
 from harness.spec.validation import REQUIRED, REQUIRED_RULES
@@ -60,6 +60,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 HOST = re.compile(r"[^\s/:?#@]+")
 SCHEMES = ("http", "https", "about")
+ABSENT = "there is no such file"
 
 
 def check_spec(
@@ -181,6 +182,8 @@ def check_steps(
         path: JsonPath = (*at, number)
         if isinstance(step, Upload):
             yield from _uploads(step, path, origin, folder, hide)
+        if isinstance(step, Assert) and step.baseline is not None and "${" not in step.baseline:
+            yield from _baseline(step.baseline, path, origin, folder)
         if isinstance(step, Open | Api) and (found := _SCHEME.match(step.url)) and found[1].lower() not in SCHEMES:
             hint = "write http:// in front of a host" if "." in found[1] or found[1] == "localhost" else ""
             scheme = found[1] if hide(step.url).startswith(found[0]) else HIDDEN  # the scheme may be part of a secret
@@ -188,6 +191,15 @@ def check_steps(
             yield origin.problem((*path, "url"), message, expected=join_or(SCHEMES[:2]), hint=hint)
         if step.screenshot_id and "${" not in step.screenshot_id and (problem := _name_problem(step.screenshot_id)):
             yield origin.problem((*path, "screenshot_id"), f"a screenshot_id {problem}")
+
+
+def _baseline(name: str, path: JsonPath, origin: Origin, folder: Path) -> Iterator[Problem]:
+    """Yield the problem of a baseline outside of the task's folder; it need not be there: a run may write it."""
+    problem = _upload_problem(name, folder)
+    if problem is not None and problem != ABSENT:
+        yield origin.problem(
+            (*path, "aria"), problem, expected="a file in the task's folder", found=describe_value(name)
+        )
 
 
 def _uploads(step: Upload, path: JsonPath, origin: Origin, folder: Path, hide: Hide) -> Iterator[Problem]:
@@ -213,7 +225,7 @@ def _upload_problem(name: str, folder: Path) -> str | None:
         return "the path cannot be resolved"
     if not there.is_relative_to(folder.resolve()):
         return "the path leaves the task's folder through a link"
-    return None if there.is_file() else "there is no such file"
+    return None if there.is_file() else ABSENT
 
 
 def _of_faults(spec: TaskSpec, origin: Origin, channels: frozenset[str] | None) -> Iterator[Problem]:

@@ -389,8 +389,11 @@ class Api(StepBase):
         return f"api {self.method} {self.url}"
 
 
+BASELINE_SUFFIXES = (".aria.yaml", ".aria.yml")
+
+
 class Assert(StepBase):
-    """Compare an element's text with `value`, or evaluate the criterion `expr`."""
+    """Compare an element's text with `value`, its ARIA snapshot with `aria`, or evaluate the criterion `expr`."""
 
     usual_effect: ClassVar[EffectClass] = "read"
 
@@ -405,22 +408,46 @@ class Assert(StepBase):
         None, description="The expected text, a comparison such as `<= 30`, or one call of `mem(...)` or `json(...)`."
     )
     expr: str | None = Field(None, max_length=10_000, description="Any criterion, instead of the other keys.")
+    aria: str | None = Field(
+        None,
+        min_length=1,
+        max_length=100_000,
+        description="ARIA snapshot that the element must match, in Playwright's form, or the name of a file "
+        "`*.aria.yaml` with one. `--task-update-baselines` writes the file. Default element: the whole page.",
+    )
+    soft: bool = Field(
+        False,
+        description="Whether the task goes on when the assertion fails. It then fails at its end, with all of them.",
+    )
 
     @model_validator(mode="after")
-    def _one_of_two_forms(self) -> Assert:
-        if (self.expr is None) == (self.selector is None):
-            raise ValueError("`assert` needs either `selector` with `value`, or `expr`")
-        if self.selector is not None and self.value is None:
-            raise ValueError("`assert` with a `selector` needs the `value` its text must have")
+    def _one_of_three_forms(self) -> Assert:
+        if self.aria is not None and (self.expr is not None or self.value is not None):
+            raise ValueError("`assert` with `aria` takes neither `value` nor `expr`")
+        if self.aria is None and (self.expr is None) == (self.selector is None):
+            raise ValueError("`assert` needs either `selector` with `value`, or `expr`, or `aria`")
+        if self.aria is None and self.selector is not None and self.value is None:
+            raise ValueError("`assert` with a `selector` needs the `value` its text must have, or an `aria` snapshot")
         if self.expr is not None and (self.value is not None or self.frame is not None):
             raise ValueError("`assert` with `expr` takes neither `value` nor `frame`")
+        if self.soft and self.optional:
+            raise ValueError(
+                "`soft` and `optional` contradict each other: a task that goes on either fails at its end or does not"
+            )
         return self
+
+    @property
+    def baseline(self) -> str | None:
+        """The file of the ARIA snapshot; None if the snapshot stands in the step itself."""
+        return self.aria if self.aria is not None and self.aria.endswith(BASELINE_SUFFIXES) else None
 
     @property
     def looks_only(self) -> bool:
         return True
 
     def describe(self) -> str:
+        if self.aria is not None:
+            return f"assert ARIA snapshot of {self.selector or 'the page'}"
         return f"assert {self.expr}" if self.expr else f"assert {self.selector} = {self.value!r}"
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import TypeAdapter
 
-from harness.spec.steps import Step
+from harness.spec.steps import Assert, Step
 from harness.spec.validation import ACTS, FAULTS, RULES, keys_at
+from tests.unit.spec.files import loaded, problems, task, write
 
 STEP: TypeAdapter[Step] = TypeAdapter(Step)
 
@@ -71,3 +73,26 @@ def test_the_vocabulary_is_read_off_the_models() -> None:
     assert list(RULES["on_timeout"]) == ["capture_state_and_abort", "abort", "retry_from_checkpoint", "skip_step"]
     assert "max_retries" in keys_at(("error_recovery", "on_network_error"), {"strategy": "retry"})
     assert "max_retries" not in keys_at(("error_recovery", "on_network_error"), {"strategy": "abort"})
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"aria": "- list", "value": "x", "selector": "ul"}, "`assert` with `aria` takes neither"),
+        ({"aria": "- list", "expr": "title() == 'x'"}, "`assert` with `aria` takes neither"),
+        ({"selector": "ul"}, "or an `aria` snapshot"),
+        ({}, "or `expr`, or `aria`"),
+        ({"expr": "title() == 'x'", "soft": True, "optional": True}, "`soft` and `optional` contradict each other"),
+        ({"aria": "../x.aria.yaml"}, "the path leaves the task's folder"),
+    ],
+)
+def test_the_forms_of_an_assertion(tmp_path: Path, keys: dict[str, Any], message: str) -> None:
+    found = problems(write(tmp_path, task(steps=[{"act": "assert", **keys}])))
+    assert message in "\n".join(map(str, found))
+
+
+def test_a_baseline_need_not_be_there_and_has_a_place_of_its_own(tmp_path: Path) -> None:
+    steps = [{"act": "assert", "aria": "x.aria.yaml", "soft": True}, {"act": "assert", "aria": "- list"}]
+    found = loaded(tmp_path, task(steps=steps)).spec.steps
+    assert [step.baseline for step in found if isinstance(step, Assert)] == ["x.aria.yaml", None]
+    assert [step.describe() for step in found] == ["assert ARIA snapshot of the page"] * 2

@@ -1,0 +1,90 @@
+"""Soft assertions and ARIA baselines, in whole runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Any
+
+import pytest
+from pytest_httpserver import HTTPServer
+
+from tests.acceptance.warm import warm
+
+PAGE = "<!doctype html><title>Cart</title><h1>Cart</h1><p id=total>12</p><ul><li>Mouse<li>Card</ul>"
+SOFT = """task_id: T
+error_recovery: {on_element_not_found: {wait_seconds: 0.2}}
+steps:
+  - {act: open, url: /}
+  - {act: assert, selector: "#total", value: 13, soft: true}
+  - {act: assert, selector: "#gone", value: x, soft: true}
+  - {act: assert, selector: h1, value: Cart, soft: true}
+  - {act: assert, expr: "count('li') == 3", soft: true}
+  - {act: wait, selector: h1}
+"""
+ARIA = """task_id: T
+steps:
+  - {act: open, url: /}
+  - {act: assert, selector: ul, aria: "- list:\\n  - listitem: Mouse"}
+  - {act: assert, aria: baselines/cart.aria.yaml}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, httpserver: HTTPServer) -> Path:
+    httpserver.expect_request("/").respond_with_data(PAGE, content_type="text/html")
+    (tmp_path / "pyproject.toml").write_text(f'[tool.harness]\nbase_url = "{httpserver.url_for("")}"\n', "utf-8")
+    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -p no:hypothesispytest\n", "utf-8")
+    return tmp_path
+
+
+def run(folder: Path, task: str, *options: str) -> CompletedProcess[str]:
+    (folder / "t.task.yaml").write_text(task, "utf-8")
+    return warm().run("pytest", *options, cwd=folder)
+
+
+def report(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "errors" / "T" / "error_report.json").read_text("utf-8"))
+    return found
+
+
+def test_a_soft_assertion_lets_the_task_go_on_and_fails_it_at_its_end_with_all_others(folder: Path) -> None:
+    done = run(folder, SOFT)
+    assert "1 failed" in done.stdout, done.stdout + done.stderr
+    assert "T failed: ASSERTION_FAILED at step 1 (of 0-5): assert #total = 13" in done.stdout
+    assert "expected: 13\n" in done.stdout
+    assert "at step 2: no element matches #gone" in done.stdout
+    assert "at step 4: Assertion failed: count('li') == 3" in done.stdout
+    found = report(folder)
+    assert (found["code"], found["step_index"]) == ("ASSERTION_FAILED", 1)
+    assert all(text in found["error_message"] for text in ("13", "#gone", "count('li')"))
+    trace = json.loads((folder / "errors" / "T" / "partial_trace.json").read_text("utf-8"))["steps"]
+    assert [step["act"] for step in trace][:6] == ["open", "assert", "assert", "assert", "assert", "wait"]
+    shots = folder / "errors" / "T" / "files" / "screenshots"
+    assert sorted(file.name for file in shots.iterdir()) == ["soft-1.png", "soft-2.png", "soft-4.png"]
+
+
+def test_what_fails_later_is_told_with_the_soft_ones(folder: Path) -> None:
+    done = run(folder, SOFT + '  - {act: click, selector: "#none"}\n')
+    assert "T failed: ELEMENT_NOT_FOUND at step 6" in done.stdout, done.stdout
+    assert "at step 1: Assertion failed: #total" in done.stdout
+    unmet = run(folder, SOFT + "success_criteria: [\"title() == 'x'\"]\n")
+    assert "CRITERIA_UNMET at the success criteria" in unmet.stdout
+    assert "at step 4: Assertion failed: count('li') == 3" in unmet.stdout
+
+
+def test_an_aria_baseline_is_written_compared_and_renewed(folder: Path) -> None:
+    missing = run(folder, ARIA)
+    assert "there is no baseline baselines/cart.aria.yaml beside the task" in missing.stdout, missing.stdout
+    assert "--task-update-baselines" in missing.stdout
+    assert "1 passed" in run(folder, ARIA, "--task-update-baselines").stdout
+    baseline = folder / "baselines" / "cart.aria.yaml"
+    assert '- heading "Cart" [level=1]' in baseline.read_text("utf-8")
+    assert "1 passed" in run(folder, ARIA, "-n", "1").stdout
+    baseline.write_text(baseline.read_text("utf-8").replace("Cart", "Basket"), "utf-8")
+    differs = run(folder, ARIA)
+    assert "Assertion failed: the ARIA snapshot of body differs" in report(folder)["error_message"]
+    assert "Basket" in differs.stdout
+    assert "1 passed" in run(folder, ARIA, "--update-baselines").stdout
+    assert "Basket" not in baseline.read_text("utf-8")
