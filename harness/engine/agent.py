@@ -228,7 +228,8 @@ def _typed(document: dict[str, Any], origin: Origin) -> TaskSpec:
 def _fill_references(step: Step, plan: Plan, environ: Mapping[str, str]) -> Step:
     """Fill in references as for a step of the file: memory when it is done, and limits by `--task-timeout-scale`."""
     try:
-        made = interpolate_step(step, ReferenceScope(plan.spec.inputs, plan.spec.persona, environ))
+        scope = ReferenceScope(plan.spec.inputs, plan.spec.persona, environ, generated=plan.generated)
+        made = interpolate_step(step, scope)
     except BadReferenceError as error:
         raise BadProposalError(hiding(plan.secrets)(str(error))) from None
     if made.timeout is None or plan.timeout_scale == 1:

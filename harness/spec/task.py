@@ -153,6 +153,18 @@ class Repair(Declaration):
         return self
 
 
+class DataFile(Declaration):
+    """A file beside the task that has the cases; when the task is loaded, its rows take the place of this."""
+
+    file: str = Field(
+        min_length=1,
+        description="A `.csv` file with a header row, or a `.json` file with a list of objects, in the task's folder.",
+    )
+    id: str | None = Field(
+        None, min_length=1, description="The column whose values are the ids of the cases. Default: the column `id`."
+    )
+
+
 class Own(Struct, frozen=True):
     """The facts about a task that the project's own keys (`extra_keys`) give."""
 
@@ -320,9 +332,10 @@ class TaskSpec(BaseModel):
         (), description="How to set up preconditions that do not hold, for `on_precondition_fail: attempt_repair`."
     )
     budget: Budget = Field(Budget(), description="What the task may use. When it needs more, it is aborted.")
-    parametrize: dict[str, list[JsonValue]] | list[dict[str, JsonValue]] = Field(
+    parametrize: dict[str, list[JsonValue]] | list[dict[str, JsonValue]] | DataFile = Field(
         default_factory=lambda: [],  # noqa: PIE807 - of `list` itself pydantic would parse the signature, for 2 ms
-        description="Cases. Each case becomes a task of its own and uses its values as `${param.x}`.",
+        description="Cases, or the data file that has them. Each case becomes a task of its own and uses its values as "
+        "`${param.x}`.",
     )
     faults: tuple[Fault, ...] = Field((), description="Faults to inject: what goes wrong on purpose.")
     expect: Expect | None = Field(
