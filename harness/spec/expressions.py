@@ -29,7 +29,7 @@ from harness.spec.references import (
 )
 from harness.spec.source import Origin
 from harness.spec.steps import Assert, Step
-from harness.spec.task import DataFile, TaskSpec
+from harness.spec.task import TaskSpec
 
 # Problems of `parametrize`.
 
@@ -43,10 +43,6 @@ def parametrize_problems(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
     if not declared:
         if "parametrize" in spec.model_fields_set:
             yield origin.problem(("parametrize",), "no cases: leave `parametrize` out, or give at least one", key=True)
-        return
-    if isinstance(declared, DataFile):
-        hint = "a task made in Python lists its cases itself"
-        yield origin.problem(("parametrize",), "only a task file can name a data file", hint=hint, key=True)
         return
     count = math.prod(map(len, declared.values())) if isinstance(declared, Mapping) else len(declared)
     if count > MOST_CASES:
@@ -258,7 +254,7 @@ def _of_fallbacks(spec: TaskSpec) -> Iterator[tuple[JsonPath, str]]:
 def _of_cases(spec: TaskSpec) -> Iterator[tuple[JsonPath, str]]:
     """The values of `parametrize`. The place of a single expanded case in the file is no longer known."""
     place: JsonPath = ("parametrize",)
-    for path, text in () if isinstance(spec.parametrize, DataFile) else _texts(place, spec.parametrize):
+    for path, text in _texts(place, spec.parametrize):
         yield (path if case_of(spec) is None else place), text
 
 

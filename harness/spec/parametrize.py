@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from harness.spec.loaded import Loaded
-from harness.spec.task import DataFile, TaskSpec
+from harness.spec.task import TaskSpec
 from harness.values import replace
 
 MOST_CASES = 1000
@@ -108,12 +108,8 @@ def _task_for_case(spec: TaskSpec, case: Case) -> TaskSpec:
     return spec.model_copy(update=changed)
 
 
-def _rows(
-    declared: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Any]] | DataFile,
-) -> Iterable[Mapping[str, Any]]:
+def _rows(declared: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Any]]) -> Iterable[Mapping[str, Any]]:
     """The names and values of each case; for lists their cross product, in which the last name changes fastest."""
-    if isinstance(declared, DataFile):
-        return ()  # it was not loaded: `parametrize_problems` reports it
     if not isinstance(declared, Mapping):
         return declared[: MOST_CASES + 1]
     combinations = product(*declared.values()) if declared else ()

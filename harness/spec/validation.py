@@ -14,7 +14,7 @@ from harness.recovery.declaration import Table
 from harness.spec.problems import UNKNOWN, JsonPath, Problem, describe_value, did_you_mean, is_misspelt, join_or
 from harness.spec.source import Origin
 from harness.spec.steps import Option, Step
-from harness.spec.task import Budget, DataFile, Expect, FallbackPlan, Repair, ScoringCheckpoint, StateBinding, TaskSpec
+from harness.spec.task import Budget, Expect, FallbackPlan, Repair, ScoringCheckpoint, StateBinding, TaskSpec
 
 _EXPECTED = {
     "string_type": "text",
@@ -310,7 +310,6 @@ def _nested() -> Mapping[str, type[BaseModel]]:
         "state_bindings": StateBinding,
         "repairs": Repair,
         "budget": Budget,
-        "parametrize": DataFile,
     }
 
 

@@ -321,7 +321,9 @@ BROKEN = {
         after("goal: ${param.skuu}${param.sku}\nparametrize: [{sku: a}]\n"), "5:7", ("no `skuu`", "`sku`?")
     ),
     "param-in-param": Broken(
-        after("goal: ${param.a}${param.b}\nparametrize: [{a: 1, b: '${param.a}'}]\n"), "6:26", ("can refer to env:NAME, fake.x, now or totp:NAME only",)
+        after("goal: ${param.a}${param.b}\nparametrize: [{a: 1, b: '${param.a}'}]\n"),
+        "6:26",
+        ("can refer to env:NAME, fake.x, now or totp:NAME only",),
     ),
     "memory-in-goal": Broken(after("goal: ${memory.x}\n"), "5:7", ("steps and criteria only",)),
     "input-in-input": Broken(after("inputs: {a: '${inputs.b}', b: 1}\n"), "5:14", ("totp:NAME or param.x only",)),
