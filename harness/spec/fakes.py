@@ -28,10 +28,15 @@ def fake(name: str, number: str, seed: str, locale: str | None) -> Any:
     has the locale and the provider in it, otherwise those of en_US.
     """
     shown = f"${{fake.{name}{f'#{number}' if number != '1' else ''}}}"
-    for generator in (_generator(_known_locale(locale)), _generator(USUAL)):
+    try:
+        generators = (_generator(_known_locale(locale)), _generator(USUAL))
+    except ImportError:
+        hint = "pip install 'pytest-taskspec[fake]'"
+        raise SharedProblemError(shown, "needs Faker, which is not installed", hint) from None
+    for generator in generators:
         if name in _providers(generator):
             return _made(shown, generator, name, f"{seed}/{name}#{number}")
-    known = _providers(_generator(_known_locale(locale)))
+    known = _providers(generators[0])
     hint = did_you_mean(name, known) or did_you_mean(name.rpartition(".")[2], known)
     raise BadReferenceError(shown, f"Faker has no provider `{name}`", hint)
 
@@ -75,12 +80,9 @@ def _as_json(value: Any) -> Any:
 
 @cache
 def _generator(locale: str) -> Generator:
-    """Faker's generator for a locale. Raises SharedProblemError without Faker."""
-    try:
-        from faker import Factory
-    except ImportError:
-        hint = "pip install 'pytest-taskspec[fake]'"
-        raise SharedProblemError("${fake.NAME}", "such values need Faker, which is not installed", hint) from None
+    """Faker's generator for a locale. Raises ImportError without Faker."""
+    from faker import Factory
+
     return Factory.create(locale)
 
 
@@ -94,10 +96,9 @@ def _providers(generator: Generator) -> frozenset[str]:
 
 
 def _known_locale(locale: str | None) -> str:
-    """Faker's name of a browser's locale (`de-DE`, `de`); en_US if it has none."""
+    """Faker's name of a browser's locale (`de-DE`, `de`); en_US if it has none. Raises ImportError without Faker."""
     if locale is None:
         return USUAL
-    _generator(USUAL)
     from faker.config import AVAILABLE_LOCALES
 
     language, _, region = locale.replace("-", "_").partition("_")
