@@ -51,7 +51,7 @@ def with_rows(gathered: Gathered, folder: Path) -> Gathered:
     path, column = folder / declared["file"], declared.get("id")
     table = _read_csv(path) if path.suffix.lower() == ".csv" else _read_json(path)
     rows = _with_ids(table, column, here)
-    named = Table(table.file, table.text, rows, table.is_json, column or "id")
+    named = DataSource(table.file, table.text, rows, table.is_json, column or "id")
     parts = {**gathered.origin.parts, KEY: (named, ())}
     origin = replace(gathered.origin, parts=parts)
     return replace(gathered, data={**gathered.data, KEY: rows}, origin=origin)
@@ -77,7 +77,7 @@ def _declaration_problems(declared: Mapping[str, Any], folder: Path, here: Origi
 
 
 @dataclass(frozen=True)
-class Table(Source):
+class DataSource(Source):
     """A data file that was read; `data` has its rows. The column `id_column` has the ids of the cases."""
 
     id_column: str = "id"
@@ -100,7 +100,7 @@ class Table(Source):
         return span.start + 1 + (starts[offset] if offset < len(starts) else 0)
 
 
-def _with_ids(table: Table, column: str | None, here: Origin) -> Rows:
+def _with_ids(table: DataSource, column: str | None, here: Origin) -> Rows:
     """The rows with the ids of their cases. Raises SpecError for a column that is not there."""
     rows: Rows = table.data
     if column in (None, "id"):
@@ -123,15 +123,15 @@ def _as_id(value: Any) -> Any:
 # JSON: a list of objects with simple values.
 
 
-def _read_json(path: Path) -> Table:
+def _read_json(path: Path) -> DataSource:
     source = read_source(path)
-    table = Table(source.file, source.text, source.data, source.is_json)
+    table = DataSource(source.file, source.text, source.data, source.is_json)
     if problems := list(_json_problems(table)):
         raise SpecError(problems)
     return table
 
 
-def _json_problems(table: Table) -> Iterator[Problem]:
+def _json_problems(table: DataSource) -> Iterator[Problem]:
     origin = Origin(table.file, None, {KEY: (table, ())})
     if not isinstance(table.data, list):
         expected = "a list of objects, such as [{...}, {...}]"
@@ -154,7 +154,7 @@ def _json_problems(table: Table) -> Iterator[Problem]:
 # CSV: a header row, then a row for each case; every value is a text.
 
 
-def _read_csv(path: Path) -> Table:
+def _read_csv(path: Path) -> DataSource:
     file = file_label(path)
     text = read_text(path, file)
     records, problems = _records(text, file)
@@ -165,7 +165,7 @@ def _read_csv(path: Path) -> Table:
     if problems:
         raise SpecError(problems)
     (_, header), *rest = records
-    return Table(file, text, [dict(zip(header, cells, strict=True)) for _, cells in rest], is_json=False)
+    return DataSource(file, text, [dict(zip(header, cells, strict=True)) for _, cells in rest], is_json=False)
 
 
 _Record = tuple[int, list[str]]

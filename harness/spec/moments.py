@@ -23,7 +23,7 @@ _INSTEAD = {"F": "%Y-%m-%d", "T": "%H:%M:%S", "R": "%H:%M", "D": "%m/%d/%y", "e"
 """Directives that only some platforms have -> what every platform has."""
 
 
-class Moment(Struct, frozen=True):
+class RelativeMoment(Struct, frozen=True):
     """A moment relative to now, and the format of its text; without a format it is written as ISO 8601."""
 
     shifts: tuple[tuple[int, str], ...]
@@ -64,7 +64,7 @@ def _months_later(wall: datetime, months: int) -> datetime:
 
 
 @cache
-def moment(body: str, offset: int = 0) -> Moment:
+def moment(body: str, offset: int = 0) -> RelativeMoment:
     """Parse the text between the braces. Raises BadReferenceError at the wrong part (`offset` is that of the `$`)."""
     shifts, bar, form = body.partition("|")
     shifts, place, found = shifts.rstrip(), len(NAME), []
@@ -81,7 +81,7 @@ def moment(body: str, offset: int = 0) -> Moment:
     for directive in _DIRECTIVE.finditer(form.strip()):
         if directive[1] not in _PORTABLE or not directive[1]:
             raise _not_portable(body, directive[1], offset, start + directive.start())
-    return Moment(tuple(found), form.strip())
+    return RelativeMoment(tuple(found), form.strip())
 
 
 def _not_portable(body: str, letter: str, offset: int, place: int) -> BadReferenceError:

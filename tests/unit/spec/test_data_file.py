@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.spec.data_file import Table
+from harness.spec.data_file import DataSource
 from harness.spec.load import load_file
 from harness.spec.parametrize import Case, cases, expand
 from harness.spec.problems import Problem
@@ -174,7 +174,7 @@ def test_each_cell_has_its_place(rows: list[tuple[str, str]]) -> None:
     written = io.StringIO()
     writer = csv.writer(written, lineterminator="\n", quoting=csv.QUOTE_MINIMAL)
     writer.writerows([("a", "b"), *rows])
-    table = Table("f.csv", written.getvalue(), [], is_json=False)
+    table = DataSource("f.csv", written.getvalue(), [], is_json=False)
     lines = table.text.split("\n")
     for number, row in enumerate(rows):
         for name, cell in zip("ab", row, strict=True):
