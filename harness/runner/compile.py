@@ -30,8 +30,10 @@ from harness.spec.one_time import OneTimePasswords, key_of
 from harness.spec.problems import JsonPath, Problem, SpecError
 from harness.spec.references import (
     HIDDEN,
+    ONLY_STEPS,
     BadReferenceError,
     Hide,
+    Reference,
     ReferenceScope,
     as_text,
     hiding,
@@ -39,6 +41,7 @@ from harness.spec.references import (
     interpolate,
     interpolate_criterion,
     interpolate_step,
+    one_time_names,
     references,
 )
 from harness.spec.source import Origin
@@ -118,7 +121,9 @@ class Filling:
         if not holds_reference(options):
             return options
         try:
-            return ContextOptions.model_validate(interpolate(options.values_given, self.scope))
+            values = interpolate(options.values_given, self.scope)
+            _refuse_one_time(values)
+            return ContextOptions.model_validate(values)
         except BadReferenceError as error:
             self.problems.append(self.origin.problem(("browser",), str(error)))
         except ValidationError as error:
@@ -423,11 +428,18 @@ def prepare_fault(loaded: LoadedFaultPlan, number: int, spec: TaskSpec, scope: R
     """One fault with its references filled in, and a name that is unique in every task. Raises SpecError."""
     try:
         fault = interpolate_step(loaded.plan.faults[number].fault, scope, last=True)
+        _refuse_one_time(fault)
     except BadReferenceError as error:
         message = f"in {spec.task_id}, which it strikes: {error}"
         raise SpecError([loaded.origin.problem(("faults", number), message)]) from None
     named = fault.model_copy(update={"id": f"{loaded.name}/{loaded.name_of(number)}"})
     return named.with_source(loaded.origin.place(("faults", number)))
+
+
+def _refuse_one_time(value: Any) -> None:
+    """Raise BadReferenceError for a one-time password in a value that is needed before the first step."""
+    if name := next(one_time_names(value), None):
+        raise BadReferenceError(str(Reference("totp", name)), ONLY_STEPS)
 
 
 def variables_of(declared: BaseModel) -> Iterator[str]:

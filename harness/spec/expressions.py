@@ -17,6 +17,7 @@ from harness.spec.problems import JsonPath, Problem, describe_value, did_you_mea
 from harness.spec.references import (
     MADE,
     NOT_SET,
+    ONLY_STEPS,
     VARIABLES,
     BadReferenceError,
     Reference,
@@ -343,21 +344,18 @@ def _check_references(path: JsonPath, text: str, memory: bool, scope: ReferenceS
             raise type(error)(error.reference, error.problem, error.hint, offset) from None
 
 
-_ONE_TIME = "a one-time password is made when a step runs: only `steps` can use it, also by way of `inputs` and `param`"
-
-
 def _check_value(path: JsonPath, wanted: Reference, scope: ReferenceScope) -> None:
     """Check that a reference has a value that its place can use. Raises BadReferenceError."""
     is_step = path[0] == "steps" or (path[0] == "repairs" and "steps" in path)
     if wanted.namespace == "totp":
         if not is_step and path[0] not in _EARLY:
-            raise BadReferenceError(str(wanted), _ONE_TIME)
+            raise BadReferenceError(str(wanted), ONLY_STEPS)
         _check_key(wanted, scope.environ)
     elif scope.knows(wanted):
         value = scope.value(wanted)
         free = is_step or path[0] in _EARLY or wanted.namespace not in ("inputs", "persona", "param")
         if not free and next(one_time_names(value), None) is not None:
-            raise BadReferenceError(str(wanted), _ONE_TIME)
+            raise BadReferenceError(str(wanted), ONLY_STEPS)
 
 
 def _check_key(wanted: Reference, environ: Mapping[str, str] | None) -> None:

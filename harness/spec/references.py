@@ -200,6 +200,11 @@ class SharedProblemError(BadReferenceError):
     """A problem of the machine and not of one place in the file: it is reported once."""
 
 
+ONLY_STEPS = (
+    "a one-time password is made when a step runs: only `steps` can use it, also by way of `inputs` and `param`"
+)
+
+
 class Deferred(str):
     """A text with one-time passwords, which a later round makes: they stay references when it is inserted."""
 
@@ -336,7 +341,7 @@ def as_text(value: Any) -> str:
 def escape_references(value: Any) -> Any:
     """A value escaped so that a later round of interpolation leaves it unchanged."""
     if isinstance(value, Deferred):
-        return value
+        return str(value)
     if isinstance(value, str):
         return value.replace("${", "$${")
     if isinstance(value, list):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -27,6 +28,9 @@ success_criteria: ["url() includes 'q=${param.expected}'"]
 """
 
 
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
 def run(folder: Path, *arguments: str) -> CompletedProcess[str]:
     return warm().run("pytest", *arguments, cwd=folder)
 
@@ -35,6 +39,13 @@ def failed(folder: Path) -> dict[str, dict[str, Any]]:
     """Task id -> manifest of the failed tasks."""
     found = [json.loads(each.read_text("utf-8")) for each in (folder / "errors").glob("*/manifest.json")]
     return {each["task_id"]: each for each in found}
+
+
+def test_the_example_passes(project: Project) -> None:
+    for name in ("DATA-2025-001.task.yaml", "customers.csv", "conftest.py"):
+        shutil.copy(EXAMPLES / name, project.path)
+    done = run(project.path)
+    assert "2 passed" in done.stdout, done.stdout + done.stderr
 
 
 def test_cases_of_a_data_file_run_are_repeated_and_judged_again_like_listed_ones(project: Project) -> None:

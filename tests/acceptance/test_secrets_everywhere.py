@@ -73,7 +73,9 @@ def test_a_one_time_password_is_nowhere(project: Project, monkeypatch: pytest.Mo
     inputs = {"code": "${totp:BANK}"}
     started = int(time.time())
     project.task("FAILED", inputs=inputs, step_timeout=5, steps=[*planted, wrong], error_recovery=rules)
-    project.task("PASSED", inputs=inputs, step_timeout=5, steps=[*planted, {"act": "screenshot", "screenshot_id": "end"}])
+    project.task(
+        "PASSED", inputs=inputs, step_timeout=5, steps=[*planted, {"act": "screenshot", "screenshot_id": "end"}]
+    )
     result = project.run("--task-recording", "full", "--alluredir=allure-results", "-v")
     result.assert_outcomes(failed=1, passed=1)
     moments = range(started - 30, int(time.time()) + 30, 30)

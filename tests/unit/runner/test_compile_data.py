@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import base64
+import json
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from harness.engine.agent import BadProposalError, step_of
 from harness.model.plan import Plan
 from harness.model.settings import Settings
 from harness.runner.compile import compile_plan
+from harness.spec.fault_plan import load_fault_plan
 from harness.spec.problems import SpecError
 from harness.spec.references import resolve
 from harness.spec.task import TaskSpec
+from tests.unit.spec.files import write
 
 SECRET = base64.b32encode(b"12345678901234567890").decode()
 NOW = datetime(2026, 1, 31, 10, 30, 15, tzinfo=UTC)
@@ -122,6 +127,29 @@ def test_what_is_no_step_cannot_use_one(part: str, value: Any) -> None:
     (only,) = refused(inputs={"code": "${totp:OTP}"}, **{part: value})
     assert only.startswith(part)
     assert "a one-time password is made when a step runs" in only
+
+
+def test_neither_the_settings_nor_a_fault_plan_can_use_one(tmp_path: Path) -> None:
+    settings = Settings.model_validate({"browser": {"user_agent": "${totp:OTP}"}})
+    (only,) = refused(settings=settings)
+    assert only.startswith("browser: ${totp:OTP}: a one-time password is made when a step runs")
+    plan = {"faults": [{"kind": "refuse", "connections": 1, "step": 0, "host": "${inputs.code}"}]}
+    file = write(tmp_path, plan, "p.faults.json")
+    (only,) = refused(settings=Settings(faults=(file,)), inputs={"code": "${totp:OTP}"})
+    assert "in T, which it strikes: ${totp:OTP}: a one-time password" in only
+    direct = write(tmp_path, json.dumps(plan).replace("inputs.code", "totp:OTP"), "d.faults.json")
+    with pytest.raises(SpecError, match="a one-time password is made when a step runs"):
+        load_fault_plan(direct)
+
+
+def test_an_agent_uses_the_same_values_and_the_passwords_of_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTP", SECRET)
+    plan = compiled(inputs={"code": "${totp:OTP}", "mail": "${fake.email}"})
+    step = step_of({"act": "type", "selector": "#a", "value": "${fake.email} ${inputs.code} ${totp:OTP}"}, plan)
+    assert step.model_dump()["value"] == f"{plan.spec.inputs['mail']} ${{totp:OTP}} ${{totp:OTP}}"
+    monkeypatch.setenv("COPY", SECRET)
+    with pytest.raises(BadProposalError, match="the file does not use this one-time password"):
+        step_of({"act": "type", "selector": "#a", "value": "${totp:COPY}"}, plan)
 
 
 def test_a_bad_secret_is_one_problem_and_a_missing_one_is_told() -> None:
