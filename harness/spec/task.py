@@ -268,7 +268,7 @@ class TaskSpec(BaseModel):
     owner: str | None = Field(
         None, max_length=200, description="The person or team responsible for the task: Allure's owner."
     )
-    seed: int = Field(0, description="Seed of the random numbers for `jitter`, as a plain number.")
+    seed: int = Field(0, description="Seed of the random numbers for `jitter` and of `${fake.x}`, as a plain number.")
     time: str | None = Field(
         None,
         description="Time at which the world's clock, the browser's `Date` and `time_since` start. ISO 8601 with a "
