@@ -23,7 +23,15 @@ from harness.recovery.failure import Failed, Failure
 from harness.spec.checks import check_spec, check_steps
 from harness.spec.load import validated
 from harness.spec.problems import Problem
-from harness.spec.references import BadReferenceError, ReferenceScope, escape_references, hiding, interpolate_step
+from harness.spec.references import (
+    BadReferenceError,
+    Reference,
+    ReferenceScope,
+    escape_references,
+    hiding,
+    interpolate_step,
+    one_time_names,
+)
 from harness.spec.source import Origin, Source
 from harness.spec.steps import EffectClass, Step, StepBase
 from harness.spec.task import TaskSpec
@@ -228,7 +236,10 @@ def _typed(document: dict[str, Any], origin: Origin) -> TaskSpec:
 def _fill_references(step: Step, plan: Plan, environ: Mapping[str, str]) -> Step:
     """Fill in references as for a step of the file: memory when it is done, and limits by `--task-timeout-scale`."""
     try:
-        made = interpolate_step(step, ReferenceScope(plan.spec.inputs, plan.spec.persona, environ))
+        scope = ReferenceScope(plan.spec.inputs, plan.spec.persona, environ, generated=plan.generated)
+        made = interpolate_step(step, scope)
+        if unknown := [name for name in one_time_names(made) if plan.one_time is None or name not in plan.one_time]:
+            raise BadReferenceError(str(Reference("totp", unknown[0])), "the file does not use this one-time password")
     except BadReferenceError as error:
         raise BadProposalError(hiding(plan.secrets)(str(error))) from None
     if made.timeout is None or plan.timeout_scale == 1:

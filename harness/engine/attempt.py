@@ -32,7 +32,7 @@ from harness.recovery import Remedy, RepairPrecondition, Retry, Substitute, Trus
 from harness.recovery.catalog import FAMILIES, Effect, Family
 from harness.recovery.failure import Assertion, Failed, Failure, Outcome, Passed
 from harness.resilience import Deadline
-from harness.spec.references import MissingMemory, holds_reference, resolve
+from harness.spec.references import MissingMemory, holds_reference, one_time_names, resolve
 from harness.spec.steps import Api, Assert, Screenshot, Step, Wait
 from harness.values import replace
 
@@ -86,10 +86,25 @@ def task_timeout(run: Run, last: Failure | None = None) -> Failure:
 
 
 async def resolved(run: Run, step: Step, until: Deadline) -> Step:
-    """Fill `${memory...}` into the step with the present memory. Raises MissingMemory, Failed."""
-    if holds_reference(step):
-        await run.synchronize(until)
-    return resolve(step, run.stage.world.memory)
+    """Fill in `${memory...}` with the present memory, and one-time passwords. Raises MissingMemory, Failed."""
+    if not holds_reference(step):
+        return step
+    await run.synchronize(until)
+    return resolve(step, run.stage.world.memory, await _one_time_passwords(run, step, until))
+
+
+async def _one_time_passwords(run: Run, step: Step, until: Deadline) -> dict[str, str]:
+    """The one-time passwords of the step, all of one moment. In the last second of a code it waits for the next one."""
+    passwords, clock = run.plan.one_time, run.ports.clock
+    names = list(dict.fromkeys(one_time_names(step)))
+    if passwords is None or not names:
+        return {}
+    known = [name for name in names if name in passwords]
+    wait = max((passwords.wait(name, clock.wall()) for name in known), default=0.0)
+    if wait and until.allows(wait, clock.now()):
+        await clock.sleep(wait)
+    at = clock.wall()
+    return {name: passwords.code(name, at) for name in known}
 
 
 class _JudgeOptions(Struct, frozen=True):

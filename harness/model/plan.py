@@ -18,6 +18,8 @@ from harness.spec.task import ScoringCheckpoint, TaskSpec
 
 if TYPE_CHECKING:
     from harness.spec.faults import Fault
+    from harness.spec.generated import Generated
+    from harness.spec.one_time import OneTimePasswords
 
 
 NO_OPTIONS: ContextOptions = ContextOptions.model_construct(set())
@@ -93,7 +95,12 @@ class Plan:
     """The base of relative URLs."""
     agent: str | None = None
     """The name of the agent that chooses the steps; None: `steps` are executed."""
-    secrets: tuple[str, ...] = field(default=(), repr=False)
+    known_secrets: tuple[str, ...] = field(default=(), repr=False)
+    """The secrets that are known before the first step."""
+    one_time: OneTimePasswords | None = field(default=None, repr=False, compare=False)
+    """The one-time passwords, which become secrets as they are made; None if the task uses none."""
+    generated: Generated | None = field(default=None, repr=False, compare=False)
+    """The values of `${fake.x}` and `${now}`; None for a task that was not compiled."""
     heal: bool = True
     update_baselines: bool = False
     """Whether baselines are written and not compared."""
@@ -123,6 +130,11 @@ class Plan:
     def expect_timeout(self) -> float:
         """Seconds for which an `assert` and a success criterion are evaluated again until they hold."""
         return self.spec.expect_timeout * self.timeout_scale
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The secrets of the task so far: those of its variables, and the one-time passwords that were made."""
+        return self.known_secrets if self.one_time is None else (*self.known_secrets, *self.one_time.made)
 
     @property
     def all_secrets(self) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from harness.recovery import NoRecovery
 from harness.recovery.failure import Failure
 from harness.reporting.files import MANIFEST, names_of, read_json
 from harness.reporting.task_record import TaskRecord
-from harness.spec.expressions import environment_names
+from harness.spec.expressions import environment_names, secrets_of
 from harness.spec.loaded import Loaded
 from harness.spec.names import slug
 from harness.values import replace
@@ -41,7 +41,7 @@ def placeholder_plan(task: Loaded, run_id: str, environ: Mapping[str, str] = os.
         step_timeout=spec.limits().step_timeout,
         folder=task.folder,
         source=task.source,
-        secrets=tuple(environ[name] for name in environment_names(spec) if environ.get(name)),
+        known_secrets=secrets_of(environment_names(spec), environ),
     )
 
 

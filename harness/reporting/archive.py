@@ -82,7 +82,8 @@ class DirectoryArchive:
         """Write `errors/<key>` completely, then rename it. Raises ValueError if the key would lead out of the root."""
         target = self._root / safe_name(plan.key)
         build = self._workspace.folder(f"{plan.key}-whole")
-        assemble(build, plan, result, report, evidence, state, self._redactor.plus(plan.secrets), self._run_id)
+        self._redactor.learn(plan.all_secrets)  # one-time passwords were not known before
+        assemble(build, plan, result, report, evidence, state, self._redactor, self._run_id)
         with self._lock:
             self._previous.take(target)
             build.rename(target)
@@ -98,11 +99,11 @@ class DirectoryArchive:
         with self._lock:
             self._previous.take(self._root / safe_name(plan.key))
             folders = tuple(self._scratch.get(plan.key, ()))
+        self._redactor.learn(plan.all_secrets)
         build = self._workspace.folder(f"{plan.key}-kept")
         for folder in folders:
-            redactor = self._redactor.plus(plan.secrets)
-            copy_files(folder, build, redactor)
-            copy_trace(folder, build, redactor)
+            copy_files(folder, build, self._redactor)
+            copy_trace(folder, build, self._redactor)
         kept = self._root / KEPT / plan.key
         self._workspace.discard(kept)
         if any(build.iterdir()):

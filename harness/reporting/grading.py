@@ -35,6 +35,7 @@ def grading(folder: Path, plan: Plan, result: TaskResult, evidence: Evidence, re
         "score": None if result.score is None else result.score.total,
         "attempts": attempts_of(result.history, planned),
         "skipped": any(record.skipped for record in result.history),
+        "generated": {} if plan.generated is None else plan.generated.made,
         "alternative": result.alternative.task_id if result.alternative else None,
     }
 

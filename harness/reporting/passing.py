@@ -50,7 +50,7 @@ class PassedEvidence:
         return target
 
     def _fill(self, folder: Path, plan: Plan, result: TaskResult, evidence: Evidence, state: Snapshot) -> None:
-        redactor = self._redactor.plus(plan.secrets)
+        redactor = self._redactor.plus(plan.all_secrets)
         write_json(folder / "memory_snapshot.json", redactor.json(state.memory or {}))
         write_json(folder / "env_snapshot.json", redactor.json(state.environment or {}))
         if (evidence.folder / _DOM).is_file():

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -22,15 +22,19 @@ from harness.model.settings import LoginSettings, Settings
 from harness.recovery import NoRecovery, Rulebook
 from harness.spec.checks import check_spec, check_steps, login_problems
 from harness.spec.context import ContextOptions, merged
-from harness.spec.expressions import environment_names, scope_of, secrets_of
+from harness.spec.expressions import environment_names, one_time_variables, scope_of, secrets_of
+from harness.spec.generated import Generated
 from harness.spec.load import load_file, tasks_in_folder
 from harness.spec.loaded import Loaded
 from harness.spec.names import slug
+from harness.spec.one_time import OneTimePasswords, key_of
 from harness.spec.problems import JsonPath, Problem, SpecError
 from harness.spec.references import (
     HIDDEN,
+    ONLY_STEPS,
     BadReferenceError,
     Hide,
+    Reference,
     ReferenceScope,
     as_text,
     hiding,
@@ -38,6 +42,7 @@ from harness.spec.references import (
     interpolate,
     interpolate_criterion,
     interpolate_step,
+    one_time_names,
     references,
 )
 from harness.spec.source import Origin
@@ -62,11 +67,27 @@ class Filling:
     settings: Settings
     environ: Mapping[str, str]
     origin: Origin
+    now: datetime
     problems: list[Problem] = field(default_factory=list)
+    generated: Generated = field(init=False)
     scope: ReferenceScope = field(init=False)
 
     def __post_init__(self) -> None:
-        self.scope = scope_of(self.spec, self.environ)
+        declared = self._declared_context()
+        timezone, locale = map(self._of_context, (declared.timezone, declared.locale))
+        self.generated = Generated(self.spec, self.now, timezone, locale)
+        self.scope = scope_of(self.spec, self.environ, self.generated)
+
+    def _of_context(self, text: str | None) -> str | None:
+        """The zone or locale of generated values; it cannot itself be generated."""
+        if text is None or "${" not in text:
+            return text
+        return as_text(interpolate(text, scope_of(self.spec, self.environ)))
+
+    def one_time(self) -> OneTimePasswords | None:
+        """The keys of the one-time passwords; None if the task uses none."""
+        names = one_time_variables(self.spec)
+        return OneTimePasswords({name: key_of(self.environ[name]) for name in names}) if names else None
 
     def steps(self) -> tuple[Step, ...]:
         return tuple(self._step(("steps", number), step) for number, step in enumerate(self.spec.steps))
@@ -94,16 +115,16 @@ class Filling:
 
     def context(self) -> ContextOptions:
         """What the browser context emulates: the settings, overridden by the task's profile, overridden by the task."""
-        browser, profile = self.settings.browser, self.spec.profile
-        if profile is not None and profile not in browser.profiles:
+        profile, options = self.spec.profile, self._declared_context()
+        if profile is not None and profile not in self.settings.browser.profiles:
             message = f"[tool.harness.browser.profiles] has no profile `{profile}`"
             self.problems.append(self.origin.problem(("task_id",), message))
-        layers = (browser, browser.profiles.get(profile or ""), self.spec.browser)
-        options = merged(each for each in layers if each is not None)
         if not holds_reference(options):
             return options
         try:
-            return ContextOptions.model_validate(interpolate(options.values_given, self.scope))
+            values = interpolate(options.values_given, self.scope)
+            _refuse_one_time(values)
+            return ContextOptions.model_validate(values)
         except BadReferenceError as error:
             self.problems.append(self.origin.problem(("browser",), str(error)))
         except ValidationError as error:
@@ -111,6 +132,12 @@ class Filling:
                 message = f"{each['msg'].removeprefix('Value error, ')}, once its references are filled in"
                 self.problems.append(self.origin.problem(("browser", *each["loc"]), message))
         return options
+
+    def _declared_context(self) -> ContextOptions:
+        """The options of the context as they are declared, with references."""
+        browser = self.settings.browser
+        layers = (browser, browser.profiles.get(self.spec.profile or ""), self.spec.browser)
+        return merged(each for each in layers if each is not None)
 
     def text(self, text: str) -> str:
         return as_text(interpolate(text, self.scope))
@@ -155,7 +182,7 @@ class Filling:
 
     def _unreadable(self, text: str) -> str:
         """The problem of a criterion without the values of variables, parts of which an error would quote."""
-        hidden = scope_of(self.spec, dict.fromkeys(environment_names(self.spec), HIDDEN))
+        hidden = scope_of(self.spec, dict.fromkeys(environment_names(self.spec), HIDDEN), self.generated)
         try:
             parse(interpolate_criterion(text, hidden, last=False))
         except CriterionError as error:
@@ -199,18 +226,20 @@ def compile_plan(
     environ: Mapping[str, str] | None = None,
     find: Find | None = None,
     agent: str | None = None,
+    now: datetime | None = None,
 ) -> Plan:
     """Compile the plan that the engine runs. A spec may have been changed since it was loaded, so it is checked again.
 
     `key` is a directory name (see `slug`), for callers that run a task in several variants. `find` looks up the tasks
     that this one names (`fallback_plan`, `repairs`); by default among the files of its folder. `agent` chooses the
-    steps; by default the settings' agent for a task without steps. Raises SpecError.
+    steps; by default the settings' agent for a task without steps. `now` is the moment of `${now}`; by default that of
+    the call. Raises SpecError.
     """
     spec, origin, here = _taken_apart(task, source)
     folder = folder or here
-    work = _Compilation(
-        settings, run_id, os.environ if environ is None else environ, find or tasks_in_folder(folder, settings.defaults)
-    )
+    variables = os.environ if environ is None else environ
+    others = find or tasks_in_folder(folder, settings.defaults)
+    work = _Compilation(settings, run_id, variables, others, now or datetime.now(UTC))
     return work.plan(spec, origin, folder, key or slug(spec.task_id), source or origin.file, agent)
 
 
@@ -228,6 +257,8 @@ class _Compilation(Struct, frozen=True):
     run_id: str
     environ: Mapping[str, str]
     find: Find
+    now: datetime
+    """The moment of `${now}` in all of them, for those without a `time`."""
     around: tuple[str, ...] = ()
     """The ids of the tasks that this one runs inside of."""
 
@@ -238,7 +269,7 @@ class _Compilation(Struct, frozen=True):
         agent = agent or (None if spec.steps else settings.chosen_agent)
         played = agent is None or agent == SCRIPTED
         _refuse(self._problems(spec, origin, folder, played), hide)
-        filling = Filling(spec, settings, environ, origin)
+        filling = Filling(spec, settings, environ, origin, self.now)
         plan = self._filled(filling, folder, key, source, None if played else agent)
         _refuse([*filling.problems, *check_steps(plan.steps, origin, folder, hide)], hide)
         return plan
@@ -247,8 +278,7 @@ class _Compilation(Struct, frozen=True):
         """The plan with all references filled in; the filling has the problems."""
         spec, settings, environ = filling.spec, self.settings, self.environ
         inner = replace(self, around=(*self.around, spec.task_id))
-        limits = spec.limits(settings.timeout_profile)
-        context = filling.context()
+        limits, context = spec.limits(settings.timeout_profile), filling.context()
         more = planned_faults(spec, filling.scope, plans_of(settings))
         secrets = (*_secrets(spec, settings, environ), *secrets_of(more.variables, environ), *_passwords(context))
         return Plan(
@@ -276,7 +306,9 @@ class _Compilation(Struct, frozen=True):
             base_url=settings.base_url,
             context=context,
             agent=agent,
-            secrets=tuple(dict.fromkeys(secrets)),
+            known_secrets=tuple(dict.fromkeys(secrets)),
+            one_time=filling.one_time(),
+            generated=filling.generated,
             heal=settings.heal,
             update_baselines=settings.update_baselines,
             strict=settings.strict,
@@ -439,11 +471,18 @@ def prepare_fault(loaded: LoadedFaultPlan, number: int, spec: TaskSpec, scope: R
     """One fault with its references filled in, and a name that is unique in every task. Raises SpecError."""
     try:
         fault = interpolate_step(loaded.plan.faults[number].fault, scope, last=True)
+        _refuse_one_time(fault)
     except BadReferenceError as error:
         message = f"in {spec.task_id}, which it strikes: {error}"
         raise SpecError([loaded.origin.problem(("faults", number), message)]) from None
     named = fault.model_copy(update={"id": f"{loaded.name}/{loaded.name_of(number)}"})
     return named.with_source(loaded.origin.place(("faults", number)))
+
+
+def _refuse_one_time(value: Any) -> None:
+    """Raise BadReferenceError for a one-time password in a value that is needed before the first step."""
+    if name := next(one_time_names(value), None):
+        raise BadReferenceError(str(Reference("totp", name)), ONLY_STEPS)
 
 
 def variables_of(declared: BaseModel) -> Iterator[str]:

@@ -195,7 +195,7 @@ def check_steps(
 
 def _baseline(name: str, path: JsonPath, origin: Origin, folder: Path) -> Iterator[Problem]:
     """Yield the problem of a baseline outside of the task's folder; it need not be there: a run may write it."""
-    problem = _upload_problem(name, folder)
+    problem = file_problem(name, folder)
     if problem is not None and problem != ABSENT:
         yield origin.problem(
             (*path, "aria"), problem, expected="a file in the task's folder", found=describe_value(name)
@@ -206,13 +206,14 @@ def _uploads(step: Upload, path: JsonPath, origin: Origin, folder: Path, hide: H
     several = isinstance(step.value, list)
     for number, name in enumerate([step.value] if isinstance(step.value, str) else step.value):
         place: JsonPath = (*path, "value", number) if several else (*path, "value")
-        if "${" not in name and (problem := _upload_problem(name, folder)):
+        if "${" not in name and (problem := file_problem(name, folder)):
             yield origin.problem(
                 place, problem, expected="a file in the task's folder", found=describe_value(hide(name))
             )
 
 
-def _upload_problem(name: str, folder: Path) -> str | None:
+def file_problem(name: str, folder: Path) -> str | None:
+    """The reason why a name is not that of a file in the task's folder or below; None if it is."""
     if "\0" in name:
         return "not a file name"
     if PurePosixPath(name).is_absolute() or PureWindowsPath(name).anchor or PureWindowsPath(name).drive:

@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from typing import Any
 
 from harness.criteria import Criterion, CriterionError, ValueExpression, parse, parse_value
+from harness.spec.generated import Generated
+from harness.spec.one_time import key_of, secret_in
 from harness.spec.parametrize import LONGEST_ID, MOST_CASES, case_of, cases, is_case_id, param
 from harness.spec.problems import JsonPath, Problem, describe_value, did_you_mean, join_or
 from harness.spec.references import (
+    MADE,
+    NOT_SET,
+    ONLY_STEPS,
+    VARIABLES,
     BadReferenceError,
     Reference,
     ReferenceScope,
+    SharedProblemError,
     interpolate,
     interpolate_criterion,
+    one_time_names,
     references,
 )
 from harness.spec.source import Origin
@@ -263,9 +271,10 @@ def _texts(path: JsonPath, around: Any) -> Iterator[tuple[JsonPath, str]]:
             yield from _texts((*path, key), item)
 
 
-_EARLY = {"parametrize": ("env",), "inputs": ("env", "param"), "persona": ("env", "param")}
+_FIRST = ("env", *MADE, "totp")
+_EARLY = {"parametrize": _FIRST, "inputs": (*_FIRST, "param"), "persona": (*_FIRST, "param")}
 """The parts that are filled in first, and the namespaces that they may refer to."""
-_WRITTEN = {"param": "param.x", "env": "env:NAME"}
+_WRITTEN = {"param": "param.x", "env": "env:NAME", "fake": "fake.x", "now": "now", "totp": "totp:NAME"}
 
 
 def reference_problems(spec: TaskSpec, origin: Origin, environ: Mapping[str, str] | None) -> Iterator[Problem]:
@@ -279,6 +288,7 @@ def reference_problems(spec: TaskSpec, origin: Origin, environ: Mapping[str, str
     if environ is None and not spec.parametrize and not origin.mentions("${"):
         return
     scopes = _scopes(spec, environ)
+    told: set[str] = set()
     for path, text, memory in interpolated(spec):
         if "${" not in text:
             continue
@@ -286,6 +296,9 @@ def reference_problems(spec: TaskSpec, origin: Origin, environ: Mapping[str, str
             for scope in scopes:
                 _check_references(path, text, memory, scope)
         except BadReferenceError as error:
+            if isinstance(error, SharedProblemError) and error.problem in told:
+                continue
+            told.add(error.problem)
             within = (text, error.offset)
             message = f"{error.reference}: {error.problem}"
             yield origin.problem(path, message, hint=error.hint, within=within)
@@ -301,14 +314,17 @@ def _scopes(spec: TaskSpec, environ: Mapping[str, str] | None) -> list[Reference
 
 
 def _scope(spec: TaskSpec, environ: Mapping[str, str] | None, param: Mapping[str, Any]) -> ReferenceScope:
-    early = ReferenceScope(param=param)
-    return ReferenceScope(_fill_values(spec.inputs, early), _fill_values(spec.persona, early), environ, param=param)
+    made = Generated.for_checks(spec)
+    param = _fill_values(param, ReferenceScope(generated=made), last=True)
+    early = ReferenceScope(param=param, generated=made)
+    inputs, persona = (_fill_values(values, early, last=False) for values in (spec.inputs, spec.persona))
+    return ReferenceScope(inputs, persona, environ, param=param, generated=made)
 
 
-def _fill_values(values: dict[str, Any], early: ReferenceScope) -> dict[str, Any]:
+def _fill_values(values: Mapping[str, Any], early: ReferenceScope, last: bool) -> Mapping[str, Any]:
     """The values with references filled in, or unchanged if one is wrong: that one is reported where it stands."""
     try:
-        return {key: interpolate(value, early, last=False) for key, value in values.items()}
+        return {key: interpolate(value, early, last=last) for key, value in values.items()}
     except BadReferenceError:
         return values
 
@@ -322,17 +338,54 @@ def _check_references(path: JsonPath, text: str, memory: bool, scope: ReferenceS
             raise BadReferenceError(str(wanted), problem, offset=offset)
         if wanted.namespace == "param" and not scope.param:
             raise BadReferenceError(str(wanted), "the task has no `parametrize`", offset=offset)
-        if wanted.namespace != "memory" and scope.knows(wanted):
-            try:
-                scope.value(wanted)
-            except BadReferenceError as error:
-                raise BadReferenceError(error.reference, error.problem, error.hint, offset) from None
+        if wanted.namespace == "memory":
+            continue
+        try:
+            _check_value(path, wanted, scope)
+        except BadReferenceError as error:
+            raise type(error)(error.reference, error.problem, error.hint, offset) from None
+
+
+def _check_value(path: JsonPath, wanted: Reference, scope: ReferenceScope) -> None:
+    """Check that a reference has a value that its place can use. Raises BadReferenceError."""
+    is_step = path[0] == "steps" or (path[0] == "repairs" and "steps" in path)
+    if wanted.namespace == "totp":
+        if not is_step and path[0] not in _EARLY:
+            raise BadReferenceError(str(wanted), ONLY_STEPS)
+        _check_key(wanted, scope.environ)
+    elif scope.knows(wanted):
+        value = scope.value(wanted)
+        free = is_step or path[0] in _EARLY or wanted.namespace not in ("inputs", "persona", "param")
+        if not free and next(one_time_names(value), None) is not None:
+            raise BadReferenceError(str(wanted), ONLY_STEPS)
+
+
+def _check_key(wanted: Reference, environ: Mapping[str, str] | None) -> None:
+    """Check that a variable has the secret of one-time passwords. Raises BadReferenceError."""
+    if environ is None:
+        return
+    if wanted.name not in environ:
+        raise BadReferenceError(str(wanted), "the environment variable is not set", NOT_SET)
+    try:
+        key_of(environ[wanted.name])
+    except ValueError as error:
+        hint = "it holds the secret that the site shows beside its QR code"
+        raise SharedProblemError(str(wanted), f"`{wanted.name}` has no usable secret: {error}", hint) from None
 
 
 def _unused(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
-    """Yield a warning for each parameter that nothing refers to: its cases do not differ."""
+    """Yield a warning for each parameter that nothing refers to: its cases do not differ.
+
+    A data file may have columns for other tasks, so one that is used is enough.
+    """
     names = next((case.values for case in cases(spec)), {})
     used = {wanted.name for wanted in _references(spec) if wanted.namespace == "param"} if names else set()
+    if "parametrize" in origin.parts:
+        if names and not used:
+            message, hint = f"nothing refers to a column of {origin.file_of('parametrize')}", "its cases do not differ"
+            here = Origin(origin.file, origin.main)
+            yield here.problem(("parametrize",), message, hint=hint, key=True, severity="warning")
+        return
     for name in names:
         if not any(word == name or word.startswith((f"{name}.", f"{name}[")) for word in used):
             path: JsonPath = ("parametrize", name) if isinstance(spec.parametrize, dict) else ("parametrize", 0, name)
@@ -350,22 +403,31 @@ def _references(spec: TaskSpec) -> Iterator[Reference]:
 
 def environment_names(spec: TaskSpec) -> Iterator[str]:
     """The names of the environment variables that the task refers to."""
-    return (wanted.name for wanted in _references(spec) if wanted.namespace == "env")
+    return (wanted.name for wanted in _references(spec) if wanted.namespace in VARIABLES)
+
+
+def one_time_variables(spec: TaskSpec) -> tuple[str, ...]:
+    """The names of the variables that have the secrets of one-time passwords."""
+    return tuple(dict.fromkeys(wanted.name for wanted in _references(spec) if wanted.namespace == "totp"))
 
 
 def secrets_of(names: Iterable[str], environ: Mapping[str, str]) -> tuple[str, ...]:
-    """The values of these variables, each once."""
-    return tuple(dict.fromkeys(environ[name] for name in names if environ.get(name)))
+    """The values of these variables, each once; of an `otpauth://` URI also the secret within it."""
+    values = [environ[name] for name in names if environ.get(name)]
+    return tuple(dict.fromkeys(each for value in values for each in (value, secret_in(value)) if each))
 
 
-def scope_of(spec: TaskSpec, environ: Mapping[str, str]) -> ReferenceScope:
+def scope_of(
+    spec: TaskSpec, environ: Mapping[str, str], generated: Callable[[Reference], Any] | None = None
+) -> ReferenceScope:
     """The scope of references. Inputs and persona may use variables and case values, which may use variables.
 
-    Raises BadReferenceError.
+    All may use `generated` values, which stay references without it. Raises BadReferenceError.
     """
-    values = interpolate(dict(param(spec) or {}), ReferenceScope(environ=environ))
-    early = ReferenceScope(environ=environ, param=values)
-    return ReferenceScope(interpolate(spec.inputs, early), interpolate(spec.persona, early), environ, param=values)
+    values = interpolate(dict(param(spec) or {}), ReferenceScope(environ=environ, generated=generated))
+    early = ReferenceScope(environ=environ, param=values, generated=generated)
+    inputs, persona = interpolate(spec.inputs, early), interpolate(spec.persona, early)
+    return ReferenceScope(inputs, persona, environ, param=values, generated=generated)
 
 
 def expression_problems(spec: TaskSpec, origin: Origin, channels: frozenset[str] | None) -> Iterator[Problem]:

@@ -20,14 +20,14 @@ from harness.spec.file_names import PLAN_SUFFIXES, is_fault_plan
 from harness.spec.loaded import Loaded
 from harness.spec.parametrize import base_id
 from harness.spec.problems import JsonPath, Problem, SpecError, describe_value, did_you_mean, join_or
-from harness.spec.references import BadReferenceError, references
+from harness.spec.references import ONLY_STEPS, BadReferenceError, references
 from harness.spec.source import Origin, read_mapping
 from harness.spec.task import TaskSpec
 from harness.spec.validation import FAULTS, NO_FAULT, problems_of_error, value_at
 
 # Problems of a fault plan: in its types, and beyond them.
 
-_MAY_REFER = "references to inputs, persona, param or env"
+_MAY_REFER = "references to inputs, persona, param, env, fake or now"
 _OF_TASKS = ("tuple_type", "too_short", "string_type")
 """Types of pydantic's errors about `tasks`, which stands beside the keys of the fault."""
 
@@ -79,13 +79,13 @@ def _of_references(plan: FaultPlan, origin: Origin) -> Iterator[Problem]:
     for number, planned in enumerate(plan.faults):
         for key, text in _texts(planned.fault):
             try:
-                memory = any(wanted.namespace == "memory" for _, wanted in references(text))
+                found = {wanted.namespace for _, wanted in references(text)}
             except BadReferenceError as error:
                 message, within = f"{error.reference}: {error.problem}", (text, error.offset)
                 yield origin.problem(("faults", number, key), message, hint=error.hint, within=within)
                 continue
-            if memory:
-                message = "memory can be used in steps and criteria only"
+            if found & {"memory", "totp"}:
+                message = "memory can be used in steps and criteria only" if "memory" in found else ONLY_STEPS
                 yield origin.problem(("faults", number, key), message, expected=_MAY_REFER)
 
 

@@ -128,7 +128,7 @@ def load_file(
         path = path / SPEC_FILE
     main = read_mapping(path)
     gathered = _with_its_files(main, path)
-    gathered = replace(gathered, data=with_defaults(gathered.data, defaults))
+    gathered = _with_its_cases(replace(gathered, data=with_defaults(gathered.data, defaults)), path.parent)
     gathered, of_groups = _with_groups(gathered, path.parent)
     spec, problems = _check_gathered(gathered, path.parent, known_channels, needs_steps, agents, extra_keys)
     problems += of_groups
@@ -161,6 +161,16 @@ def _with_its_files(main: Source, path: Path) -> Gathered:
     from harness.spec.directory import gather
 
     return gather(main, path.parent)
+
+
+def _with_its_cases(gathered: Gathered, folder: Path) -> Gathered:
+    """The same, with the cases of the data file that `parametrize` names. Raises SpecError."""
+    declared = gathered.data.get("parametrize")
+    if not isinstance(declared, dict) or not isinstance(declared.get("file"), str):
+        return gathered
+    from harness.spec.data_file import with_rows  # few tasks have data files
+
+    return with_rows(gathered, folder)
 
 
 def _check_gathered(

@@ -1,4 +1,4 @@
-"""`${inputs.x}`, `${persona.x}`, `${param.x}`, `${env:NAME}`, `${memory.a.b}`: their syntax and their values."""
+"""References such as `${inputs.x}`, `${param.x}`, `${env:NAME}` and `${memory.a.b}`: their syntax and their values."""
 
 from __future__ import annotations
 
@@ -77,17 +77,18 @@ def interpolate_step(step: ModelT, scope: ReferenceScope, *, last: bool = False)
     return _rebuild_step(step, changed)
 
 
-def resolve(step: Step, memory: Callable[[], Mapping[str, Any]]) -> Step:
+def resolve(step: Step, memory: Callable[[], Mapping[str, Any]], one_time: Mapping[str, str] | None = None) -> Step:
     """Resolve `${memory...}` in a step with the present memory, which is read only if the step needs it.
 
-    Raises MissingMemory for an absent entry, and Failed for a value that the step cannot use.
+    `one_time` has the one-time passwords by the names of their variables; without it they stay references. Raises
+    MissingMemory for an absent entry, and Failed for a value that the step cannot use.
     """
     if not holds_reference(step):
         return step
     from harness.recovery.failure import Failed, Failure  # only a run resolves memory: no file needs failures
 
     try:
-        return interpolate_step(step, ReferenceScope(memory=memory()), last=True)
+        return interpolate_step(step, ReferenceScope(memory=memory(), one_time=one_time), last=True)
     except BadReferenceError as error:
         raise Failed(Failure("INVALID_INPUT", str(error))) from None
 
@@ -101,6 +102,18 @@ def holds_reference(value: Any) -> bool:
     if isinstance(value, dict):
         return any(map(holds_reference, value.values()))
     return isinstance(value, list | tuple) and any(map(holds_reference, value))
+
+
+def one_time_names(value: Any) -> Iterator[str]:
+    """The variables of the one-time passwords in a JSON value or a model."""
+    if isinstance(value, str):
+        found = (match[1] for match in REFERENCE.finditer(value) if match[1] and match[2])
+        yield from (wanted[1] for body in found if (wanted := _TOTP.fullmatch(body)))
+    elif isinstance(value, BaseModel):
+        yield from one_time_names(list(vars(value).values()))
+    elif isinstance(value, list | tuple | dict):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from one_time_names(each)
 
 
 def _field(name: str, value: Any, scope: ReferenceScope, last: bool) -> Any:
@@ -142,10 +155,12 @@ __all__ = [
     "BadReferenceError",
     "MissingMemory",
     "ReferenceScope",
+    "SharedProblemError",
     "holds_reference",
     "interpolate",
     "interpolate_criterion",
     "interpolate_step",
+    "one_time_names",
     "resolve",
 ]
 
@@ -154,8 +169,13 @@ _PART = re.compile(r"""'(?:[^'\\]|\\.)*'?|"(?:[^"\\]|\\.)*"?|\$\{[^{}]*\}""", re
 _BACKSLASH = re.compile(r"\\(?:(\$)|.)", re.DOTALL)
 _DOLLAR = "${$}"  # stands for a `$` that begins no reference, between two rounds of interpolation
 _ENV = re.compile(r"env:([A-Za-z_][A-Za-z0-9_]*)")
+_TOTP = re.compile(r"totp:([A-Za-z_][A-Za-z0-9_]*)")
+_NOW = re.compile(r"now(?![\w.:]).*", re.DOTALL)
+_FAKE = re.compile(r"fake\.([a-z][a-z0-9_]*)(?:#([1-9][0-9]{0,3}))?")
 _DOTTED = re.compile(r"(inputs|persona|param|memory)\.(\S(?:.*\S)?)", re.DOTALL)
-NAMESPACES = ("inputs.", "persona.", "param.", "memory.", "env:")
+NAMESPACES = ("inputs.", "persona.", "param.", "memory.", "env:", "fake.", "now", "totp:")
+_BETWEEN = {"env": ":", "totp": ":", "now": ""}
+"""What stands between a namespace and the name, where it is not a dot."""
 
 
 NOT_SET = "set it where the command runs; only pytest reads what a conftest.py sets"
@@ -176,6 +196,21 @@ class BadReferenceError(ValueError):
         return f"{self.reference}: {self.problem}" + (f" ({self.hint})" if self.hint else "")
 
 
+class SharedProblemError(BadReferenceError):
+    """A problem of the machine and not of one place in the file: it is reported once."""
+
+
+ONLY_STEPS = (
+    "a one-time password is made when a step runs: only `steps` can use it, also by way of `inputs` and `param`"
+)
+
+
+class Deferred(str):
+    """A text with one-time passwords, which a later round makes: they stay references when it is inserted."""
+
+    __slots__ = ()
+
+
 class MissingMemory(LookupError):  # noqa: N818 - it names what is missing
     """A memory entry that a step needs and that does not exist."""
 
@@ -191,7 +226,7 @@ class Reference(Struct, frozen=True):
     name: str
 
     def __str__(self) -> str:
-        return f"${{{self.namespace}{':' if self.namespace == 'env' else '.'}{self.name}}}"
+        return f"${{{self.namespace}{_BETWEEN.get(self.namespace, '.')}{self.name}}}"
 
 
 def reference(body: str, offset: int = 0) -> Reference:
@@ -200,10 +235,32 @@ def reference(body: str, offset: int = 0) -> Reference:
         return Reference("env", found[1])
     if found := _DOTTED.fullmatch(body):
         return Reference(found[1], found[2])
+    if found := _TOTP.fullmatch(body):
+        return Reference("totp", found[1])
+    if found := _FAKE.fullmatch(body):
+        return Reference("fake", found[1] if found[2] in (None, "1") else f"{found[1]}#{found[2]}")
+    if _NOW.fullmatch(body):
+        return _now(body, offset)
+    raise _unknown_reference(body, offset)
+
+
+def _now(body: str, offset: int) -> Reference:
+    """A reference to a moment. Raises BadReferenceError."""
+    from harness.spec.moments import NAME, moment  # few tasks have moments
+
+    moment(body, offset)
+    return Reference(NAME, body.removeprefix(NAME))
+
+
+def _unknown_reference(body: str, offset: int) -> BadReferenceError:
     shown = f"${{{body[:60]}}}"
+    if body.startswith("fake."):
+        problem = "not a name of Faker's, such as fake.email; fake.email#2 is a second value"
+        last = re.sub(r"\W+", "_", body.rpartition(".")[2]).strip("_").lower()
+        return BadReferenceError(shown, problem, f"such as `${{fake.{last}}}`" if last else "", offset)
     hint = did_you_mean(body.partition(".")[0] + ".", NAMESPACES) or "write `$${` for a literal `${`"
-    known = "inputs.x, persona.x, param.x, memory.x or env:NAME"
-    raise BadReferenceError(shown, f"not a known reference: {known}", hint, offset)
+    known = "inputs.x, persona.x, param.x, memory.x, fake.x, env:NAME, totp:NAME or now"
+    return BadReferenceError(shown, f"not a known reference: {known}", hint, offset)
 
 
 def references(text: str) -> Iterator[tuple[int, Reference]]:
@@ -226,15 +283,23 @@ class ReferenceScope:
     environ: Mapping[str, str] | None = field(default=None, repr=False)
     memory: Mapping[str, Any] | None = None
     param: Mapping[str, Any] | None = None
+    generated: Callable[[Reference], Any] | None = None
+    """The values of `${fake.x}` and `${now}`."""
+    one_time: Mapping[str, str] | None = field(default=None, repr=False)
+    """The one-time passwords of this moment, by the names of their variables."""
 
     def knows(self, wanted: Reference) -> bool:
         """Return whether the reference is resolved in this round."""
+        if wanted.namespace in MADE:
+            return self.generated is not None
         return self._entries(wanted.namespace) is not None
 
     def value(self, wanted: Reference) -> Any:
         """The value of a reference. Raises BadReferenceError, and MissingMemory for a memory entry."""
+        if wanted.namespace in MADE and self.generated is not None:
+            return self.generated(wanted)
         entries = self._entries(wanted.namespace) or {}
-        if wanted.namespace == "env":
+        if wanted.namespace in VARIABLES:
             if wanted.name not in entries:
                 raise BadReferenceError(str(wanted), "the environment variable is not set", NOT_SET)
             return entries[wanted.name]
@@ -256,8 +321,16 @@ class ReferenceScope:
                 return self.param
             case "env":
                 return self.environ
+            case "totp":
+                return self.one_time
             case _:
                 return self.memory
+
+
+MADE = ("fake", "now")
+"""Namespaces whose values the task makes itself, before its first step."""
+VARIABLES = ("env", "totp")
+"""Namespaces whose names are those of environment variables; the values are secrets."""
 
 
 def as_text(value: Any) -> str:
@@ -267,6 +340,8 @@ def as_text(value: Any) -> str:
 
 def escape_references(value: Any) -> Any:
     """A value escaped so that a later round of interpolation leaves it unchanged."""
+    if isinstance(value, Deferred):
+        return str(value)
     if isinstance(value, str):
         return value.replace("${", "$${")
     if isinstance(value, list):
@@ -279,8 +354,11 @@ def escape_references(value: Any) -> Any:
 def fill(text: str, scope: ReferenceScope, last: bool) -> Any:
     """Resolve the references in a text; a text that is only a reference becomes the value itself.
 
-    Before the `last` round `$${` stays, and inserted values are escaped: nothing is interpolated twice.
+    Before the `last` round `$${` stays, and inserted values are escaped: nothing is interpolated twice. For a text with
+    one-time passwords no round but that of its step is the last.
     """
+    if last and _is_deferred(text, scope):
+        return Deferred(as_text(fill(text, scope, last=False)))
     whole = REFERENCE.fullmatch(text)
     if whole and text != _DOLLAR and whole[1] is not None and whole[2] and scope.knows(wanted := reference(whole[1])):
         value = scope.value(wanted)
@@ -288,10 +366,21 @@ def fill(text: str, scope: ReferenceScope, last: bool) -> Any:
     return _fill_each(text, scope, last, as_text)
 
 
+def _is_deferred(text: str, scope: ReferenceScope) -> bool:
+    """Return whether a text has one-time passwords, itself or in an inserted value, that this round does not make."""
+    if scope.one_time is not None or scope.memory is not None:
+        return False
+    if next(one_time_names(text), None) is not None:
+        return True
+    bodies = (match[1] for match in REFERENCE.finditer(text) if match[1] and match[1] != "$" and match[2])
+    found = (reference(body) for body in bodies if not body.startswith(("env:", "fake.", "now")))
+    return any(isinstance(scope.value(wanted), Deferred) for wanted in found if scope.knows(wanted))
+
+
 def fill_criterion(text: str, scope: ReferenceScope, last: bool) -> str:
     """Resolve the references in a criterion, as literals: a quote in a value never ends a literal.
 
-    Outside of quotes a memory reference becomes `mem(...)`.
+    Outside of quotes a memory reference becomes `mem(...)`, and a one-time password a literal that is filled in later.
     """
 
     def part(match: re.Match[str]) -> str:
@@ -303,7 +392,7 @@ def fill_criterion(text: str, scope: ReferenceScope, last: bool) -> str:
         if wanted.namespace == "memory":
             return f"mem({_literal(wanted.name)})"
         if not scope.knows(wanted):
-            return piece
+            return f"'{piece}'" if wanted.namespace == "totp" else piece
         value = scope.value(wanted)
         return _literal(value if last else escape_references(value))
 
@@ -318,7 +407,8 @@ def _fill_each(text: str, scope: ReferenceScope, last: bool, written: Callable[[
             return "$" if last else match[0]
         if not match[2] or not scope.knows(wanted := reference(match[1])):
             return match[0]
-        value = written(scope.value(wanted))
+        found = scope.value(wanted)
+        value = Deferred(written(found)) if isinstance(found, Deferred) else written(found)
         return value if last else _escape_for_later(value, text[match.end() : match.end() + 1])
 
     return REFERENCE.sub(one, text)

@@ -61,8 +61,12 @@ class Source:
         if key and there == path and span.key is not None:
             offset = span.key
         elif within is not None and there == path:
-            offset = offset_in_string(self.text, span, *within)
+            offset = self.offset_within(span, *within)
         return line_and_column(self.text, offset)
+
+    def offset_within(self, span: Span, value: str, offset: int) -> int:
+        """The offset in the file of the character `offset` of a string value."""
+        return offset_in_string(self.text, span, value, offset)
 
 
 def file_label(path: Path) -> str:
@@ -73,7 +77,7 @@ def file_label(path: Path) -> str:
 def read_source(path: Path) -> Source:
     """Read a JSON file, or a YAML file under any other name. Raises SpecError."""
     file = file_label(path)
-    text = _text(path, file)
+    text = read_text(path, file)
     is_json = path.suffix.lower() == ".json"
     if not text.strip():
         raise _bad(file, "the file is empty")
@@ -96,7 +100,11 @@ def read_mapping(path: Path) -> Source:
     return source
 
 
-def _text(path: Path, file: str) -> str:
+def read_text(path: Path, file: str) -> str:
+    """The text of a file, which is UTF-8, with `\\n` between its lines. Raises SpecError.
+
+    `file` is the path as shown to people.
+    """
     try:
         with path.open("rb") as stream:
             raw = stream.read(MAX_BYTES + 1)

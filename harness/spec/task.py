@@ -8,7 +8,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from msgspec import Struct
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, PrivateAttr, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    JsonValue,
+    PrivateAttr,
+    TypeAdapter,
+    model_validator,
+)
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, core_schema
 
 from harness.recovery.catalog import ErrorType
 from harness.recovery.declaration import BuiltLater, Declaration, shown_default
@@ -153,6 +165,27 @@ class Repair(Declaration):
         return self
 
 
+class DataFile(Declaration):
+    """A file beside the task that has the cases; when the task is loaded, its rows take the place of this."""
+
+    file: str = Field(
+        min_length=1,
+        description="A `.csv` file with a header row, or a `.json` file with a list of objects, in the task's folder.",
+    )
+    id: str | None = Field(
+        None, min_length=1, description="The column whose values are the ids of the cases. Default: the column `id`."
+    )
+
+
+class _OrDataFile:
+    """Adds the data file to the JSON Schema of `parametrize`. A task that was loaded has its rows instead."""
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        found = handler(schema)
+        data_file = handler(core_schema.definitions_schema(TypeAdapter(DataFile).core_schema, []))
+        return {**found, "anyOf": [*found["anyOf"], data_file]}
+
+
 class Own(Struct, frozen=True):
     """The facts about a task that the project's own keys (`extra_keys`) give."""
 
@@ -235,7 +268,7 @@ class TaskSpec(BaseModel):
     owner: str | None = Field(
         None, max_length=200, description="The person or team responsible for the task: Allure's owner."
     )
-    seed: int = Field(0, description="Seed of the random numbers for `jitter`, as a plain number.")
+    seed: int = Field(0, description="Seed of the random numbers for `jitter` and of `${fake.x}`, as a plain number.")
     time: str | None = Field(
         None,
         description="Time at which the world's clock, the browser's `Date` and `time_since` start. ISO 8601 with a "
@@ -325,9 +358,10 @@ class TaskSpec(BaseModel):
         (), description="How to set up preconditions that do not hold, for `on_precondition_fail: attempt_repair`."
     )
     budget: Budget = Field(Budget(), description="What the task may use. When it needs more, it is aborted.")
-    parametrize: dict[str, list[JsonValue]] | list[dict[str, JsonValue]] = Field(
+    parametrize: Annotated[dict[str, list[JsonValue]] | list[dict[str, JsonValue]], _OrDataFile()] = Field(
         default_factory=lambda: [],  # noqa: PIE807 - of `list` itself pydantic would parse the signature, for 2 ms
-        description="Cases. Each case becomes a task of its own and uses its values as `${param.x}`.",
+        description="Cases, or the data file that has them. Each case becomes a task of its own and uses its values as "
+        "`${param.x}`.",
     )
     faults: tuple[Fault, ...] = Field((), description="Faults to inject: what goes wrong on purpose.")
     expect: Expect | None = Field(

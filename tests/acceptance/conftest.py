@@ -31,7 +31,7 @@ clock = "world.now"
 
 
 T = TypeVar("T")
-UNUSED = ("hypothesispytest", "pytest_httpserver", "anyio", "platformdirs")
+UNUSED = ("hypothesispytest", "pytest_httpserver", "anyio", "platformdirs", "faker")
 """Plugins of the environment for which these projects have no use; loading them takes longer than pytest itself."""
 INI = f"[pytest]\naddopts = {' '.join(f'-p no:{name}' for name in UNUSED)}\n"
 

@@ -6,6 +6,7 @@ import ast
 import functools
 import json
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -117,6 +118,7 @@ def check_yaml(document: Any, file: Path) -> None:
         whole = document if "task_id" in document else {**STEPS, **document}
         file.write_text(yaml.safe_dump(whole, sort_keys=False), "utf-8")
         (file.parent / "note.txt").write_text("what tasks upload", "utf-8")
+        shutil.copy(ROOT / "examples/customers.csv", file.parent)
         assert load_file(file, needs_steps=False).spec.goal
 
 

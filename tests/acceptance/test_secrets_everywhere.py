@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 
+from harness.spec.one_time import key_of
 from tests.acceptance.conftest import Project
 from tests.acceptance.planting import echo_site, leaks, spelt, zipped
 
@@ -53,6 +56,36 @@ def test_a_planted_secret_is_nowhere(project: Project, monkeypatch: pytest.Monke
         assert b"[redacted]" in (folder / "network_logs.har").read_bytes(), name
         assert (folder / "trace.zip").is_file(), name
         assert len(list((folder / "files" / "downloads").iterdir())) == 1, name
+
+
+def test_a_one_time_password_is_nowhere(project: Project, monkeypatch: pytest.MonkeyPatch, site: str) -> None:
+    uri = "otpauth://totp/Bank:ann?secret=GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ&digits=8"
+    monkeypatch.setenv("BANK", uri)
+    (project.path / "pyproject.toml").write_text("", "utf-8")
+    planted = [
+        {"act": "open", "url": f"{site}/plant?s=${{totp:BANK}}"},
+        READY,
+        {"act": "type", "selector": "#typed", "value": "${inputs.code}"},
+        {"act": "download", "selector": "#file"},
+    ]
+    wrong = {"act": "assert", "expr": "value('#typed') == '${totp:BANK}x'"}
+    rules = {"on_network_error": {"max_retries": 0}}
+    inputs = {"code": "${totp:BANK}"}
+    started = int(time.time())
+    project.task("FAILED", inputs=inputs, step_timeout=5, steps=[*planted, wrong], error_recovery=rules)
+    project.task(
+        "PASSED", inputs=inputs, step_timeout=5, steps=[*planted, {"act": "screenshot", "screenshot_id": "end"}]
+    )
+    result = project.run("--task-recording", "full", "--alluredir=allure-results", "-v")
+    result.assert_outcomes(failed=1, passed=1)
+    moments = range(started - 30, int(time.time()) + 30, 30)
+    codes = [key_of(uri).code(datetime.fromtimestamp(moment, UTC)) for moment in moments]
+    for secret in (*codes, "GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ"):
+        for name in ("errors", "allure-results", ".harness"):
+            assert leaks(project.path / name, secret) == []
+        assert secret not in result.stdout.str() + result.stderr.str()
+    assert b"[redacted]" in (project.path / "errors/FAILED/network_logs.har").read_bytes()
+    assert "[redacted]x" in project.report("FAILED")["error_message"]
 
 
 @pytest.mark.parametrize("secret", [SHORT, LONG], ids=["short", "long"])

@@ -37,9 +37,10 @@ MODULES = (
     "harness.pytest_plugin.plugin", "harness.pytest_plugin.running", "harness.pytest_plugin.parallel",
     "harness.cli.main",
     "allure_pytest.plugin", "execnet", "pytest_playwright.pytest_playwright",
+    "faker.contrib.pytest.plugin",
 )  # fmt: skip
 """Not xdist, nor what imports it: it keeps the `sys.path` of the moment in which it is imported, for its workers."""
-REWRITTEN = ("_pytest.", "allure_pytest", "harness", "pytest_playwright")
+REWRITTEN = ("_pytest.", "allure_pytest", "faker", "harness", "pytest_playwright")
 """What pytest would say of: that it is too late to rewrite its assertions."""
 ROOT = Path(__file__).parents[2]
 

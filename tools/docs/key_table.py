@@ -78,6 +78,7 @@ def sections() -> tuple[Section, ...]:
         ("state_bindings", ".*."),
         ("repairs", "[]."),
         ("budget", "."),
+        ("parametrize", "."),
         ("expect", "."),
     ):
         found.append(_part(f"`{name}`", name + place, _model(top[name], definitions), definitions))

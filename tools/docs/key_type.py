@@ -24,6 +24,7 @@ _PARTS = {
     "StateBinding": "places",
     "ScoringCheckpoint": "parts",
     "Repair": "repairs",
+    "DataFile": "data file",
 }
 _TAGS = {"act": "steps", "kind": "faults"}
 _PLURALS = {

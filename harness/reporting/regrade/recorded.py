@@ -72,6 +72,7 @@ class _Grading(BaseModel):
     score: Annotated[float | None, _Lenient] = None
     attempts: Annotated[dict[str, int] | None, _Lenient] = None
     alternative: str | None = None
+    generated: dict[str, Any] = {}
     skipped: bool = False
 
 

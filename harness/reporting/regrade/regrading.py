@@ -35,6 +35,7 @@ from harness.reporting.regrade.recorded import (
 )
 from harness.spec.defaults import Defaults
 from harness.spec.expressions import environment_names, scope_of, secrets_of
+from harness.spec.generated import recorded_values
 from harness.spec.load import find_tasks, load_file
 from harness.spec.loaded import Loaded
 from harness.spec.names import blank_unprintable, how_many
@@ -295,7 +296,8 @@ async def regrade(
 async def _judge_task(
     evidence: Recorded, spec: TaskSpec, environ: Mapping[str, str], at_failure: bool
 ) -> dict[str, Any]:
-    judge, told, ran = Judge(evidence.sources, scope_of(spec, environ)), evidence.manifest, evidence.ran
+    told, ran = evidence.manifest, evidence.ran
+    judge = Judge(evidence.sources, scope_of(spec, environ, recorded_values(told.grading.generated)))
     plan, found = spec.fallback_plan, unreached(evidence, spec, at_failure=at_failure)
     criteria: dict[str, Grade] = {}
     relaxed: dict[str, Grade] = {}

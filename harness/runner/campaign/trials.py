@@ -120,9 +120,9 @@ def attacks(loaded: LoadedFaultPlan, tasks: Sequence[Loaded], settings: Settings
 
 def _attack_with(clean: Attack, loaded: LoadedFaultPlan, number: int) -> Attack:
     spec, declared = clean.task.spec, loaded.plan.faults[number].fault
-    fault = prepare_fault(loaded, number, spec, scope_of(spec, os.environ))
-    secrets = (*clean.plan.secrets, *secrets_of(variables_of(declared), os.environ))
-    plan = replace(clean.plan, faults=(*clean.plan.faults, fault), secrets=secrets)
+    fault = prepare_fault(loaded, number, spec, scope_of(spec, os.environ, clean.plan.generated))
+    secrets = (*clean.plan.known_secrets, *secrets_of(variables_of(declared), os.environ))
+    plan = replace(clean.plan, faults=(*clean.plan.faults, fault), known_secrets=secrets)
     return replace(clean, plan=plan, name=loaded.name_of(number), fault=fault)
 
 

@@ -22,6 +22,8 @@ from harness.spec.task import TaskSpec
 
 _OTHER = re.compile(r"""\s*(?:\(*//|\.\.|["']|[\w:*+-]+\s*=)""")
 """Matches the beginning of XPath, quoted text and named engines (`text=...`)."""
+_OF_A_RUN = ("${env:", "${totp:", "${fake.", "${now")
+"""References whose values only a run knows."""
 _UNSURE = ("\\", ">>", "/*", "${")
 """Escapes, chains of engines, comments and references: selectors with these are not examined."""
 _QUOTED = re.compile(r"""'[^']*'|"[^"]*\"""")
@@ -232,7 +234,7 @@ def _holds_initially(spec: TaskSpec, text: str, scope: ReferenceScope) -> bool:
 
 def _verdict(spec: TaskSpec, criterion: Criterion, scope: ReferenceScope) -> bool | None:
     """The result of the criterion with the initial memory; None if only a run can tell."""
-    if "${env:" in criterion.text:
+    if any(before in criterion.text for before in _OF_A_RUN):
         return None
     entries = interpolate(spec.memory, scope)
     asked = evaluate(criterion, MemoryAlone(entries), NoTime(), Deadline.after(0.0, 0.0))

@@ -43,7 +43,7 @@ def plan(key: str = "B1-2025-001", steps: Sequence[Mapping[str, Any]] = STEPS, *
         spec, spec.task_id, key, "w1", tuple(step(**s) for s in steps), (), (), Rulebook(), 300, 30,
         source="tasks/b1.task.yaml",
     )  # fmt: skip
-    return replace(made, **fields)
+    return replace(made, known_secrets=fields.pop("secrets", ()), **fields)
 
 
 def attempt(

@@ -321,10 +321,12 @@ BROKEN = {
         after("goal: ${param.skuu}${param.sku}\nparametrize: [{sku: a}]\n"), "5:7", ("no `skuu`", "`sku`?")
     ),
     "param-in-param": Broken(
-        after("goal: ${param.a}${param.b}\nparametrize: [{a: 1, b: '${param.a}'}]\n"), "6:26", ("env:NAME only",)
+        after("goal: ${param.a}${param.b}\nparametrize: [{a: 1, b: '${param.a}'}]\n"),
+        "6:26",
+        ("can refer to env:NAME, fake.x, now or totp:NAME only",),
     ),
     "memory-in-goal": Broken(after("goal: ${memory.x}\n"), "5:7", ("steps and criteria only",)),
-    "input-in-input": Broken(after("inputs: {a: '${inputs.b}', b: 1}\n"), "5:14", ("env:NAME or param.x only",)),
+    "input-in-input": Broken(after("inputs: {a: '${inputs.b}', b: 1}\n"), "5:14", ("totp:NAME or param.x only",)),
     # Against each other and the disk
     "task_id-escapes": Broken("task_id: ../../x\nsteps: [{act: open, url: x}]\n", "1:10", ("path separator",)),
     "task_id-dots": Broken("task_id: a..b\nsteps: [{act: open, url: x}]\n", "1:10", ("must not hold `..`",)),

@@ -25,6 +25,7 @@ OF_A_RUN = {
 }  # fmt: skip
 OF_FAULTS = {"harness.spec.faults", "harness.spec.fault_checks", "harness.spec.warnings"}
 OF_OTHER_FILES = {"harness.spec.directory", "harness.spec.documents", "harness.spec.fault_plan"}
+OF_DATA = {"faker", "harness.spec.data_file", "harness.spec.fakes", "harness.spec.moments"}
 OF_FAILURES = {"harness.recovery.failure", "harness.resilience.clock", "harness.criteria.patterns"}
 
 
@@ -39,7 +40,7 @@ def imported(file: Path) -> set[str]:
 def test_a_file_without_faults_imports_no_library_of_a_run_and_no_faults(tmp_path: Path) -> None:
     found = imported(write(tmp_path, HEAD + "\nsuccess_criteria: [\"text('#a') == 'b'\"]"))
     assert "harness.criteria.lalr" in found, "its criterion was parsed"
-    assert found & (OF_A_RUN | OF_FAULTS | OF_OTHER_FILES | OF_FAILURES) == set()
+    assert found & (OF_A_RUN | OF_FAULTS | OF_OTHER_FILES | OF_DATA | OF_FAILURES) == set()
     assert len([each for each in found if each.startswith("harness")]) <= 50
 
 

@@ -134,3 +134,26 @@ def test_a_long_unfinished_text_takes_no_long_time(criterion: str) -> None:
     started = time.process_time()
     assert interpolate_criterion(criterion + "${memory.k}", ReferenceScope(inputs={"x": "v"}), last=False)
     assert time.process_time() - started < 2
+
+
+@settings(deadline=None, max_examples=examples(200))
+@given(hostile, hostile)
+@example("$", "{")
+@example("${totp:A}", "$")
+@example("${memory.k}", "{x}")
+def test_only_one_time_passwords_of_the_file_wait_for_their_step(before: str, after: str) -> None:
+    """Through a parameter and an input, beside values that look like references."""
+    environ = {"BEFORE": before, "AFTER": after}
+    param = interpolate({"code": "${env:BEFORE}${totp:A}${env:AFTER}"}, ReferenceScope(environ=environ))
+    inputs = interpolate(
+        {"code": "${param.code}", "more": "<${param.code}>"}, ReferenceScope(param=param, environ=environ)
+    )
+    planned = ReferenceScope(inputs=inputs, environ=environ)
+    ready = ReferenceScope(memory={}, one_time={"A": "123456"})
+    code = f"{before}123456{after}"
+    for text, value in (("${inputs.code}", code), ("${inputs.more}{${env:AFTER}", f"<{code}>{{{after}")):
+        assert interpolate(interpolate(text, planned, last=False), ready) == value
+    for criterion in ("mem('k') == ${inputs.code}", 'mem("k") == "${inputs.code}"'):
+        made = interpolate_criterion(criterion, planned, last=False)
+        assert parse(made)
+        assert right_side(interpolate_criterion(made, ready)) == Literal(code)
