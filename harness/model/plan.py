@@ -18,6 +18,7 @@ from harness.spec.task import ScoringCheckpoint, TaskSpec
 
 if TYPE_CHECKING:
     from harness.spec.faults import Fault
+    from harness.spec.routes import Route
 
 
 NO_OPTIONS: ContextOptions = ContextOptions.model_construct(set())
@@ -52,6 +53,8 @@ class Plan:
     step_timeout: float
     faults: tuple[Fault, ...] = ()
     """The faults of the task and those of `--task-faults`."""
+    routes: tuple[Route, ...] = ()
+    """The routes of the task. Only references to memory are still to be filled in."""
     fault_seed: int | None = None
     """The seed for the faults' probabilities."""
     folder: Path = Path()

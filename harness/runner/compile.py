@@ -21,7 +21,7 @@ from harness.model.settings import Settings
 from harness.recovery import NoRecovery, Rulebook
 from harness.spec.checks import check_spec, check_steps
 from harness.spec.context import ContextOptions, merged
-from harness.spec.expressions import environment_names, scope_of, secrets_of
+from harness.spec.expressions import LATE_IN_ROUTES, environment_names, scope_of, secrets_of
 from harness.spec.load import tasks_in_folder
 from harness.spec.loaded import Loaded
 from harness.spec.names import slug
@@ -47,6 +47,7 @@ from harness.values import replace
 if TYPE_CHECKING:
     from harness.spec.fault_plan import LoadedFaultPlan
     from harness.spec.faults import Fault
+    from harness.spec.routes import Route
 
 # Fills in the references of a task.
 
@@ -83,6 +84,29 @@ class Filling:
             for path, fault in ((("faults", number), fault) for number, fault in enumerate(self.spec.faults))
         )
 
+    def routes(self) -> tuple[Route, ...]:
+        """The routes, each with the line of its declaration. References to memory stay."""
+        return tuple(self._route(("routes", number), route) for number, route in enumerate(self.spec.routes))
+
+    def _route(self, path: JsonPath, route: Route) -> Route:
+        changed = route
+        if holds_reference(route):
+            given = route.values_given.items()
+            try:
+                filled = {key: interpolate(each, self.scope, last=key not in LATE_IN_ROUTES) for key, each in given}
+                changed = type(route).model_validate(filled)
+            except BadReferenceError as error:
+                self.problems.append(self.origin.problem(path, str(error)))
+            except ValidationError as error:
+                self.problems += self._of_filled(path, error)
+        return changed.with_source(self.origin.place(path))
+
+    def _of_filled(self, path: JsonPath, error: ValidationError) -> Iterator[Problem]:
+        """The problems of values that are wrong once their references are filled in."""
+        for each in error.errors():
+            message = f"{each['msg'].removeprefix('Value error, ')}, once its references are filled in"
+            yield self.origin.problem((*path, *each["loc"]), message)
+
     def _interpolated(self, path: JsonPath, model: ModelT, last: bool) -> ModelT:
         """The model with references filled in; if a value is of no use there, the model itself and a problem."""
         try:
@@ -106,9 +130,7 @@ class Filling:
         except BadReferenceError as error:
             self.problems.append(self.origin.problem(("browser",), str(error)))
         except ValidationError as error:
-            for each in error.errors():
-                message = f"{each['msg'].removeprefix('Value error, ')}, once its references are filled in"
-                self.problems.append(self.origin.problem(("browser", *each["loc"]), message))
+            self.problems += self._of_filled(("browser",), error)
         return options
 
     def text(self, text: str) -> str:
@@ -240,6 +262,7 @@ class _Compilation(Struct, frozen=True):
         filling = Filling(spec, settings, environ, origin)
         plan = self._filled(filling, folder, key, source, None if played else agent)
         _refuse([*filling.problems, *check_steps(plan.steps, origin, folder, hide)], hide)
+        _refuse([*_of_routes(plan.routes, origin, folder, hide)], hide)
         return plan
 
     def _filled(self, filling: Filling, folder: Path, key: str, source: str, agent: str | None) -> Plan:
@@ -262,6 +285,7 @@ class _Compilation(Struct, frozen=True):
             timeout=limits.timeout * settings.timeout_scale,
             step_timeout=limits.step_timeout * settings.timeout_scale,
             faults=(*filling.faults(), *more.faults),
+            routes=filling.routes(),
             fault_seed=spec.seed if more.seed is None else more.seed,
             folder=folder,
             source=source,
@@ -301,6 +325,15 @@ class _Compilation(Struct, frozen=True):
             filling.problems.append(filling.origin.problem(path, message, hint=hint))
             return None
         return self.plan(found.spec, found.origin, found.folder, slug(name), found.source, None)
+
+
+def _of_routes(routes: Iterable[Route], origin: Origin, folder: Path, hide: Hide) -> Iterator[Problem]:
+    """The problems of routes whose references are filled in."""
+    for number, route in enumerate(routes):
+        from harness.spec.route_checks import file_problems, pattern_problems  # few tasks have routes
+
+        yield from pattern_problems(route.url, ("routes", number, "url"), origin)
+        yield from file_problems(route, ("routes", number), origin, folder, hide)
 
 
 def _relaxed_criteria(spec: TaskSpec, filling: Filling) -> tuple[Criterion, ...]:

@@ -9,6 +9,8 @@ from contextlib import suppress
 from itertools import chain
 from typing import Any
 
+from pydantic import BaseModel
+
 from harness.criteria import Criterion, CriterionError, ValueExpression, parse, parse_value
 from harness.spec.parametrize import LONGEST_ID, MOST_CASES, case_of, cases, is_case_id, param
 from harness.spec.problems import JsonPath, Problem, describe_value, did_you_mean, join_or
@@ -167,6 +169,8 @@ def _scoring(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
 
 # The places of criteria and references in a task.
 
+LATE_IN_ROUTES = ("headers", "json", "body")
+"""Keys of a route that may refer to memory: they are filled in when a request is answered."""
 Found = tuple[JsonPath, str, bool]
 """The path, the text, and whether it is a value expression (not a criterion)."""
 
@@ -229,6 +233,9 @@ def interpolated(spec: TaskSpec) -> Iterator[tuple[JsonPath, str, bool]]:
         yield ("state_bindings", key, "path"), binding.path, False
     for number, fault in enumerate(spec.faults):
         yield from ((path, text, False) for path, text in _texts(("faults", number), fault.__dict__))
+    for number, route in enumerate(spec.routes):
+        for path, text in _texts(("routes", number), route.__dict__):
+            yield path, text, path[2] in LATE_IN_ROUTES
     yield from ((path, text, False) for path, text in [*_of_fallbacks(spec), *_of_cases(spec)])
 
 
@@ -257,12 +264,15 @@ def _texts(path: JsonPath, around: Any) -> Iterator[tuple[JsonPath, str]]:
         if isinstance(item, str):
             if "${" in item:
                 yield (*path, key), item
+        elif isinstance(item, BaseModel):
+            yield from _texts((*path, key), item.__dict__)
         elif isinstance(item, dict | list | tuple) and item:
             yield from _texts((*path, key), item)
 
 
 _EARLY = {"parametrize": ("env",), "inputs": ("env", "param"), "persona": ("env", "param")}
 """The parts that are filled in first, and the namespaces that they may refer to."""
+_WITH_MEMORY = "steps, criteria, and `headers`, `json` and `body` of routes"
 _WRITTEN = {"param": "param.x", "env": "env:NAME"}
 
 
@@ -314,7 +324,7 @@ def _fill_values(values: dict[str, Any], early: ReferenceScope) -> dict[str, Any
 def _check_references(path: JsonPath, text: str, memory: bool, scope: ReferenceScope) -> None:
     for offset, wanted in references(text):
         if wanted.namespace == "memory" and not memory:
-            raise BadReferenceError(str(wanted), "memory can be used in steps and criteria only", offset=offset)
+            raise BadReferenceError(str(wanted), f"memory can be used in {_WITH_MEMORY} only", offset=offset)
         if (known := _EARLY.get(str(path[0]))) and wanted.namespace not in known:
             problem = f"`{path[0]}` can refer to {join_or(_WRITTEN[name] for name in known)} only"
             raise BadReferenceError(str(wanted), problem, offset=offset)
