@@ -41,6 +41,8 @@ class Circumstances(Struct, frozen=True):
     """The page that failed was opened by an earlier step, whose GET is repeated before this step."""
     intended: bool = False
     """The service was ended on purpose."""
+    routed: bool = False
+    """A route of the task gave the answer: the site got no request, and its circuit does not count it."""
 
     @property
     def others_may_be_to_blame(self) -> bool:
