@@ -25,6 +25,7 @@ from harness.spec.references import (
 from harness.spec.source import Origin
 from harness.spec.steps import Assert, Step
 from harness.spec.task import TaskSpec
+from harness.spec.url_patterns import RequestPattern, may_match, whole_url_hint
 
 # Problems of `parametrize`.
 
@@ -272,7 +273,6 @@ def _texts(path: JsonPath, around: Any) -> Iterator[tuple[JsonPath, str]]:
 
 _EARLY = {"parametrize": ("env",), "inputs": ("env", "param"), "persona": ("env", "param")}
 """The parts that are filled in first, and the namespaces that they may refer to."""
-_WITH_MEMORY = "steps, criteria, and `headers`, `json` and `body` of routes"
 _WRITTEN = {"param": "param.x", "env": "env:NAME"}
 
 
@@ -321,10 +321,15 @@ def _fill_values(values: dict[str, Any], early: ReferenceScope) -> dict[str, Any
         return values
 
 
+def _with_memory(path: JsonPath) -> str:
+    """The places that may refer to memory, near this one."""
+    return "`headers`, `json` and `body` of a route" if path[0] == "routes" else "steps and criteria"
+
+
 def _check_references(path: JsonPath, text: str, memory: bool, scope: ReferenceScope) -> None:
     for offset, wanted in references(text):
         if wanted.namespace == "memory" and not memory:
-            raise BadReferenceError(str(wanted), f"memory can be used in {_WITH_MEMORY} only", offset=offset)
+            raise BadReferenceError(str(wanted), f"memory can be used in {_with_memory(path)} only", offset=offset)
         if (known := _EARLY.get(str(path[0]))) and wanted.namespace not in known:
             problem = f"`{path[0]}` can refer to {join_or(_WRITTEN[name] for name in known)} only"
             raise BadReferenceError(str(wanted), problem, offset=offset)
@@ -386,16 +391,27 @@ def expression_problems(spec: TaskSpec, origin: Origin, channels: frozenset[str]
     scopes = _scopes(spec, dict.fromkeys(environment_names(spec), "x")) if refer else []
     for path, text, is_value in found:
         try:
-            named = [expression.channels for expression in _parsed(text, is_value, scopes)]
+            parsed = _parsed(text, is_value, scopes)
         except BadReferenceError:
             continue  # reference_problems reports it
         except CriterionError as error:
             yield _unreadable(path, text, error, origin)
             continue
-        for name in sorted(frozenset().union(*named) - channels) if channels is not None else ():
+        named = frozenset(chain.from_iterable(each.channels for each in parsed))
+        yield from _unmatched(path, chain.from_iterable(each.request_patterns for each in parsed), origin)
+        for name in sorted(named - channels) if channels is not None else ():
             yield unknown_channel(path, name, channels or frozenset(), origin)
     yield from _of_bindings(spec, origin, channels)
     yield from part_problems(spec, origin)
+
+
+def _unmatched(path: JsonPath, patterns: Iterable[str], origin: Origin) -> Iterator[Problem]:
+    """Yield a problem for each pattern of `requests(...)` that matches no URL."""
+    for pattern in sorted(set(patterns)):
+        if "${" not in pattern and not may_match(RequestPattern.parse(pattern).url.text):
+            hint = f"{whole_url_hint(pattern)}, after a method such as `POST ` if only one is meant"
+            message = f"`requests({pattern!r})` matches no URL: the pattern must match the whole URL"
+            yield origin.problem(path, message, hint=hint)
 
 
 def _parsed(text: str, is_value: bool, scopes: Sequence[ReferenceScope]) -> list[Criterion | ValueExpression]:

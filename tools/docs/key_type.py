@@ -23,6 +23,8 @@ _PARTS = {
     "StateBinding": "places",
     "ScoringCheckpoint": "parts",
     "Repair": "repairs",
+    "Route": "routes",
+    "ExpectedRequest": "mapping",
 }
 _TAGS = {"act": "steps", "kind": "faults"}
 _PLURALS = {

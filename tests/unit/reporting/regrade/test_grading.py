@@ -56,6 +56,9 @@ class Moving:
     async def channel(self, name: str) -> Any:
         return CHANNEL
 
+    async def requests(self, pattern: str) -> list[Any]:
+        return []
+
     def now(self) -> datetime:
         return NOW + timedelta(seconds=self.clock.time)
 
