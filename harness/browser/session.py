@@ -31,7 +31,7 @@ from harness.model.ports import Evidence, Observation, Saved
 from harness.model.record import MetRoute, PageRequest, Sent
 from harness.recovery import Capture
 from harness.recovery.catalog import Effect, Family, Scope
-from harness.recovery.failure import Circumstances, Failed, Failure, Outcome, Passed
+from harness.recovery.failure import Failed, Failure, Outcome, Passed, routed_failure
 from harness.resilience import Clock, Deadline
 from harness.spec.steps import Api, Open, RequestingStep, Step, SwitchPage, Wait
 from harness.values import replace
@@ -188,7 +188,7 @@ class PlaywrightSession:
         if failure.code == "ELEMENT_NOT_FOUND":
             self._unfound = failure.selector
         if failure.family is Family.NETWORK and self._is_routed(failure):
-            failure = failure.also(Circumstances(routed=True))
+            failure = routed_failure(failure)
         failure = replace(failure, details={**failure.details, **self._side_effects()})
         return self._with_pages(failure)
 

@@ -145,6 +145,14 @@ def _suggestion(similar: Sequence[str]) -> str:
     return f"Did you mean {' or '.join(map(str, similar))}? " if similar else ""
 
 
+def routed_failure(failure: Failure) -> Failure:
+    """The same failure, by an answer that a route of the task gave: no site is to blame for it."""
+    return replace(failure.also(Circumstances(routed=True)), advice=failure.advice or ROUTED)
+
+
+ROUTED = "A route of the task gave this answer, and the site got no request: see `routes` in the report."
+
+
 class Passed(Struct, frozen=True):
     """A successful attempt. `details` has what is worth reporting: the element's role and name, a saved file, ..."""
 

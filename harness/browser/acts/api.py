@@ -19,7 +19,7 @@ from harness.browser import domains
 from harness.browser.acts.attempt import ActContext
 from harness.browser.failures.network import api_failure, status_code, status_failure
 from harness.recovery.catalog import Effect
-from harness.recovery.failure import Circumstances, Failed, Failure
+from harness.recovery.failure import Failed, Failure, routed_failure
 from harness.spec.names import host_of, origin_of
 from harness.spec.steps import Api
 from harness.values import replace
@@ -232,6 +232,6 @@ def _judge(attempt: ActContext, step: Api, url: str, response: Response, details
     message = f"HTTP {response.status} from {url}" + (f", expected {step.status}" if step.status else "")
     code = status_code(response.status) if response.status >= 400 else "HTTP_UNEXPECTED_STATUS"
     shown = {"url": url, **details}
-    how = Circumstances(routed=isinstance(response, RoutedResponse))
     after = failure.retry_after if failure else None
-    raise Failed(Failure(code, message, details=shown, retry_after=after, effect=effect, circumstances=how))
+    found = Failure(code, message, details=shown, retry_after=after, effect=effect)
+    raise Failed(routed_failure(found) if isinstance(response, RoutedResponse) else found)
