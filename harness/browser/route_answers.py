@@ -145,7 +145,7 @@ class RecordedAnswers:
                 raise NoAnswerError(f"it was recorded without the body of {url}")
             return b""
         try:
-            return base64.b64decode(text) if content.get("encoding") == "base64" else text.encode()
+            return base64.b64decode(text, validate=True) if content.get("encoding") == "base64" else text.encode()
         except binascii.Error:
             raise NoAnswerError(f"the body of {url} in it is not base64") from None
 

@@ -408,8 +408,9 @@ def expression_problems(spec: TaskSpec, origin: Origin, channels: frozenset[str]
 def _unmatched(path: JsonPath, patterns: Iterable[str], origin: Origin) -> Iterator[Problem]:
     """Yield a problem for each pattern of `requests(...)` that matches no URL."""
     for pattern in sorted(set(patterns)):
-        if "${" not in pattern and not may_match(RequestPattern.parse(pattern).url.text):
-            hint = f"{whole_url_hint(pattern)}, after a method such as `POST ` if only one is meant"
+        url = RequestPattern.parse(pattern).url.text
+        if "${" not in pattern and not may_match(url):
+            hint = f"{whole_url_hint(url)}, after a method such as `POST` if only one is meant"
             message = f"`requests({pattern!r})` matches no URL: the pattern must match the whole URL"
             yield origin.problem(path, message, hint=hint)
 
