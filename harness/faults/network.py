@@ -303,7 +303,7 @@ class Network:
 
     def matches(self, fault: RequestFault, urls: tuple[str, ...]) -> bool:
         """Return whether the fault's pattern matches a request with these URLs."""
-        return any(self._patterns[fault.url].matches(url) for url in urls)
+        return any(self._patterns[fault.url].matches(plain(url)) for url in urls)
 
     async def strike(self, strike: Injection) -> Undo | None:
         """Inject `refuse` or `tls`."""
