@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from harness.browser.har import MOST_BYTES
 from harness.recovery.failure import Failed, Failure
+from harness.spec.context import header_problem
 from harness.spec.names import file_problem
 from harness.spec.references import BadReferenceError, MissingMemory, ReferenceScope, interpolate
 from harness.spec.routes import Route
@@ -65,6 +66,8 @@ class DeclaredAnswer:
             raise NoAnswerError(str(error)) from None
         except OSError as error:
             raise NoAnswerError(f"{route.file} cannot be read: {error.strerror}") from None
+        if problem := next(filter(None, (header_problem(*each) for each in headers.items())), None):
+            raise NoAnswerError(problem)
         if kind and not any(name.lower() == "content-type" for name in headers):
             headers["content-type"] = kind
         return RouteAnswer(route.status or 200, headers, content)

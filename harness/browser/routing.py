@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
@@ -155,6 +156,10 @@ class Routing:
                 await self._respond(route, watch)
             except PlaywrightError:
                 return  # the page closed while its request was handled
+            except Exception as error:  # noqa: BLE001 - a defect of ours must not let the request wait for ever
+                self._problems.append(Failure("ROUTE_UNANSWERED", f"{type(error).__name__}: {error}", cause=error))
+                with contextlib.suppress(PlaywrightError):
+                    await route.abort("failed")
 
         await context.route("**/*", handle)
 
@@ -170,8 +175,4 @@ class Routing:
             return
         await self.wait(decision.delay)
         answer = decision.answer
-        try:
-            await route.fulfill(status=answer.status, headers=dict(answer.headers), body=answer.body)
-        except PlaywrightError:
-            await route.abort("failed")  # a request must never wait for ever
-            raise
+        await route.fulfill(status=answer.status, headers=dict(answer.headers), body=answer.body)

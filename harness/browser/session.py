@@ -17,7 +17,6 @@ from harness.browser.acts.files import free_path
 from harness.browser.checkpoint import PageCheckpoint, take
 from harness.browser.context import CLOSE_SECONDS, GRACE, BrowserPool, ContextHandle, Tab, state_of
 from harness.browser.evidence import LastGood
-from harness.browser.expectation import await_request, page_request
 from harness.browser.failures.classify import failure_of, with_popups, with_redirect
 from harness.browser.failures.liveness import PROBE_SECONDS, dead, lost
 from harness.browser.failures.navigation import navigation_failure, refused_hosts
@@ -127,6 +126,8 @@ class PlaywrightSession:
         details = {**found, **await ACTIONS[type(step)](attempt, step)}
         expected = step.expect_request if isinstance(step, RequestingStep) else None
         if expected is not None and navigation_failure(scene) is None:
+            from harness.browser.expectation import await_request  # few steps expect a request
+
             details["expected_request"] = (await await_request(attempt, expected, self._sent_since)).describe()
         return details
 
@@ -150,6 +151,8 @@ class PlaywrightSession:
 
     @property
     def exchanged(self) -> tuple[PageRequest, ...]:
+        from harness.browser.expectation import page_request  # few criteria read requests
+
         return tuple(map(page_request, self._handle.exchanged))
 
     def _scene(self, within: float) -> FailureContext:

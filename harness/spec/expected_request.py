@@ -7,7 +7,6 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, JsonValue, model_validator
 
-from harness.criteria import PathError
 from harness.recovery.declaration import Declaration
 
 LONGEST = 3600
@@ -19,7 +18,7 @@ Method = Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 
 def _paths(body: dict[str, JsonValue]) -> dict[str, JsonValue]:
     """Return the mapping; raises ValueError for a key that is no path."""
-    from harness.criteria.paths import segments  # few steps expect a request
+    from harness.criteria.paths import PathError, segments  # few steps expect a request
 
     for path in body:
         try:

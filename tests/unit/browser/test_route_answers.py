@@ -39,6 +39,8 @@ def test_memory_is_filled_in_and_keeps_its_type(tmp_path: Path) -> None:
     assert declared(tmp_path, memory, body="n=${memory.n}", headers={"x-n": "${memory.n}"}).headers["x-n"] == "3"
     with pytest.raises(NoAnswerError, match="'m', which was never written"):
         declared(tmp_path, memory, body="${memory.m}")
+    with pytest.raises(NoAnswerError, match="more than one line"):
+        declared(tmp_path, {"lines": "a\nb"}, body="", headers={"x": "${memory.lines}"})
     with pytest.raises(NoAnswerError, match=r"gone.json cannot be read: No such file"):
         declared(tmp_path, file="gone.json")
 
