@@ -11,9 +11,12 @@ import pytest
 
 from harness.browser import PlaywrightSession
 from harness.browser.routing import Routing
-from harness.recovery.failure import Failed, Failure
+from harness.recovery.failure import Failed, Failure, Passed
 from harness.spec.routes import Route
+from tests.browser.conftest import Run
+from tests.browser.moments import until
 from tests.browser.stage import DEAD, EVIL, SHOP, Stage, failed, passed, perform
+from tests.browser.striking import strike
 
 ORDERS = {"url": "**/api/orders", "method": "POST"}
 ORDER = {"act": "click", "selector": "#order"}
@@ -40,7 +43,7 @@ async def shown(session: PlaywrightSession, complete: str) -> str:
     return found
 
 
-def test_a_route_answers_in_place_of_the_site_and_the_request_is_no_write(run: Any, stage: Stage) -> None:
+def test_a_route_answers_in_place_of_the_site_and_the_request_is_no_write(run: Run[Any], stage: Stage) -> None:
     async def body() -> None:
         answer = {"id": "${memory.order}", "n": "${memory.count}"}
         memory = {"order": "A-1", "count": 3}
@@ -60,7 +63,7 @@ def test_a_route_answers_in_place_of_the_site_and_the_request_is_no_write(run: A
     run(body())
 
 
-def test_counts_go_on_in_a_new_context_and_later_requests_pass(run: Any, stage: Stage) -> None:
+def test_counts_go_on_in_a_new_context_and_later_requests_pass(run: Run[Any], stage: Stage) -> None:
     async def body() -> None:
         routing = await routed(stage, {**ORDERS, "status": 503, "times": 2}, {**ORDERS, "status": 418, "steps": [1, 2]})
         session = await at_orders(stage, routing)
@@ -80,7 +83,7 @@ def test_counts_go_on_in_a_new_context_and_later_requests_pass(run: Any, stage: 
     run(body())
 
 
-def test_a_host_that_is_not_allowed_may_be_answered_and_what_passes_is_still_refused(run: Any, stage: Stage) -> None:
+def test_a_host_that_is_not_allowed_may_be_answered_and_what_passes_is_refused(run: Run[Any], stage: Stage) -> None:
     async def body() -> None:
         routing = await routed(
             stage,
@@ -105,7 +108,54 @@ def test_a_host_that_is_not_allowed_may_be_answered_and_what_passes_is_still_ref
     run(body())
 
 
-def test_popups_and_frames_are_answered_and_a_file_has_the_type_of_its_suffix(run: Any, stage: Stage) -> None:
+def test_a_popup_and_a_click_to_a_host_that_is_not_allowed_may_be_answered(run: Run[Any], stage: Stage) -> None:
+    async def body() -> None:
+        links = f"<a id=go href=http://{EVIL}/page>go</a><button id=pop onclick=\"window.open('http://{EVIL}/page')\">pop</button>"
+        html = {"headers": {"content-type": "text/html"}}
+        routing = await routed(
+            stage,
+            {"url": "*/orders", "body": links, **html},
+            {"url": f"http://{EVIL}/page", "body": "<title>Page</title><p id=x>page</p>", **html},
+        )
+        session = await at_orders(stage, routing, allowed_domains=(SHOP,))
+        await passed(session, {"act": "click", "selector": "#pop"})
+        await passed(session, {"act": "click", "selector": "#go"})
+        assert await session.text("#x", None, 5) == "page"
+        await passed(session, {"act": "switch_page", "value": "Page"})
+        assert stage.site.hits == {}
+
+    run(body())
+
+
+def test_a_fault_in_the_browser_strikes_before_a_route(run: Run[Any], stage: Stage) -> None:
+    async def body() -> None:
+        session = await at_orders(stage, await routed(stage, {**ORDERS, "status": 201}))
+        struck = await strike(session, lambda url: url.endswith("/api/orders"), kind="abort", url="*")
+        await passed(session, ORDER)
+        await shown(session, "failed")
+        assert (struck.count, session.routes[0].count) == (1, 0)
+        await struck.healed()
+        await passed(session, ORDER)
+        await shown(session, "201")
+
+    run(body())
+
+
+def test_a_defect_in_the_handler_never_hangs_a_request(
+    run: Run[Any], stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def body() -> None:
+        session = await at_orders(stage, routing := await routed(stage, {**ORDERS, "status": 201}))
+        monkeypatch.setattr(routing, "decide", lambda *_: 1 / 0)
+        await perform(session, ORDER)
+        await until(lambda: any(each.status is None and each.method == "POST" for each in session.exchanged))
+        why = [await perform(session, {"act": "wait", "selector": "#out", "value": "failed"}) for _ in range(2)]
+        assert any(isinstance(each, Passed) for each in why), "the page has been told"
+
+    run(body())
+
+
+def test_popups_and_frames_are_answered_and_a_file_has_the_type_of_its_suffix(run: Run[Any], stage: Stage) -> None:
     async def body() -> None:
         (stage.folder / "popup.html").write_text("<title>Ours</title><iframe src=/inner></iframe>", "utf-8")
         routing = await routed(
@@ -121,7 +171,7 @@ def test_popups_and_frames_are_answered_and_a_file_has_the_type_of_its_suffix(ru
     run(body())
 
 
-def test_an_api_step_is_answered_too(run: Any, stage: Stage) -> None:
+def test_an_api_step_is_answered_too(run: Run[Any], stage: Stage) -> None:
     async def body() -> None:
         routing = await routed(
             stage,
@@ -154,7 +204,7 @@ def har(folder: Path, *entries: tuple[str, str, int, dict[str, Any]]) -> str:
     return "calls.har"
 
 
-def test_a_har_file_answers_and_a_request_that_it_lacks_fails_the_step_or_passes(run: Any, stage: Stage) -> None:
+def test_a_har_file_answers_and_a_request_that_it_lacks_fails_the_step_or_passes(run: Run[Any], stage: Stage) -> None:
     async def body() -> None:
         moved = {"headers": [{"name": "Location", "value": "/api/made"}]}
         name = har(
@@ -183,7 +233,7 @@ def test_a_har_file_answers_and_a_request_that_it_lacks_fails_the_step_or_passes
     run(body())
 
 
-def test_a_reference_to_nothing_never_hangs_the_request_and_fails_the_step(run: Any, stage: Stage) -> None:
+def test_a_reference_to_nothing_never_hangs_the_request_and_fails_the_step(run: Run[Any], stage: Stage) -> None:
     async def body() -> None:
         routing = await routed(stage, {"url": f"http://{DEAD}/*", "json": "${memory.missing}"})
         session = await at_orders(stage, routing)
@@ -194,7 +244,7 @@ def test_a_reference_to_nothing_never_hangs_the_request_and_fails_the_step(run: 
     run(body())
 
 
-def test_a_file_that_is_no_har_file_is_refused_before_the_browser_opens(run: Any, stage: Stage) -> None:
+def test_a_file_that_is_no_har_file_is_refused_before_the_browser_opens(run: Run[Any], stage: Stage) -> None:
     (stage.folder / "bad.har").write_text("{}", "utf-8")
     with pytest.raises(Failed, match=r"bad.har cannot be used: it is no HAR file \('log'\)"):
         run(routed(stage, {"url": "*", "from_har": "bad.har"}))
@@ -203,7 +253,7 @@ def test_a_file_that_is_no_har_file_is_refused_before_the_browser_opens(run: Any
 # `expect_request` of a step.
 
 
-def test_a_step_waits_for_the_request_that_it_must_cause(run: Any, stage: Stage) -> None:
+def test_a_step_waits_for_the_request_that_it_must_cause(run: Run[Any], stage: Stage) -> None:
     async def body() -> None:
         session = await at_orders(stage, await routed(stage, {**ORDERS, "status": 201}))
         expected = {"json": {"items[0].id": "pen", "total": 3.5, "items.*": {"count": 2}}, "status": 201}
@@ -224,7 +274,7 @@ def test_a_step_waits_for_the_request_that_it_must_cause(run: Any, stage: Stage)
     ],
 )
 def test_a_request_that_is_nearly_the_expected_one_is_compared(
-    run: Any, stage: Stage, expected: dict[str, Any], difference: str
+    run: Run[Any], stage: Stage, expected: dict[str, Any], difference: str
 ) -> None:
     async def body() -> None:
         session = await at_orders(stage, None)
@@ -238,7 +288,7 @@ def test_a_request_that_is_nearly_the_expected_one_is_compared(
     run(body())
 
 
-def test_no_request_at_all_is_said(run: Any, stage: Stage) -> None:
+def test_no_request_at_all_is_said(run: Run[Any], stage: Stage) -> None:
     async def body() -> None:
         session = await at_orders(stage, None)
         why = await failed(session, {"act": "hover", "selector": "#order", "expect_request": ORDERS}, 0.6)
