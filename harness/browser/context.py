@@ -29,7 +29,7 @@ from harness.browser.failures.scene import answers
 from harness.browser.failures.scene import seconds as words
 from harness.browser.har import HarSegment
 from harness.browser.isolated import ask
-from harness.browser.page_events import PageEvents
+from harness.browser.page_events import PageEvents, RequestRecord
 from harness.browser.process import Chromium
 from harness.browser.raw_trace import RawTrace
 from harness.browser.request import SessionRequest
@@ -82,6 +82,8 @@ class ContextHandle:
         self.earlier: list[RawTrace] = []
         """The traces of the contexts that were replaced, in order."""
         self._sent_before = 0
+        self._exchanged: list[RequestRecord] = []
+        """The requests of replaced contexts."""
         self._left: list[Sent] = []
         """The requests that left the pages of closed contexts."""
         self.on_move: Callable[[Tab], Awaitable[None]] | None = None
@@ -98,6 +100,11 @@ class ContextHandle:
     def requests(self) -> int:
         """The number of requests of all contexts so far."""
         return self._sent_before + self.tab.watch.requests
+
+    @property
+    def exchanged(self) -> list[RequestRecord]:
+        """The requests of all contexts so far: of each the newest ones."""
+        return [*self._exchanged, *self.tab.watch.exchanges]
 
     def take_sent(self) -> tuple[Sent, ...]:
         """The requests that left the pages since the last call (ports.Session)."""
@@ -169,6 +176,7 @@ class ContextHandle:
         except TimeoutError:
             return Failure("BROWSER_UNRESPONSIVE", f"no new page in {words(left)}", tainted=True)
         self._sent_before += self.tab.watch.requests
+        self._exchanged += self.tab.watch.exchanges
         self._left += self.tab.watch.sending.take()
         self._move(chromium, tab)
         if self.on_move is not None:
@@ -405,6 +413,8 @@ class Tab(Struct):
         watch = PageEvents(clock, request.on_request_failed, chromium.pace)
         page = await context.new_page()
         watch.attach(context, page)
+        if request.routing is not None:
+            await request.routing.install(context, watch)
         control = await context.new_cdp_session(page)
         raw = RawTrace.new(chromium.traces)
         tab = cls(context, page, watch, control, har, raw, unreachable=chromium.unreachable)

@@ -114,6 +114,12 @@ class RequestRecord:
     error: str | None = None
     loading: dict[object, str] = field(default_factory=dict, compare=False, repr=False)
     """Request -> URL of what a document's page requested and does not have yet, itself among them."""
+    asked: Request | None = field(default=None, compare=False, repr=False)
+    """Playwright's own object, which has the body."""
+    routed: int | None = None
+    """The number of the route that answered it."""
+    promised: bool = False
+    """Whether a route was to answer it when it was sent."""
     parsed: bool = False
     """Whether a document's page exists (DOMContentLoaded), though parts of it may still be missing."""
 
@@ -275,6 +281,8 @@ class PageEvents:
         self.requests = 0
         """The number of requests of all pages so far."""
         self.sending = Sending(clock.now)
+        self.promised: Callable[[str, str], bool] | None = None
+        """Tells by method and URL whether a route answers a request; None: the task has no routes."""
         self._sent: dict[Request, Sent] = {}
         """The requests among `_known` that may be evidence of a write."""
         self._bystanders: frozenset[MainFrame] = frozenset()
@@ -427,7 +435,9 @@ class PageEvents:
         self.pace.count_event("requests")
         page = self._page_of(request)
         frame = page if page and _is_document(request) else None
-        exchange = RequestRecord(request.url, request.method, self._clock.wall())
+        exchange = RequestRecord(request.url, request.method, self._clock.wall(), asked=request)
+        if self.promised is not None:
+            exchange.promised = self.promised(exchange.method, exchange.url)
         self._remember(request, exchange)
         if exchange.method not in SAFE_METHODS or frame or _frameless(request):
             self._leaves(request, exchange, page)
@@ -476,6 +486,13 @@ class PageEvents:
             return self._frames.get(request.frame.page)
         except PlaywrightError:
             return None
+
+    def routed(self, request: Request, route: int) -> None:
+        """A route answers a request: no site gets it."""
+        if exchange := self._known.get(request):
+            exchange.routed = route
+        if sent := self._sent.get(request):
+            self.sending.routed(sent)
 
     def _on_response(self, response: Response) -> None:
         self.pace.count_event("answers")

@@ -19,6 +19,7 @@ from harness.spec.context import ContextOptions, playwright_options
 from harness.spec.names import Domains
 
 if TYPE_CHECKING:
+    from harness.browser.routing import Routing
     from harness.spec.faults.network import TlsProblem
 
 __all__ = ["SessionRequest", "StorageState"]
@@ -64,6 +65,8 @@ class SessionRequest(Struct, frozen=True):
     """What the context emulates."""
     full_page: bool = False
     """Whether the screenshot of a failure shows the whole page."""
+    routing: Routing | None = None
+    """The routes of the task; None if it has none."""
     init_script: Path | None = None
     """A script that runs in every page and frame before its own scripts."""
 

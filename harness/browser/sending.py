@@ -159,15 +159,16 @@ class Sending:
         self._opened = False
         self._unacted = False
         self._answered = False
-        self.unsafe = False
-        """Whether an unsafe request has left since the attempt began."""
+        self._unsafe: list[Sent] = []
+        """The unsafe requests since the attempt began."""
 
     def begin(self, *, looks: bool, opens: bool = False) -> None:
         """An attempt begins. A step that only reads causes nothing: what leaves meanwhile belongs to the act before.
 
         `opens`: it opens a page. What that page sends before another act, it sends by itself.
         """
-        self._looks, self.unsafe = looks, False
+        self._looks = looks
+        self._unsafe.clear()
         if looks:
             return
         self._answered = False
@@ -190,7 +191,8 @@ class Sending:
             return None
         follows = self._answered if after is None else after.follows or after.method not in SAFE_METHODS
         sent = Sent(method, urldefrag(url).url, page=page, follows=safe and follows, before=before)
-        self.unsafe = self.unsafe or not (safe or before)
+        if not (safe or before) and len(self._unsafe) < MOST:
+            self._unsafe.append(sent)
         if len(self._left) < MOST:
             self._left.append(sent)
         return sent
@@ -221,7 +223,17 @@ class Sending:
         """No answer came, or only a part: some errors say that nothing was sent."""
         name = net_error(error) or ""
         if name != GIVEN_UP and name not in _ANSWERED_ANYWAY:
-            sent.arrived = effect_of(code_of(name)) is not Effect.NONE
+            sent.arrived = sent.arrived and effect_of(code_of(name)) is not Effect.NONE
+
+    def routed(self, sent: Sent) -> None:
+        """A route answers it: it never leaves the browser."""
+        sent.arrived = False
+        self._unsafe = [each for each in self._unsafe if each is not sent]
+
+    @property
+    def unsafe(self) -> bool:
+        """Whether an unsafe request has left since the attempt began."""
+        return bool(self._unsafe)
 
     def take(self) -> tuple[Sent, ...]:
         """The requests that have left since the last call."""

@@ -23,17 +23,18 @@ from harness.browser.failures.classify import failure_of, with_popups, with_redi
 from harness.browser.failures.liveness import PROBE_SECONDS, dead, lost
 from harness.browser.failures.navigation import navigation_failure, refused_hosts
 from harness.browser.failures.scene import FailureContext, describe, locate, other_frame
+from harness.browser.page_events import PageEvents, RequestRecord, document_of
 from harness.browser.process import Chromium
 from harness.browser.reading import look, read_between_pages, text_of
 from harness.browser.recovery import PageRecovery
 from harness.browser.request import SessionRequest
 from harness.model.ports import Evidence, Observation, Saved
-from harness.model.record import Sent
+from harness.model.record import MetRoute, PageRequest, Sent
 from harness.recovery import Capture
 from harness.recovery.catalog import Effect, Family, Scope
-from harness.recovery.failure import Failed, Failure, Outcome, Passed
+from harness.recovery.failure import Failed, Failure, Outcome, Passed, routed_failure
 from harness.resilience import Clock, Deadline
-from harness.spec.steps import Api, Open, Step, SwitchPage
+from harness.spec.steps import Api, Open, RequestingStep, Step, SwitchPage, Wait
 from harness.values import replace
 
 if TYPE_CHECKING:
@@ -59,6 +60,8 @@ class PlaywrightSession:
         self._files: list[Path] = []
         self._leaving = request.leave
         self._unfound: str | None = None
+        self._begun: tuple[PageEvents, int] | None = None
+        """The context in which the last act began that may have caused requests, and how many there were before."""
         self._recorded: tuple[Chromium, list[Sent]] | None = None
         """The browser that records its repeated requests, and the requests that left meanwhile."""
         self._last_good = LastGood(request.folder, clock)
@@ -109,14 +112,50 @@ class PlaywrightSession:
         attempt = replace(self._attempt(within, patience), once=step.effect_class == "write")
         try:
             async with asyncio.timeout(within + GRACE):
-                found = await self._healed_element(step)
-                details = await ACTIONS[type(step)](attempt, step)
+                details = await self._act(attempt, step, scene)
         except Exception as error:  # noqa: BLE001 - every failure of an act becomes a value; this is the one place
-            return await self._finish_failed(await failure_of(error, scene))
-        if failure := navigation_failure(scene):
+            return await self._finish_failed(self._unanswered() or await failure_of(error, scene))
+        if failure := self._unanswered() or navigation_failure(scene):
             return await self._finish_failed(failure)
         self.tab.watch.passed()
-        return self._finish_passed(step, {**found, **details})
+        return self._finish_passed(step, details)
+
+    async def _act(self, attempt: ActContext, step: Step, scene: FailureContext) -> dict[str, Any]:
+        """Do the act, and wait for the request that it must cause."""
+        if isinstance(step, RequestingStep) and not isinstance(step, Wait):
+            self._begun = self.tab.watch, self.tab.watch.requests
+        found = await self._healed_element(step)
+        details = {**found, **await ACTIONS[type(step)](attempt, step)}
+        expected = step.expect_request if isinstance(step, RequestingStep) else None
+        if expected is not None and navigation_failure(scene) is None:
+            from harness.browser.expectation import await_request  # few steps expect a request
+
+            details["expected_request"] = (await await_request(attempt, expected, self._sent_since)).describe()
+        return details
+
+    def _sent_since(self) -> list[RequestRecord]:
+        """The requests since the last act began that may have caused some."""
+        watch, before = self._begun or (self.tab.watch, 0)
+        count = watch.requests - before if watch is self.tab.watch else watch.requests
+        return list(self.tab.watch.exchanges)[-count:] if count else []
+
+    def _unanswered(self) -> Failure | None:
+        """The failure of a request that a route could not answer: it outweighs what followed from it."""
+        return self._request.routing.take_problem() if self._request.routing else None
+
+    def begin_step(self, index: int) -> None:
+        if self._request.routing is not None:
+            self._request.routing.begin_step(index)
+
+    @property
+    def routes(self) -> tuple[MetRoute, ...]:
+        return self._request.routing.results() if self._request.routing else ()
+
+    @property
+    def exchanged(self) -> tuple[PageRequest, ...]:
+        from harness.browser.expectation import page_request  # few criteria read requests
+
+        return tuple(map(page_request, self._handle.exchanged))
 
     def _scene(self, within: float) -> FailureContext:
         return FailureContext(
@@ -153,8 +192,15 @@ class PlaywrightSession:
             await self._clock.sleep(LAST_WORDS)
         if failure.code == "ELEMENT_NOT_FOUND":
             self._unfound = failure.selector
+        if failure.family is Family.NETWORK and self._is_routed(failure):
+            failure = routed_failure(failure)
         failure = replace(failure, details={**failure.details, **self._side_effects()})
         return self._with_pages(failure)
+
+    def _is_routed(self, failure: Failure) -> bool:
+        """Return whether a route gave the answer that the failure is about."""
+        asked = document_of(self.tab.watch.exchanges, str(failure.details.get("url")))
+        return self._request.routing is not None and asked is not None and asked.routed is not None
 
     def _with_pages(self, failure: Failure) -> Failure:
         """Add the pages that explain a missing element: new ones, and the one that was requested instead."""
@@ -221,7 +267,7 @@ class PlaywrightSession:
                 value = await read_between_pages(self.tab.page, function, selector, name, self._clock)
         except (PlaywrightError, TimeoutError) as error:
             raise Failed(await failure_of(error, scene)) from error
-        failure = dead("", scene)
+        failure = dead("", scene) or self._unanswered()
         if failure is not None:
             raise Failed(failure)
         return value
@@ -343,6 +389,8 @@ class PlaywrightSession:
         )
 
     async def close(self) -> None:
+        if self._request.routing is not None:
+            self._request.routing.end()
         await self._pass_storage_on()
         if self._request.tracing == "on" and self.tab.traced:
             deadline = Deadline.after(CLOSE_SECONDS, self._clock.now())

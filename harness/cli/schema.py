@@ -32,6 +32,11 @@ VALUES: Mapping[str, Mapping[str, str]] = {
         "PUT": "Replaces a resource; counts as a write.",
         "PATCH": "Changes parts of a resource; counts as a write.",
         "DELETE": "Removes a resource; counts as a write.",
+        "OPTIONS": "Asks what a resource allows.",
+    },
+    "missing": {
+        "fail": "The request fails in the page, and the step fails with `ROUTE_UNANSWERED`.",
+        "pass": "The request is sent to its site.",
     },
     "value": {
         "accept": "Press OK in the browser's dialog; a prompt gets the `text` of the step.",

@@ -31,12 +31,14 @@ from harness.criteria.syntax import (
     Literal,
     Not,
     ObjectOf,
+    Part,
     Read,
     Some,
     Stable,
     Test,
     Value,
     Within,
+    of_requests,
     suggestion,
 )
 
@@ -141,6 +143,8 @@ def _test(branch: Branch) -> Condition:
 def _comparison_hint(bare: Value) -> str:
     if not isinstance(bare, Read):
         return "compare something with it, for example text('#id') == 'done'"
+    if bare.function == "requests":
+        return f"compare it, for example {bare.source}.length == 1"
     rest = {"mem": "== true", "count": "> 0", "time_since": "< 24h", "time_until": "> 0"}.get(bare.function, "!= ''")
     return f"compare it, for example {bare.source} {rest}"
 
@@ -213,10 +217,7 @@ def _number(branch: Branch) -> Literal:
 
 
 def _constant(branch: Branch, read: Callable[[str], str | int | float]) -> Literal:
-    try:
-        return Literal(read(branch.name), **branch.place)
-    except ValueError as error:
-        branch.fail(str(error))
+    return Literal(_constant_of(branch.parts[0], read), **branch.place)
 
 
 def _name(branch: Branch) -> Literal:
@@ -261,14 +262,38 @@ def _argument(function: str, takes: str, branch: Branch) -> str:
     return literal.value
 
 
-def _member(branch: Branch) -> Length:
+def _member(branch: Branch) -> Length | Part:
     owner, name = branch.parts
     of = value(owner)
     if name.source != "length":
         call = f"call it: .{name.source}(...)" if name.source in WORDS else ""
+        if of_requests(of) and not call:
+            return Part(of, name.source, **branch.place)
         hint = call or suggestion(name.source, ["length"]) or "a path goes inside the quotes"
         name.fail(f"unknown property `.{name.source}`", (".length",), hint)
     return Length(of, **branch.place)
+
+
+def _item(branch: Branch) -> Part:
+    owner, inside = branch.parts
+    of = value(owner)
+    if not of_requests(of):
+        offset = branch.text.index("[", owner.part.end)
+        hint = "an index goes into the path: mem('orders[0].id')"
+        raise CriterionError(branch.text, offset, "unexpected `[`: only `requests(...)` takes an index", hint=hint)
+    if inside.kind == "STRING":
+        return Part(of, str(_constant_of(inside, string)), **branch.place)
+    index = _constant_of(inside, number)
+    if not isinstance(index, int):
+        inside.fail("an index is a whole number")
+    return Part(of, index, **branch.place)
+
+
+def _constant_of(token: Branch, read: Callable[[str], str | int | float]) -> str | int | float:
+    try:
+        return read(token.source)
+    except ValueError as error:
+        token.fail(str(error))
 
 
 def _method(branch: Branch) -> Compare:
@@ -335,6 +360,7 @@ _EXPRESSIONS: MappingProxyType[str, Callable[[Branch], Value]] = MappingProxyTyp
         "name": _name,
         "call": _call,
         "member": _member,
+        "item": _item,
         "method": _method,
         "list": _list,
         "object": _object,

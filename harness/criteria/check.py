@@ -13,7 +13,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from harness.criteria.paths import Wildcard, lookup, memory_lookup, segments
+from harness.criteria.paths import Wildcard, follow, lookup, memory_lookup, segments
 from harness.criteria.patterns import Patience
 from harness.criteria.syntax import (
     PAGE_FUNCTIONS,
@@ -23,6 +23,7 @@ from harness.criteria.syntax import (
     ListOf,
     Literal,
     ObjectOf,
+    Part,
     Read,
     Test,
     Value,
@@ -167,8 +168,9 @@ async def read(value: Value, reads: Pass) -> Operand:
             return Operand(([(await read(item, reads)).json for item in items],))
         case ObjectOf(entries=entries):
             return Operand(({key: (await read(item, reads)).json for key, item in entries},))
-        case Length(of=of):
-            return _length(await read(of, reads), of.source)
+        case Part(of=of) | Length(of=of):
+            inner = await read(of, reads)
+            return _part(inner, value.segment) if isinstance(value, Part) else _length(inner, of.source)
         case Read(function=function, arguments=arguments):
             return await _call(function, arguments, reads)
         case Compare():
@@ -180,6 +182,8 @@ async def read(value: Value, reads: Pass) -> Operand:
 async def _call(function: str, arguments: tuple[str, ...], reads: Pass) -> Operand:
     if function in PAGE_FUNCTIONS:
         return await _page(function, arguments, reads)
+    if function == "requests":
+        return Operand((await reads.requests(arguments[0]),))
     if function == "json":
         return await _json(arguments[0], arguments[1], reads)
     entries = await reads.memory()
@@ -219,6 +223,16 @@ def _time(function: str, key: str, entries: Mapping[str, Json], reads: Pass) -> 
     return Operand(seconds, entry.note, entry.many)
 
 
+def _part(of: Operand, segment: str | int) -> Operand:
+    """An item or a value of each match; a key made of digits is no index here."""
+    matches = tuple(follow(of.json, (segment,))) if of.matches else ()
+    note = of.note
+    if of.matches and not matches:
+        empty = of.json == []
+        note = "no request matches" if empty else f"it has no {segment!r}"
+    return Operand(matches, note)
+
+
 def _length(of: Operand, source: str) -> Operand:
     lengths = tuple(len(match) for match in of.matches if isinstance(match, str | list | dict))
     note = of.note if lengths or not of.matches else f"{source} is not a text, list or object, so it has no length"
@@ -243,6 +257,10 @@ class Sources(Protocol):
         """The whole document of an environment channel."""
         ...
 
+    async def requests(self, pattern: str) -> list[Json]:
+        """The requests of the pages that match, such as `POST **/api/orders`: method, url, status, json, body."""
+        ...
+
     def now(self) -> datetime:
         """The world's time, timezone-aware."""
         ...
@@ -256,6 +274,7 @@ class Pass:
         self.patience = patience
         self._pages: dict[tuple[str, str | None, str | None], Json] = {}
         self._channels: dict[str, Json] = {}
+        self._requests: dict[str, list[Json]] = {}
         self._memory: Mapping[str, Json] | None = None
         self._now: datetime | None = None
 
@@ -269,6 +288,11 @@ class Pass:
         if name not in self._channels:
             self._channels[name] = await self._sources.channel(name)
         return self._channels[name]
+
+    async def requests(self, pattern: str) -> list[Json]:
+        if pattern not in self._requests:
+            self._requests[pattern] = await self._sources.requests(pattern)
+        return self._requests[pattern]
 
     async def memory(self) -> Mapping[str, Json]:
         if self._memory is None:

@@ -78,8 +78,6 @@ def _hint(text: str, offset: int, found: str, accepted: frozenset[str]) -> str:
         return hint
     if re.match(r"[=!<>]=?", text[offset:]) and "OPERATOR" not in accepted and "_AND" in accepted:
         return "one comparison at a time: join two with ALL[...]"
-    if found == "[" and "OPERATOR" in accepted:
-        return "an index goes into the path: mem('orders[0].id')"
     return suggestion(found, ()) or (_look(text, offset) if found else "")
 
 
@@ -115,9 +113,15 @@ class _Expression:
         return self._first_arguments(SELECTOR_FUNCTIONS)
 
     @property
+    def request_patterns(self) -> frozenset[str]:
+        """The patterns of the requests that it reads."""
+        return self._first_arguments(frozenset({"requests"}))
+
+    @property
     def looks_at_page(self) -> bool:
-        """Whether it reads the page, and not only memory and channels."""
-        return any(isinstance(node, Read) and node.function in PAGE_FUNCTIONS for node in walk(self.tree))
+        """Whether it reads the page or its requests, and not only memory and channels."""
+        read = PAGE_FUNCTIONS | {"requests"}
+        return any(isinstance(node, Read) and node.function in read for node in walk(self.tree))
 
     @property
     def waits(self) -> bool:

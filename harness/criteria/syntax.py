@@ -69,6 +69,7 @@ FUNCTIONS = MappingProxyType(
         "title": (),
         "mem": ("key",),
         "json": ("channel", "path"),
+        "requests": ("pattern",),
         "time_since": ("key",),
         "time_until": ("key",),
     }
@@ -163,6 +164,14 @@ class Read(Node):
 
 
 @dataclass(frozen=True, slots=True)
+class Part(Node):
+    """`[n]`, `['key']` or `.key` after `requests(...)`: an item of a list, or a value of an object."""
+
+    of: Value
+    segment: str | int
+
+
+@dataclass(frozen=True, slots=True)
 class Length(Node):
     """`.length` of a text, a list or an object."""
 
@@ -224,7 +233,7 @@ class Stable(Node):
     part: Condition
 
 
-Value: TypeAlias = Literal | ListOf | ObjectOf | Read | Length | Compare
+Value: TypeAlias = Literal | ListOf | ObjectOf | Read | Part | Length | Compare
 Condition: TypeAlias = Compare | Test | Every | Some | Not | Within | Stable
 
 
@@ -234,7 +243,7 @@ def children(node: Value | Condition) -> tuple[Value | Condition, ...]:
             return parts
         case ObjectOf(entries=entries):
             return tuple(value for _, value in entries)
-        case Length(of=part) | Test(read=part) | Not(part=part) | Within(part=part) | Stable(part=part):
+        case Part(of=part) | Length(of=part) | Test(read=part) | Not(part=part) | Within(part=part) | Stable(part=part):
             return (part,)
         case Compare(left=left, right=right):
             return (left, right)
@@ -247,6 +256,13 @@ def walk(node: Value | Condition) -> Iterator[Value | Condition]:
     yield node
     for child in children(node):
         yield from walk(child)
+
+
+def of_requests(value: Value) -> bool:
+    """Return whether the value is `requests(...)` or a part of it: only these take a path after the brackets."""
+    if isinstance(value, Part):
+        return of_requests(value.of)
+    return isinstance(value, Read) and value.function == "requests"
 
 
 def constant(value: Value) -> bool:

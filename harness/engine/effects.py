@@ -11,7 +11,7 @@ from harness.engine.attempt import ASSERTION, StepState, judge, remember, resolv
 from harness.engine.run import Checkpoint, Run, StepTransition, TaskStop
 from harness.model.record import Sent, StepRecord, seen_writing, written_addresses
 from harness.recovery import GiveUp
-from harness.recovery.catalog import Effect
+from harness.recovery.catalog import Effect, Family
 from harness.recovery.failure import Failed, Failure, Outcome, Passed
 from harness.resilience import Deadline
 from harness.spec.references import MissingMemory
@@ -47,8 +47,18 @@ def collect(run: Run, progress: StepState, outcome: Outcome) -> None:
         run.journal.pass_on(progress.declared, sent)
 
 
-def _is_certainly_undone(step: Step, failure: Failure) -> bool:
-    """Return whether it is certain that nothing was done: nothing was sent, or the refusal says so."""
+def is_only_unanswered(failure: Failure) -> bool:
+    """Return whether the act was done, and only the request that it must cause is missing: no retry does it again."""
+    return failure.act_done and failure.family is Family.ASSERTION
+
+
+def _is_certainly_undone(step: Step, failure: Failure, sent: Sequence[Sent]) -> bool:
+    """Return whether it is certain that nothing was done: nothing was sent, or the refusal says so.
+
+    What a route answers is not sent.
+    """
+    if failure.circumstances.routed and not any(each.unsafe for each in sent):
+        return True
     if failure.details.get("status") in step.safe_statuses:
         return True
     return failure.effect is Effect.NONE and not (step.effect_class == "write" and _leaves_open(failure))
@@ -67,7 +77,7 @@ async def took_effect(run: Run, step: Step, failure: Failure, sent: Sequence[Sen
 
     A step that is no `write` and sent nothing may be repeated: that counts as no effect.
     """
-    if _is_certainly_undone(step, failure):
+    if _is_certainly_undone(step, failure, sent) or is_only_unanswered(failure):
         return False
     unseen = has_posted(failure) or seen_writing(step, sent)
     unknown = None if step.effect_class == "write" or unseen else False
@@ -78,7 +88,8 @@ async def took_effect(run: Run, step: Step, failure: Failure, sent: Sequence[Sen
 def denied(step: Step, failure: Failure, took: bool | None, sent: Sequence[Sent] = ()) -> bool:
     """Return whether only a false `done_when` allows a write to be repeated that may have taken effect."""
     wrote = step.effect_class == "write" or has_posted(failure) or seen_writing(step, sent)
-    return took is False and wrote and not _is_certainly_undone(step, failure)
+    certain = _is_certainly_undone(step, failure, sent) or is_only_unanswered(failure)
+    return took is False and wrote and not certain
 
 
 async def contradicted(run: Run, step: Step) -> bool:

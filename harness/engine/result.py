@@ -21,7 +21,7 @@ from harness.model.diagnosis import error_report, fault_effect, unmet_expectatio
 from harness.model.outcome import ended_as_declared, outcome_differences, shortcomings
 from harness.model.plan import Plan
 from harness.model.ports import Evidence, Ports, Snapshot, Stage
-from harness.model.record import MetFault, Score, TaskResult, Warning_
+from harness.model.record import MetFault, MetRoute, Score, TaskResult, Warning_
 from harness.model.report import AssertionContext, Context
 from harness.model.score import Looked, attempts_of, score_of
 from harness.model.warnings import warnings
@@ -54,7 +54,7 @@ async def close_task(played: TaskRun) -> TaskResult:
         if stage:
             result = await _keep_final_view(plan, ports, stage, played.folder, result)
             await _close(stage)
-            result = _with_faults(result, stage)
+            result = replace(_with_faults(result, stage), routes=stage.session.routes)
         result = await _put_away(plan, ports, result)
     else:
         result = await _report(plan, ports, stage, played.folder, result, played.failed)
@@ -79,7 +79,7 @@ async def _report(
         state = await _snapshot(stage, capture)
         evidence = await stage.session.evidence(capture, folder, _looked_at(plan, stage))
         await _close(stage)
-        result = _with_faults(result, stage)
+        result = replace(_with_faults(result, stage), routes=stage.session.routes)
     expected = plan.spec.expect is not None and not outcome_differences(plan.spec.expect, result)
     report = error_report(plan, result, _context(result, evidence, state), expected)
     result = replace(result, error=report)
@@ -281,6 +281,7 @@ def _warnings(played: TaskRun, score: Score | None) -> Iterator[Warning_]:
         yield _alternative_used(played.ending, played.alternative)
     if played.run is not None:
         yield from _unmet_faults(played.run.stage.injector.results())
+        yield from _unused_routes(played.run.stage.session.routes)
     if played.failed is not None or played.run is None:
         return
     if relaxed := played.journal.relaxed:
@@ -299,6 +300,15 @@ def _unmet_faults(faults: tuple[MetFault, ...]) -> Iterator[Warning_]:
     for met in faults:
         if met.problem or (met.name not in struck and met.fault.probability == 1):
             yield Warning_("fault_not_met", f"Fault {met.describe()}", None, {"fault": met.name})
+
+
+def _unused_routes(routes: tuple[MetRoute, ...]) -> Iterator[Warning_]:
+    """Yield a warning for each route that answered nothing, and for one that could not answer a request."""
+    for met in routes:
+        if met.problem:
+            yield Warning_("route_unanswered", f"Route {met.describe()}", None, {"route": met.number})
+        elif not met.count and not met.route.optional:
+            yield Warning_("route_unused", f"Route {met.describe()}", None, {"route": met.number})
 
 
 def _unlike_expected(plan: Plan, result: TaskResult) -> Iterator[Warning_]:

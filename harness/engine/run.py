@@ -18,6 +18,7 @@ from harness.recovery.catalog import Family
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Deadline
 from harness.spec.steps import Dialog, Hover, Open, Step, SwitchPage, Type
+from harness.spec.url_patterns import RequestPattern
 from harness.values import replace
 
 # The budget of a task. `max_seconds` is part of the deadline, `max_retries` of the permission.
@@ -282,6 +283,11 @@ class PageSources(Struct, frozen=True):
         except TimeoutError as error:
             message = f"Environment channel {name!r} did not answer within {within:.1f}s"
             raise Failed(Failure("CHANNEL_UNREADABLE", message, details={"channel": name}, cause=error)) from error
+
+    async def requests(self, pattern: str) -> list[Json]:
+        wanted = RequestPattern.parse(pattern)
+        sent = (each for each in self.run.stage.session.exchanged if wanted.matches(each.method, each.url))
+        return [each.as_json() for each in sent]
 
     def now(self) -> datetime:
         return self.run.world_time()

@@ -128,7 +128,7 @@ def _url(run: Run, step: Step) -> str | None:
 
 def _blamed_circuit(run: Run, outcome: Outcome) -> Breaker | None:
     """The circuit of the host that is down."""
-    if not isinstance(outcome, Failure) or outcome.code not in DOWN:
+    if not isinstance(outcome, Failure) or outcome.code not in DOWN or outcome.circumstances.routed:
         return None
     url = outcome.details.get("url")
     return run.ports.breaker(url) if isinstance(url, str) else None
@@ -214,6 +214,7 @@ SKIPPABLE = frozenset(Family) - {Family.NONE, Family.BROWSER}
 async def do_step(run: Run, request: StepRequest) -> tuple[StepRecord, StepTransition]:
     """Do a step to its end. Returns its record, and what follows it."""
     run.journal.attribute(await run.stage.session.take_settled())
+    run.stage.session.begin_step(request.index)
     run.ports.emit(StepStarted(run.plan, request.index, request.step, run.ports.clock.wall()))
     progress = StepState(request, request.step)
     record, turn = await _replayed(run, progress) or await _until_settled(run, progress)
@@ -343,7 +344,7 @@ async def _try(run: Run, progress: StepState, remedy: Remedy | None) -> Outcome:
 def _attribute_cause(run: Run, outcome: Outcome) -> Outcome:
     """Add the cause of a failure: a fault that ended the page or browser, or the process of a site that is down."""
     if isinstance(outcome, Failure) and outcome.family is Family.NETWORK:
-        return run.ports.explain(outcome)
+        return outcome if outcome.circumstances.routed else run.ports.explain(outcome)
     if not isinstance(outcome, Failure) or outcome.family is not Family.BROWSER or not run.stage.injector.claim_loss():
         return outcome
     return outcome.also(Circumstances(injected=True))
@@ -430,7 +431,14 @@ def _retry_step(progress: StepState, failure: Failure) -> Step:
     """The step that a retry does. A click that was performed is not repeated; the GET that it started is."""
     step, url = progress.declared, failure.details.get("url")
     if failure.act_done:
-        return Wait(value=0, remember=step.remember, timeout=step.timeout, screenshot_id=step.screenshot_id)
+        expected = getattr(step, "expect_request", None) if failure.code == "REQUEST_EXPECTED" else None
+        return Wait(
+            value=0,
+            remember=step.remember,
+            timeout=step.timeout,
+            screenshot_id=step.screenshot_id,
+            expect_request=expected,
+        )
     if isinstance(step, Api | Download) or failure.family is not Family.NETWORK:
         return progress.current
     if failure.effect is not Effect.DONE or has_posted(failure) or any(each.unsafe for each in progress.sent):

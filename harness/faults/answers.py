@@ -16,7 +16,7 @@ from msgspec import Struct
 from harness.faults.http import CHUNK, END, LINGER, AnswerHead, Download, RequestHead, Stream, closing, join, pump
 from harness.resilience import Clock
 from harness.spec.faults import Empty, Garbage, Hang, Reset, Slow, SocketFault, Status, Truncate
-from harness.spec.faults.network import BODILESS
+from harness.spec.url_patterns import BODILESS
 
 # Forwards a site's answer to the client, intact or damaged (stream.Download).
 

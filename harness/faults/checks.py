@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
-from harness.faults.http import UrlPattern
 from harness.model.settings import Settings
 from harness.spec.advice.criteria import scopes
 from harness.spec.fault_plan import LoadedFaultPlan
@@ -16,6 +15,7 @@ from harness.spec.loaded import Loaded
 from harness.spec.problems import JsonPath, Problem, Severity, describe_value, did_you_mean, join_or
 from harness.spec.references import ReferenceScope, as_text, interpolate
 from harness.spec.source import Origin
+from harness.spec.url_patterns import UrlPattern
 
 ELSEWHERE = "the fault cannot strike: the process of a browser at --task-browser-endpoint cannot be stopped from here"
 OPEN = ReferenceScope()

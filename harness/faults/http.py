@@ -1,4 +1,4 @@
-"""HTTP/1 as far as a gate must understand it: heads, bodies, URL patterns, bytes between two connections."""
+"""HTTP/1 as far as a gate must understand it: heads, bodies, bytes between two connections."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from msgspec import Struct
 
-from harness.spec.faults.network import BODILESS
+from harness.spec.url_patterns import BODILESS
 
 END = b"\r\n\r\n"
 _HOP = (b"connection", b"keep-alive", b"proxy-connection")
@@ -22,59 +22,6 @@ def closing(lines: Sequence[bytes]) -> bytes:
     first, *headers = lines
     kept = [line for line in headers if line.partition(b":")[0].strip().lower() not in _HOP]
     return b"\r\n".join([first, *kept, b"Connection: close"]) + END
-
-
-# URL patterns of request faults: `*` matches anything, every other character itself.
-
-_START = re.compile(r"(?P<scheme>[a-z*]+)://(?:[^/?*]*@)?(?P<authority>[^/?]*)", re.IGNORECASE)
-_PLAIN = {"https": "http", "wss": "ws"}
-
-
-class UrlPattern(Struct, frozen=True):
-    """A pattern that a whole URL must match, query included. `authority` is "*" if the pattern does not name it."""
-
-    text: str
-    authority: str
-
-    @classmethod
-    def parse(cls, text: str) -> UrlPattern:
-        """Parse a pattern. One with `https:` is read as `http:`, because TLS ends before the gate."""
-        start = _START.match(text)
-        return cls(plain(text), (start["authority"].lower() or "*") if start else "*")
-
-    def may_match(self, host: str) -> bool:
-        """Return whether a URL of the host can match: `*` may stand for the rest of the host, and for more."""
-        before, star, _ = self.authority.partition("*")
-        return host.startswith(before) if star else host == self.authority.partition(":")[0]
-
-    def matches(self, url: str) -> bool:
-        return glob(self.text, url)
-
-
-def plain(url: str) -> str:
-    """The URL, or a pattern of one, as a gate sees it: `http` for `https`, scheme and host in lower case."""
-    start = _START.match(url)
-    if start is None:
-        return url
-    scheme = start["scheme"].lower()
-    return _PLAIN.get(scheme, scheme) + start.group()[len(scheme) :].lower() + url[start.end() :]
-
-
-def glob(pattern: str, text: str) -> bool:
-    """Return whether the whole text matches; the time depends only on the lengths, whatever the pattern."""
-    first, *rest = pattern.split("*")
-    if not rest:
-        return pattern == text
-    *middle, last = rest
-    place, end = len(first), len(text) - len(last)
-    if not text.startswith(first) or not text.endswith(last) or place > end:
-        return False
-    for part in middle:
-        found = text.find(part, place, end)
-        if found < 0:
-            return False
-        place = found + len(part)
-    return True
 
 
 # The head of an HTTP/1 request, as far as a gate needs it.

@@ -13,12 +13,13 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from harness.faults.answers import ADDRESS, FaultedExchange, answer
-from harness.faults.http import END, RequestHead, Stream, UrlPattern, plain
+from harness.faults.http import END, RequestHead, Stream
 from harness.model.ports import Injection, Undo
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Clock
 from harness.spec.faults import Fault, FaultBase, Hang, HostFault, Refuse, RequestFault, Reset, SocketFault, Tls
 from harness.spec.faults.network import TlsProblem
+from harness.spec.url_patterns import UrlPattern, plain
 from harness.values import replace
 
 # A fault that cannot be injected: the error is in the fault, not in the step that it was to strike.
@@ -302,7 +303,7 @@ class Network:
 
     def matches(self, fault: RequestFault, urls: tuple[str, ...]) -> bool:
         """Return whether the fault's pattern matches a request with these URLs."""
-        return any(self._patterns[fault.url].matches(url) for url in urls)
+        return any(self._patterns[fault.url].matches(plain(url)) for url in urls)
 
     async def strike(self, strike: Injection) -> Undo | None:
         """Inject `refuse` or `tls`."""

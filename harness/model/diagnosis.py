@@ -13,8 +13,8 @@ from harness.criteria import CriterionError, parse
 from harness.criteria.syntax import WAITS
 from harness.model.figures import figures
 from harness.model.plan import Plan
-from harness.model.record import Attempt, History, MetFault, Score, StepRecord, TaskResult
-from harness.model.report import Context, ErrorReport, FaultReport, Metrics
+from harness.model.record import Attempt, History, MetFault, MetRoute, Score, StepRecord, TaskResult
+from harness.model.report import Context, ErrorReport, FaultReport, Metrics, RoutedRequestReport, RouteReport
 from harness.recovery import GiveUp, RepairPrecondition, Retry, Rewind, Skip, Substitute, Trust
 from harness.recovery.catalog import FAMILIES, Family
 from harness.recovery.failure import Failure
@@ -164,6 +164,23 @@ def _fault(met: MetFault, *, is_behind: bool) -> FaultReport:
     )
 
 
+def route_report(met: MetRoute) -> RouteReport:
+    """The report about a route."""
+    return RouteReport(
+        route=met.number,
+        url=met.route.url,
+        methods=met.route.methods,
+        where=met.route.source,
+        count=met.count,
+        requests=tuple(
+            RoutedRequestReport(step_index=each.step, method=each.method, url=each.url, status=each.status)
+            for each in met.answered
+        ),
+        problem=met.problem,
+        text=met.describe(),
+    )
+
+
 def after_faults(faults: Sequence[FaultReport]) -> str:
     """The part of a headline that names the faults before the failure; empty if there are none."""
     followed = [each for each in faults if each.behind]
@@ -236,6 +253,7 @@ def error_report(plan: Plan, result: TaskResult, context: Context, expected: boo
         tried=tuple(note(attempt, record.step) for attempt in record.attempts) if record else (),
         warnings=tuple(w.as_json() for w in result.warnings),
         faults=fault_reports(result),
+        routes=tuple(map(route_report, result.routes)),
         score=None if result.score is None else _score_json(result.score),
         expected=expected,
         source=plan.source,
@@ -289,6 +307,8 @@ def trace(result: TaskResult) -> dict[str, Any]:
     """Make the Trace of a run, with one line for each attempt."""
     lines = [_line(record, attempt) for record in result.history for attempt in record.attempts if record.index >= 0]
     document: dict[str, Any] = {"task_id": result.task_id, "steps": lines}
+    if result.routes:
+        document["routes"] = [route_report(met).model_dump(mode="json") for met in result.routes]
     if result.warnings:
         document["warnings"] = [warning.as_json() for warning in result.warnings]
     if result.failure is not None:

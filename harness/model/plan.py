@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from harness.spec.faults import Fault
     from harness.spec.generated import Generated
     from harness.spec.one_time import OneTimePasswords
+    from harness.spec.routes import Route
 
 
 NO_OPTIONS: ContextOptions = ContextOptions.model_construct(set())
@@ -68,6 +69,8 @@ class Plan:
     step_timeout: float
     faults: tuple[Fault, ...] = ()
     """The faults of the task and those of `--task-faults`."""
+    routes: tuple[Route, ...] = ()
+    """The routes of the task. Only references to memory are still to be filled in."""
     fault_seed: int | None = None
     """The seed for the faults' probabilities."""
     folder: Path = Path()

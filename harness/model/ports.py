@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from harness.model.events import Event
 from harness.model.plan import Plan
-from harness.model.record import History, MetFault, Sent, TaskResult
+from harness.model.record import History, MetFault, MetRoute, PageRequest, Sent, TaskResult
 from harness.model.report import ErrorReport
 from harness.recovery import Capture, Random
 from harness.recovery.failure import Failure, Outcome
@@ -134,6 +134,10 @@ class Saved(Protocol):
 class Session(Protocol):
     """One browser context with its pages; the engine's hands and eyes."""
 
+    def begin_step(self, index: int) -> None:
+        """A step begins, perhaps again: the routes that name it answer from now on."""
+        ...
+
     async def perform(self, step: Step, within: float, patience: float) -> Outcome:
         """Do one act within `within` seconds, looking for its element for `patience` seconds. It never raises."""
         ...
@@ -247,6 +251,16 @@ class Session(Protocol):
     @property
     def requests(self) -> int:
         """The number of requests that the task's pages have sent so far."""
+        ...
+
+    @property
+    def exchanged(self) -> tuple[PageRequest, ...]:
+        """The requests of the pages so far, in order: of each context the newest 500."""
+        ...
+
+    @property
+    def routes(self) -> tuple[MetRoute, ...]:
+        """What the routes of the task have answered so far."""
         ...
 
 

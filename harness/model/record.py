@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from json import loads
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs
 
 from msgspec import Struct, field
 
@@ -18,6 +20,7 @@ from harness.spec.task import FinalState
 
 if TYPE_CHECKING:
     from harness.spec.faults import Fault
+    from harness.spec.routes import Route
 
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS", "TRACE")
 """Methods of requests that, by the rules of HTTP, change nothing."""
@@ -34,7 +37,7 @@ class Sent(Struct):
     follows: bool = False
     """Whether it follows an unsafe request that was answered: it was redirected from it, or began later."""
     arrived: bool = True
-    """False once the browser has reported that nothing was sent: refused, not resolved, blocked."""
+    """False once it is known that nothing was sent: refused, not resolved, blocked, or answered by a route."""
     twice: bool = False
     """Whether the browser has repeated it by itself, because the connection broke before the answer or that was 408."""
     before: bool = False
@@ -229,6 +232,82 @@ class MetFault(Struct, frozen=True):
         return f"struck {often} {step}at {self.strikes[0]:.1f} s"
 
 
+class RoutedRequest(Struct, frozen=True):
+    """A request that a route answered."""
+
+    step: int
+    """The step that ran; -1 before the first."""
+    method: str
+    url: str
+    status: int
+
+
+class MetRoute(Struct, frozen=True):
+    """What one declared route has answered."""
+
+    number: int
+    """Its place in the file, from 0."""
+    route: Route
+    count: int = 0
+    """How many requests it answered."""
+    answered: tuple[RoutedRequest, ...] = ()
+    """Those requests: of more than a hundred the first ones, and the last."""
+    problem: str = ""
+    """The last request that it could not answer, and why."""
+    late: int = 0
+    """How many requests matched while none of its `steps` ran."""
+
+    def describe(self) -> str:
+        """One line for people: what it answers, its place, and what it has answered."""
+        place = f" ({self.route.source})" if self.route.source else ""
+        return f"{self.route.describe()}{place}: {self._describe_outcome()}"
+
+    def _describe_outcome(self) -> str:
+        if not self.count:
+            return self.problem or f"answered no request: {self.why}"
+        first, often = self.answered[0], "once" if self.count == 1 else f"{self.count} times, first"
+        step = f"in step {first.step}" if first.step >= 0 else "before the first step"
+        rest = f"; {self.problem}" if self.problem else ""
+        return f"answered {often} {step}: {first.method} {first.url}{rest}"
+
+    @property
+    def why(self) -> str:
+        """Why it answered nothing."""
+        return f"{self.late} matched, but not during its `steps`" if self.late else "none matched"
+
+
+class PageRequest(Struct, frozen=True):
+    """A request that a page sent, as criteria read it with `requests(...)`."""
+
+    method: str
+    url: str
+    status: int | None = None
+    """The status of its answer; None: there is none (yet)."""
+    body: bytes | None = None
+    kind: str = ""
+    """The content type of the body."""
+
+    @property
+    def json(self) -> Any:
+        """The body as a document: JSON, or the fields of a form; None if it is neither."""
+        text = (self.body or b"").decode("utf-8", "replace")
+        if self.kind.startswith("application/x-www-form-urlencoded"):
+            return {name: each[0] if len(each) == 1 else each for name, each in parse_qs(text, True).items()}
+        try:
+            return loads(text)
+        except (ValueError, RecursionError):
+            return None
+
+    def as_json(self) -> dict[str, Any]:
+        """The fields that criteria read."""
+        body = None if self.body is None else self.body.decode("utf-8", "replace")
+        return {"method": self.method, "url": self.url, "status": self.status, "json": self.json, "body": body}
+
+    def describe(self) -> str:
+        """Method, URL and status in one line."""
+        return f"{self.method} {self.url}" + (f" ({self.status})" if self.status is not None else "")
+
+
 class ScorePart(Struct, frozen=True):
     """The result of one scoring checkpoint (docs/design/task-files.md)."""
 
@@ -283,6 +362,8 @@ class TaskResult(Struct, frozen=True):
     """The result of the task that ran in place of this one (`fallback_plan`)."""
     faults: tuple[MetFault, ...] = ()
     """The results of the declared faults, in the order of the file."""
+    routes: tuple[MetRoute, ...] = ()
+    """What the declared routes have answered, in the order of the file."""
     skipped: str = ""
     """Why the task was left out (`on_precondition_fail: skip_task`); it counts as neither passed nor failed."""
 

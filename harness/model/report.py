@@ -70,6 +70,32 @@ class FaultReport(BaseModel):
     text: str = Field("", description="The fault in one line.")
 
 
+class RoutedRequestReport(BaseModel):
+    """A request that a route answered."""
+
+    model_config = ConfigDict(frozen=True, defer_build=True)
+
+    step_index: int = Field(description="The step that was running; -1 before the first.")
+    method: str
+    url: str
+    status: int = Field(description="Status of the answer, as an HTTP status.")
+
+
+class RouteReport(BaseModel):
+    """What the task wanted to be answered in place of a site, and what was."""
+
+    model_config = ConfigDict(frozen=True, defer_build=True)
+
+    route: int = Field(description="Place of the route in the task's file, counted from 0.")
+    url: str = Field(description="Pattern of the route.")
+    methods: tuple[str, ...] = Field((), description="Methods of the route; empty: all.")
+    where: str = Field("", description="File and line of the declaration; empty for a route from Python.")
+    count: int = Field(0, description="How many requests it answered, as a number of requests.")
+    requests: tuple[RoutedRequestReport, ...] = Field((), description="The first of these requests, and the last one.")
+    problem: str = Field("", description="The last request that it could not answer, and why.")
+    text: str = Field("", description="The route in one line.")
+
+
 class ErrorReport(BaseModel):
     """A task that failed: `error_type`, one of 14 values, and a finer `code` with category, severity and hint."""
 
@@ -99,6 +125,7 @@ class ErrorReport(BaseModel):
     tried: tuple[str, ...] = Field((), description="The attempts at the failed step, one line each.")
     warnings: tuple[dict[str, JsonValue], ...] = ()
     faults: tuple[FaultReport, ...] = Field((), description="The injected faults.")
+    routes: tuple[RouteReport, ...] = Field((), description="The routes, and what they answered.")
     score: dict[str, JsonValue] | None = Field(None, description="The score: total, parts, rubrics.")
     expected: bool = Field(False, description="Whether the task declares this outcome in `expect`.")
     source: str = Field("", description="The task's file.")

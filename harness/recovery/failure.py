@@ -41,6 +41,8 @@ class Circumstances(Struct, frozen=True):
     """The page that failed was opened by an earlier step, whose GET is repeated before this step."""
     intended: bool = False
     """The service was ended on purpose."""
+    routed: bool = False
+    """A route of the task gave the answer: the site got no request, and its circuit does not count it."""
 
     @property
     def others_may_be_to_blame(self) -> bool:
@@ -141,6 +143,14 @@ class Failure:
 def _suggestion(similar: Sequence[str]) -> str:
     """`Did you mean #a or #b? `; empty when nothing is near."""
     return f"Did you mean {' or '.join(map(str, similar))}? " if similar else ""
+
+
+def routed_failure(failure: Failure) -> Failure:
+    """The same failure, by an answer that a route of the task gave: no site is to blame for it."""
+    return replace(failure.also(Circumstances(routed=True)), advice=failure.advice or ROUTED)
+
+
+ROUTED = "A route of the task gave this answer, and the site got no request: see `routes` in the report."
 
 
 class Passed(Struct, frozen=True):

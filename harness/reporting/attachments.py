@@ -332,9 +332,18 @@ def on_test(result: TaskResult, redactor: Redactor) -> Iterator[Content]:
         yield Content("score", CSV, "csv", data=_score(result.score, redactor))
     if result.faults:
         yield Content("faults", TEXT, "txt", data=redactor.text("\n".join(met.describe() for met in result.faults)))
+    if result.routes:
+        yield Content("routes", TEXT, "txt", data=redactor.text("\n".join(_route_lines(result))))
     if result.warnings:
         lines = (f"step {w.step_index}: {w.type}: {w.message}" for w in result.warnings)
         yield Content("warnings", TEXT, "txt", data=redactor.text("\n".join(lines)))
+
+
+def _route_lines(result: TaskResult) -> Iterator[str]:
+    """Each route, and below it the requests that it answered."""
+    for met in result.routes:
+        yield met.describe()
+        yield from (f"  step {each.step}: {each.method} {each.url} -> {each.status}" for each in met.answered)
 
 
 def on_failing_step(result: TaskResult, redactor: Redactor) -> Iterator[Content]:

@@ -24,7 +24,7 @@ from harness.model.diagnosis import (
     went_back,
 )
 from harness.model.plan import Plan
-from harness.model.record import StepRecord, TaskResult
+from harness.model.record import MetRoute, StepRecord, TaskResult
 from harness.recovery.catalog import Family
 from harness.recovery.failure import Failure
 from harness.reporting.files import ARTIFACTS, shown_path
@@ -320,6 +320,9 @@ def _body(
         yield from _list("also unmet", list(map(clean, also_unmet(result.failure))), width, _UNMET)
         yield from _list("matches", list(result.failure.details.get("matches", ())), width, _MATCHES)
         yield from _faults(result, width, clean)
+        yield from _list(
+            "answered by routes", [clean(met.describe()) for met in answered_routes(result)], width, _FAULTS
+        )
         hint = fitting_hint(plan, result, _shown_parts(result), unserved)
         yield from _wrap_titled("hint", clean(hint), width, 2)
     yield from _score(result, width)
@@ -456,6 +459,11 @@ def _faults(result: TaskResult, width: int, clean: Callable[[str], str]) -> Iter
         yield from _lines(clean(each.text), " " * 4, " " * 6, width, 2)
     if len(faults) > _FAULTS:
         yield f"    ... {len(faults) - _FAULTS} more"
+
+
+def answered_routes(result: TaskResult) -> list[MetRoute]:
+    """The routes that had something to do; warnings tell of the others."""
+    return [met for met in result.routes if met.count]
 
 
 def _page_lines(result: TaskResult, width: int) -> Iterator[str]:

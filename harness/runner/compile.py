@@ -22,7 +22,13 @@ from harness.model.settings import LoginSettings, Settings
 from harness.recovery import NoRecovery, Rulebook
 from harness.spec.checks import check_spec, check_steps, login_problems
 from harness.spec.context import ContextOptions, merged
-from harness.spec.expressions import environment_names, one_time_variables, scope_of, secrets_of
+from harness.spec.expressions import (
+    LATE_IN_ROUTES,
+    environment_names,
+    one_time_variables,
+    scope_of,
+    secrets_of,
+)
 from harness.spec.generated import Generated
 from harness.spec.load import load_file, tasks_in_folder
 from harness.spec.loaded import Loaded
@@ -53,6 +59,7 @@ from harness.values import replace
 if TYPE_CHECKING:
     from harness.spec.fault_plan import LoadedFaultPlan
     from harness.spec.faults import Fault
+    from harness.spec.routes import Route
 
 # Fills in the references of a task.
 
@@ -105,6 +112,29 @@ class Filling:
             for path, fault in ((("faults", number), fault) for number, fault in enumerate(self.spec.faults))
         )
 
+    def routes(self) -> tuple[Route, ...]:
+        """The routes, each with the line of its declaration. References to memory stay."""
+        return tuple(self._route(("routes", number), route) for number, route in enumerate(self.spec.routes))
+
+    def _route(self, path: JsonPath, route: Route) -> Route:
+        changed = route
+        if holds_reference(route):
+            given = route.values_given.items()
+            try:
+                filled = {key: interpolate(each, self.scope, last=key not in LATE_IN_ROUTES) for key, each in given}
+                changed = type(route).model_validate(filled)
+            except BadReferenceError as error:
+                self.problems.append(self.origin.problem(path, str(error)))
+            except ValidationError as error:
+                self.problems += self._of_filled(path, error)
+        return changed.with_source(self.origin.place(path))
+
+    def _of_filled(self, path: JsonPath, error: ValidationError) -> Iterator[Problem]:
+        """The problems of values that are wrong once their references are filled in."""
+        for each in error.errors():
+            message = f"{each['msg'].removeprefix('Value error, ')}, once its references are filled in"
+            yield self.origin.problem((*path, *each["loc"]), message)
+
     def _interpolated(self, path: JsonPath, model: ModelT, last: bool) -> ModelT:
         """The model with references filled in; if a value is of no use there, the model itself and a problem."""
         try:
@@ -128,9 +158,7 @@ class Filling:
         except BadReferenceError as error:
             self.problems.append(self.origin.problem(("browser",), str(error)))
         except ValidationError as error:
-            for each in error.errors():
-                message = f"{each['msg'].removeprefix('Value error, ')}, once its references are filled in"
-                self.problems.append(self.origin.problem(("browser", *each["loc"]), message))
+            self.problems += self._of_filled(("browser",), error)
         return options
 
     def _declared_context(self) -> ContextOptions:
@@ -272,6 +300,7 @@ class _Compilation(Struct, frozen=True):
         filling = Filling(spec, settings, environ, origin, self.now)
         plan = self._filled(filling, folder, key, source, None if played else agent)
         _refuse([*filling.problems, *check_steps(plan.steps, origin, folder, hide)], hide)
+        _refuse([*_of_routes(plan.routes, origin, folder, hide)], hide)
         return plan
 
     def _filled(self, filling: Filling, folder: Path, key: str, source: str, agent: str | None) -> Plan:
@@ -280,7 +309,6 @@ class _Compilation(Struct, frozen=True):
         inner = replace(self, around=(*self.around, spec.task_id))
         limits, context = spec.limits(settings.timeout_profile), filling.context()
         more = planned_faults(spec, filling.scope, plans_of(settings))
-        secrets = (*_secrets(spec, settings, environ), *secrets_of(more.variables, environ), *_passwords(context))
         return Plan(
             spec=filling.spec_as_run(),
             task_id=spec.task_id,
@@ -293,6 +321,7 @@ class _Compilation(Struct, frozen=True):
             timeout=limits.timeout * settings.timeout_scale,
             step_timeout=limits.step_timeout * settings.timeout_scale,
             faults=(*filling.faults(), *more.faults),
+            routes=filling.routes(),
             fault_seed=spec.seed if more.seed is None else more.seed,
             folder=folder,
             source=source,
@@ -306,7 +335,7 @@ class _Compilation(Struct, frozen=True):
             base_url=settings.base_url,
             context=context,
             agent=agent,
-            known_secrets=tuple(dict.fromkeys(secrets)),
+            known_secrets=_known_secrets(spec, settings, environ, more, context),
             one_time=filling.one_time(),
             generated=filling.generated,
             heal=settings.heal,
@@ -379,6 +408,15 @@ class _Compilation(Struct, frozen=True):
         return loaded.spec, loaded.origin, loaded.folder
 
 
+def _of_routes(routes: Iterable[Route], origin: Origin, folder: Path, hide: Hide) -> Iterator[Problem]:
+    """The problems of routes whose references are filled in."""
+    for number, route in enumerate(routes):
+        from harness.spec.route_checks import file_problems, pattern_problems  # few tasks have routes
+
+        yield from pattern_problems(route.url, ("routes", number, "url"), origin)
+        yield from file_problems(route, ("routes", number), origin, folder, hide)
+
+
 def _relaxed_criteria(spec: TaskSpec, filling: Filling) -> tuple[Criterion, ...]:
     plan, path = spec.fallback_plan, ("fallback_plan", "relaxed_success_criteria")
     return filling.criteria(path, plan.relaxed_success_criteria) if plan.enabled else ()
@@ -401,9 +439,13 @@ def _secrets(spec: TaskSpec, settings: Settings, environ: Mapping[str, str]) -> 
     return secrets_of((*environment_names(spec), *named), environ)
 
 
-def _passwords(context: ContextOptions) -> tuple[str, ...]:
-    """The password of the context, which may stand in the file as it is."""
-    return (context.http_credentials.password,) if context.http_credentials else ()
+def _known_secrets(
+    spec: TaskSpec, settings: Settings, environ: Mapping[str, str], more: Planned, context: ContextOptions
+) -> tuple[str, ...]:
+    """The values of variables, and the password of the context, which may stand in the file as it is."""
+    passwords = (context.http_credentials.password,) if context.http_credentials else ()
+    of_plans = secrets_of(more.variables, environ)
+    return tuple(dict.fromkeys((*_secrets(spec, settings, environ), *of_plans, *passwords)))
 
 
 def _refuse(problems: list[Problem], hide: Hide) -> None:

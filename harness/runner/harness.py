@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 from uuid import uuid4
 
@@ -50,6 +50,9 @@ from harness.spec.names import new_run_id
 from harness.spec.steps import Step
 from harness.spec.task import TaskSpec
 from harness.values import replace
+
+if TYPE_CHECKING:
+    from harness.browser.routing import Routing
 
 
 class Interaction(Struct, frozen=True):
@@ -351,10 +354,19 @@ class Harness:
             self.settings.memory.channel,
             put_back=self.settings.isolation != "none",
         )
-        request = self._request(plan, folder, ground)
+        request = replace(self._request(plan, folder, ground), routing=await self._routing(plan, world))
         if not plan.faults:
             return Stage(await self.browsers.open_session(request), world, NoFaults())
         return await self._stage_with_faults(plan, request, world, ground)
+
+    @staticmethod
+    async def _routing(plan: Plan, world: TaskWorld) -> Routing | None:
+        """The routes of the task, ready to answer; few tasks have some. Raises Failed."""
+        if not plan.routes:
+            return None
+        from harness.browser.routing import Routing
+
+        return await Routing.of(plan.routes, plan.folder, world.memory)
 
     async def _stage_with_faults(self, plan: Plan, request: SessionRequest, world: TaskWorld, ground: Ground) -> Stage:
         from harness.faults.injector import FaultInjector, Where

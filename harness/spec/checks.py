@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
-from pathlib import Path, PurePosixPath, PureWindowsPath
+from pathlib import Path
 
 from harness.spec.expressions import expression_problems, reference_problems
+from harness.spec.names import ABSENT, file_problem
 from harness.spec.problems import JsonPath, Problem, describe_value, did_you_mean, join_or
 from harness.spec.references import HIDDEN, Hide
 from harness.spec.source import Origin
-from harness.spec.steps import Api, Assert, Open, Step, Upload
+from harness.spec.steps import Api, Assert, Open, RequestingStep, Step, Upload
 from harness.spec.suite import check_suite
 from harness.spec.task import FAMILY, TAG, TaskSpec
 from harness.spec.validation import REQUIRED, REQUIRED_RULES
@@ -60,7 +61,6 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 HOST = re.compile(r"[^\s/:?#@]+")
 SCHEMES = ("http", "https", "about")
-ABSENT = "there is no such file"
 
 
 def check_spec(
@@ -87,6 +87,7 @@ def check_spec(
         *_steps_of_repairs(spec, origin, folder),
         *_unfilled_references(spec, origin),
         *_of_faults(spec, origin, channels),
+        *_of_routes(spec, origin, folder),
         *reference_problems(spec, origin, environ),
         *expression_problems(spec, origin, channels),
     ]
@@ -189,6 +190,8 @@ def check_steps(
             scheme = found[1] if hide(step.url).startswith(found[0]) else HIDDEN  # the scheme may be part of a secret
             message = f"URLs of the scheme `{scheme}:` are not allowed"
             yield origin.problem((*path, "url"), message, expected=join_or(SCHEMES[:2]), hint=hint)
+        if isinstance(step, RequestingStep) and step.expect_request is not None:
+            yield from _expected(step.expect_request.url, (*path, "expect_request", "url"), origin)
         if step.screenshot_id and "${" not in step.screenshot_id and (problem := _name_problem(step.screenshot_id)):
             yield origin.problem((*path, "screenshot_id"), f"a screenshot_id {problem}")
 
@@ -202,6 +205,12 @@ def _baseline(name: str, path: JsonPath, origin: Origin, folder: Path) -> Iterat
         )
 
 
+def _expected(pattern: str, path: JsonPath, origin: Origin) -> Iterator[Problem]:
+    from harness.spec.route_checks import pattern_problems  # few steps expect a request
+
+    yield from pattern_problems(pattern, path, origin)
+
+
 def _uploads(step: Upload, path: JsonPath, origin: Origin, folder: Path, hide: Hide) -> Iterator[Problem]:
     several = isinstance(step.value, list)
     for number, name in enumerate([step.value] if isinstance(step.value, str) else step.value):
@@ -210,23 +219,6 @@ def _uploads(step: Upload, path: JsonPath, origin: Origin, folder: Path, hide: H
             yield origin.problem(
                 place, problem, expected="a file in the task's folder", found=describe_value(hide(name))
             )
-
-
-def file_problem(name: str, folder: Path) -> str | None:
-    """The reason why a name is not that of a file in the task's folder or below; None if it is."""
-    if "\0" in name:
-        return "not a file name"
-    if PurePosixPath(name).is_absolute() or PureWindowsPath(name).anchor or PureWindowsPath(name).drive:
-        return "the path is absolute"
-    if ".." in PureWindowsPath(name).parts:
-        return "the path leaves the task's folder"
-    try:
-        there = (folder / name).resolve()
-    except (OSError, RuntimeError):
-        return "the path cannot be resolved"
-    if not there.is_relative_to(folder.resolve()):
-        return "the path leaves the task's folder through a link"
-    return None if there.is_file() else ABSENT
 
 
 def _of_faults(spec: TaskSpec, origin: Origin, channels: frozenset[str] | None) -> Iterator[Problem]:
@@ -243,6 +235,13 @@ def login_problems(name: str, origin: Origin, known: Collection[str]) -> Iterato
         expected = join_or(sorted(known)) if known else "a login of [tool.harness.logins]; there is none"
         hint = did_you_mean(name, known)
         yield origin.problem(("login",), f"there is no login `{name}`", expected=expected, hint=hint)
+
+
+def _of_routes(spec: TaskSpec, origin: Origin, folder: Path) -> Iterator[Problem]:
+    if spec.routes:
+        from harness.spec.route_checks import routes_problems  # few tasks have routes
+
+        yield from routes_problems(spec, origin, folder)
 
 
 def strict_problems(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:

@@ -69,13 +69,18 @@ def _permission(name: str) -> str:
 def _headers(headers: dict[str, str]) -> dict[str, str]:
     """Return the headers; raises ValueError for a name or a value that HTTP does not allow."""
     for name, value in headers.items():
-        if not _HEADER.fullmatch(name):
-            raise ValueError(f"{name!r} is not the name of a header")
         if name.lower() == "user-agent":
             raise ValueError("`user_agent` sets this header, and appends the world's id to it")
-        if "\n" in value or "\r" in value:
-            raise ValueError(f"the value of {name} has more than one line")
+        if problem := header_problem(name, value):
+            raise ValueError(problem)
     return headers
+
+
+def header_problem(name: str, value: str) -> str:
+    """The reason why HTTP does not allow a header; empty if it does."""
+    if not _HEADER.fullmatch(name):
+        return f"{name!r} is not the name of a header"
+    return f"the value of {name} has more than one line" if "\n" in value or "\r" in value else ""
 
 
 def _size(value: object) -> object:

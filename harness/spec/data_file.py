@@ -11,8 +11,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from harness.spec.checks import file_problem
 from harness.spec.loaded import Gathered
+from harness.spec.names import file_problem
 from harness.spec.problems import (
     UNKNOWN,
     JsonPath,

@@ -9,6 +9,8 @@ from contextlib import suppress
 from itertools import chain
 from typing import Any
 
+from pydantic import BaseModel
+
 from harness.criteria import Criterion, CriterionError, ValueExpression, parse, parse_value
 from harness.spec.generated import Generated
 from harness.spec.one_time import key_of, secret_in
@@ -31,6 +33,7 @@ from harness.spec.references import (
 from harness.spec.source import Origin
 from harness.spec.steps import Assert, Step
 from harness.spec.task import TaskSpec
+from harness.spec.url_patterns import RequestPattern, may_match, whole_url_hint
 
 # Problems of `parametrize`.
 
@@ -175,6 +178,8 @@ def _scoring(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
 
 # The places of criteria and references in a task.
 
+LATE_IN_ROUTES = ("headers", "json", "body")
+"""Keys of a route that may refer to memory: they are filled in when a request is answered."""
 Found = tuple[JsonPath, str, bool]
 """The path, the text, and whether it is a value expression (not a criterion)."""
 
@@ -219,14 +224,7 @@ def _of_step(path: JsonPath, step: Step) -> Iterator[Found]:
 
 def interpolated(spec: TaskSpec) -> Iterator[tuple[JsonPath, str, bool]]:
     """All texts that may contain references, and whether `${memory...}` is allowed in each."""
-    values = {
-        name: getattr(spec, name) for name in ("goal", "inputs", "persona", "page_values", "memory", "expected_memory")
-    }
-    if spec.login is not None:
-        values["login"] = spec.login
-    if spec.browser is not None:
-        values["browser"] = spec.browser.values_given
-    yield from ((path, text, False) for path, text in _texts((), values))
+    yield from ((path, text, False) for path, text in _texts((), _values(spec)))
     steps = dict(_steps(spec))
     found = ((path, text) for path, text, _ in expressions(spec) if "${" in text)
     yield from ((path, text, True) for path, text in found if not _is_within_steps(path, steps))
@@ -239,7 +237,17 @@ def interpolated(spec: TaskSpec) -> Iterator[tuple[JsonPath, str, bool]]:
         yield ("state_bindings", key, "path"), binding.path, False
     for number, fault in enumerate(spec.faults):
         yield from ((path, text, False) for path, text in _texts(("faults", number), fault.__dict__))
+    for number, route in enumerate(spec.routes):
+        for path, text in _texts(("routes", number), route.__dict__):
+            yield path, text, path[2] in LATE_IN_ROUTES
     yield from ((path, text, False) for path, text in [*_of_fallbacks(spec), *_of_cases(spec)])
+
+
+def _values(spec: TaskSpec) -> dict[str, Any]:
+    """The keys that are values as a whole."""
+    names = ("goal", "inputs", "persona", "page_values", "memory", "expected_memory", "login")
+    values = {name: getattr(spec, name) for name in names}
+    return values | ({"browser": spec.browser.values_given} if spec.browser is not None else {})
 
 
 def _is_within_steps(path: JsonPath, steps: Mapping[JsonPath, Step]) -> bool:
@@ -267,6 +275,8 @@ def _texts(path: JsonPath, around: Any) -> Iterator[tuple[JsonPath, str]]:
         if isinstance(item, str):
             if "${" in item:
                 yield (*path, key), item
+        elif isinstance(item, BaseModel):
+            yield from _texts((*path, key), item.__dict__)
         elif isinstance(item, dict | list | tuple) and item:
             yield from _texts((*path, key), item)
 
@@ -329,10 +339,15 @@ def _fill_values(values: Mapping[str, Any], early: ReferenceScope, last: bool) -
         return values
 
 
+def _with_memory(path: JsonPath) -> str:
+    """The places that may refer to memory, near this one."""
+    return "`headers`, `json` and `body` of a route" if path[0] == "routes" else "steps and criteria"
+
+
 def _check_references(path: JsonPath, text: str, memory: bool, scope: ReferenceScope) -> None:
     for offset, wanted in references(text):
         if wanted.namespace == "memory" and not memory:
-            raise BadReferenceError(str(wanted), "memory can be used in steps and criteria only", offset=offset)
+            raise BadReferenceError(str(wanted), f"memory can be used in {_with_memory(path)} only", offset=offset)
         if (known := _EARLY.get(str(path[0]))) and wanted.namespace not in known:
             problem = f"`{path[0]}` can refer to {join_or(_WRITTEN[name] for name in known)} only"
             raise BadReferenceError(str(wanted), problem, offset=offset)
@@ -440,16 +455,28 @@ def expression_problems(spec: TaskSpec, origin: Origin, channels: frozenset[str]
     scopes = _scopes(spec, dict.fromkeys(environment_names(spec), "x")) if refer else []
     for path, text, is_value in found:
         try:
-            named = [expression.channels for expression in _parsed(text, is_value, scopes)]
+            parsed = _parsed(text, is_value, scopes)
         except BadReferenceError:
             continue  # reference_problems reports it
         except CriterionError as error:
             yield _unreadable(path, text, error, origin)
             continue
-        for name in sorted(frozenset().union(*named) - channels) if channels is not None else ():
+        named = frozenset(chain.from_iterable(each.channels for each in parsed))
+        yield from _unmatched(path, chain.from_iterable(each.request_patterns for each in parsed), origin)
+        for name in sorted(named - channels) if channels is not None else ():
             yield unknown_channel(path, name, channels or frozenset(), origin)
     yield from _of_bindings(spec, origin, channels)
     yield from part_problems(spec, origin)
+
+
+def _unmatched(path: JsonPath, patterns: Iterable[str], origin: Origin) -> Iterator[Problem]:
+    """Yield a problem for each pattern of `requests(...)` that matches no URL."""
+    for pattern in sorted(set(patterns)):
+        url = RequestPattern.parse(pattern).url.text
+        if "${" not in pattern and not may_match(url):
+            hint = f"{whole_url_hint(url)}, after a method such as `POST` if only one is meant"
+            message = f"`requests({pattern!r})` matches no URL: the pattern must match the whole URL"
+            yield origin.problem(path, message, hint=hint)
 
 
 def _parsed(text: str, is_value: bool, scopes: Sequence[ReferenceScope]) -> list[Criterion | ValueExpression]:

@@ -14,10 +14,10 @@ from harness.spec.expressions import unknown_channel
 from harness.spec.faults.base import FaultBase, RequestFault
 from harness.spec.faults.kinds import ChannelFault, DatabaseLocked, ElementFault, SessionExpired
 from harness.spec.faults.network import HostFault
-from harness.spec.names import with_scheme
 from harness.spec.problems import JsonPath, Problem, describe_value, did_you_mean, join_or
 from harness.spec.source import Origin
 from harness.spec.task import TaskSpec
+from harness.spec.url_patterns import may_match, whole_url_hint
 from harness.spec.validation import ACTS
 from harness.spec.warnings import WARNINGS
 
@@ -83,9 +83,6 @@ def _problem(piece: re.Match[str], opened: list[tuple[str, int]]) -> str:
     return _NEVER[name].format(word) if name in _NEVER and inside != "[" else ""
 
 
-_WEB = ("http://", "https://", "ws://", "wss://")
-
-
 def faults_problems(spec: TaskSpec, origin: Origin, channels: frozenset[str] | None) -> Iterator[Problem]:
     """Yield the problems and warnings of all faults of a task."""
     for number, fault in enumerate(spec.faults):
@@ -131,9 +128,9 @@ def fault_problems(
     host = fault.host if isinstance(fault, HostFault | SessionExpired) else None
     if host is not None and "${" not in host and not HOST.fullmatch(host):
         yield not_a_host((*path, "host"), host, origin)
-    if isinstance(fault, RequestFault) and not _may_match(fault.url):
+    if isinstance(fault, RequestFault) and not may_match(fault.url):
         message = "no URL matches: the pattern must match the whole URL"
-        yield origin.problem((*path, "url"), message, found=describe_value(fault.url), hint=_whole_url_hint(fault.url))
+        yield origin.problem((*path, "url"), message, found=describe_value(fault.url), hint=whole_url_hint(fault.url))
     if isinstance(fault, ChannelFault) and channels is not None and fault.channel not in channels:
         yield unknown_channel((*path, "channel"), fault.channel, channels, origin)
     if isinstance(fault, ElementFault):
@@ -201,16 +198,3 @@ def unused_act(fault: FaultBase, struck: Sequence[TaskSpec]) -> str | None:
     if act not in ACTS or not struck or not all(spec.steps for spec in struck):  # an agent may choose such a step
         return None
     return None if any(step.act == act for spec in struck for step in spec.steps[fault.step :]) else act
-
-
-def _may_match(pattern: str) -> bool:
-    """Return whether a pattern can match a URL by its beginning. A reference may stand for anything."""
-    literal, *rest = re.split(r"\*|\$\{", pattern.lower(), maxsplit=1)
-    return any(literal.startswith(scheme) or (rest and scheme.startswith(literal)) for scheme in _WEB)
-
-
-def _whole_url_hint(pattern: str) -> str:
-    """A hint how to write a pattern that can match a URL."""
-    place = pattern.rpartition("://")[2].lstrip("/")
-    begun = f"*{place}" if with_scheme(place) else f"*/{place}"
-    return f"write {with_scheme(place) or f'http://host/{place}'} or {begun}"

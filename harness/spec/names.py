@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import cache
+from pathlib import Path, PurePosixPath, PureWindowsPath
 from urllib.parse import urlsplit
 
 from msgspec import Struct
@@ -153,3 +154,26 @@ def commandless(text: str, environment: Mapping[str, str] = os.environ) -> str:
     if not environment.get("GITHUB_ACTIONS"):
         return text
     return _OLD_COMMAND.sub(f"##{_NOTHING}", _COMMAND.sub(rf"\1{_NOTHING}", text))
+
+
+# Files that a task names: they must lie in its folder.
+
+
+ABSENT = "there is no such file"
+
+
+def file_problem(name: str, folder: Path) -> str | None:
+    """The reason why a name is no file in the folder; None if it is one."""
+    if "\0" in name:
+        return "not a file name"
+    if PurePosixPath(name).is_absolute() or PureWindowsPath(name).anchor or PureWindowsPath(name).drive:
+        return "the path is absolute"
+    if ".." in PureWindowsPath(name).parts:
+        return "the path leaves the task's folder"
+    try:
+        there = (folder / name).resolve()
+    except (OSError, RuntimeError):
+        return "the path cannot be resolved"
+    if not there.is_relative_to(folder.resolve()):
+        return "the path leaves the task's folder through a link"
+    return None if there.is_file() else ABSENT

@@ -118,8 +118,9 @@ def one_time_names(value: Any) -> Iterator[str]:
 
 def _field(name: str, value: Any, scope: ReferenceScope, last: bool) -> Any:
     if isinstance(value, BaseModel):
-        texts = {key: interpolate(item, scope, last=last) for key, item in value if isinstance(item, str)}
-        return value.model_copy(update={key: as_text(text) for key, text in texts.items()})
+        changed = {key: interpolate(item, scope, last=last) for key, item in value if holds_reference(item)}
+        texts = {key: as_text(new) if isinstance(getattr(value, key), str) else new for key, new in changed.items()}
+        return value.model_copy(update=texts)
     if name == "value":
         return interpolate(value, scope, last=last)
     if isinstance(value, dict):

@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import Field, JsonValue, model_validator
 
 from harness.recovery.declaration import ChosenBy, Declaration
+from harness.spec.expected_request import ExpectedRequest
 
 # The common keys of a task's steps.
 
@@ -84,7 +85,15 @@ class StepBase(Declaration):
         return f"{self.act} {self.target}" if self.target else self.act
 
 
-class ElementStep(StepBase):
+class RequestingStep(StepBase):
+    """An act by which a page may send requests."""
+
+    expect_request: ExpectedRequest | None = Field(
+        None, description="A request that a page must send during the act or soon after it."
+    )
+
+
+class ElementStep(RequestingStep):
     """An act on one element."""
 
     selector: str = Field(
@@ -208,7 +217,7 @@ class Download(ForcibleStep):
 # Acts on the page and its surroundings, and acts that read it.
 
 
-class Open(StepBase):
+class Open(RequestingStep):
     """Go to a URL."""
 
     usual_effect: ClassVar[EffectClass] = "read"
@@ -220,7 +229,7 @@ class Open(StepBase):
         return f"open {self.url}"
 
 
-class Press(StepBase):
+class Press(RequestingStep):
     """Press a key, on an element or on the page."""
 
     act: Literal["press"] = "press"
@@ -238,7 +247,7 @@ class Press(StepBase):
         return f"press {self.value}" + (f" on {self.selector}" if self.selector else "")
 
 
-class Scroll(StepBase):
+class Scroll(RequestingStep):
     """Bring an element into view, or scroll the page or the element."""
 
     usual_effect: ClassVar[EffectClass] = "read"
@@ -265,7 +274,7 @@ class Scroll(StepBase):
         return True
 
 
-class Wait(StepBase):
+class Wait(RequestingStep):
     """Wait until an element is visible and its text contains `value`, or wait for some seconds."""
 
     usual_effect: ClassVar[EffectClass] = "read"
@@ -466,6 +475,7 @@ __all__ = [
     "Open",
     "Option",
     "Press",
+    "RequestingStep",
     "Screenshot",
     "Scroll",
     "Select",

@@ -27,7 +27,7 @@ from harness.recovery.declaration import BuiltLater, Declaration, shown_default
 from harness.spec.problems import did_you_mean
 from harness.spec.steps import Step
 
-# Rules, faults and the context's options are imported when a task has some.
+# Rules, faults, routes and the context's options are imported when a task has some.
 
 
 def _rulebook() -> type[Rulebook]:
@@ -48,13 +48,20 @@ def _context_options() -> type[ContextOptions]:
     return ContextOptions
 
 
+def _route() -> type[Route]:
+    from harness.spec.routes import Route
+
+    return Route
+
+
 if TYPE_CHECKING:
     from harness.recovery.rulebook import Rulebook
     from harness.spec.context import ContextOptions
     from harness.spec.faults import Fault
+    from harness.spec.routes import Route
 else:
     Rulebook, Fault = Annotated[Any, BuiltLater(_rulebook)], Annotated[Any, BuiltLater(_fault)]
-    ContextOptions = Annotated[Any, BuiltLater(_context_options)]
+    ContextOptions, Route = Annotated[Any, BuiltLater(_context_options)], Annotated[Any, BuiltLater(_route)]
 
 
 @cache
@@ -362,6 +369,9 @@ class TaskSpec(BaseModel):
         default_factory=lambda: [],  # noqa: PIE807 - of `list` itself pydantic would parse the signature, for 2 ms
         description="Cases, or the data file that has them. Each case becomes a task of its own and uses its values as "
         "`${param.x}`.",
+    )
+    routes: tuple[Route, ...] = Field(
+        (), description="Answers to requests of the pages and of `api` steps, given in place of their site."
     )
     faults: tuple[Fault, ...] = Field((), description="Faults to inject: what goes wrong on purpose.")
     expect: Expect | None = Field(

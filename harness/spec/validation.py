@@ -11,6 +11,7 @@ from typing import Annotated, Any, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 
 from harness.recovery.declaration import Table
+from harness.spec.expected_request import ExpectedRequest
 from harness.spec.problems import UNKNOWN, JsonPath, Problem, describe_value, did_you_mean, is_misspelt, join_or
 from harness.spec.source import Origin
 from harness.spec.steps import Option, Step
@@ -300,6 +301,7 @@ RULES = Table(_rules)
 def _nested() -> Mapping[str, type[BaseModel]]:
     from harness.recovery.rulebook import Rulebook
     from harness.spec.context import ContextOptions
+    from harness.spec.routes import Route
 
     return {
         "browser": ContextOptions,
@@ -310,10 +312,15 @@ def _nested() -> Mapping[str, type[BaseModel]]:
         "state_bindings": StateBinding,
         "repairs": Repair,
         "budget": Budget,
+        "routes": Route,
     }
 
 
 _NESTED = Table(_nested)
+
+
+_IN_STEPS: Mapping[str, type[BaseModel]] = {"value": Option, "expect_request": ExpectedRequest}
+"""Mappings inside a step."""
 
 
 def tag_at(path: JsonPath) -> str | None:
@@ -346,8 +353,8 @@ def keys_at(path: JsonPath, data: Any) -> list[str]:
     """The keys that a mapping at this path may have; `data` is the mapping."""
     if not path:
         return ["$schema", *TaskSpec.model_fields]
-    if path[0] == "steps" and path[-1] == "value":
-        return list(Option.model_fields)
+    if path[0] in ("steps", "repairs") and path[-1] in _IN_STEPS:
+        return list(_IN_STEPS[str(path[-1])].model_fields)
     if (tag := tag_at(path)) is not None:
         return _chosen_keys(choices_at(path), data.get(tag) if isinstance(data, dict) else None)
     nested = _NESTED.get(str(path[0]))

@@ -46,6 +46,8 @@ WARNINGS: Mapping[str, WarningFacts] = {
     "fault_not_met": _OF_FAULTS,
     "fault_not_healed": _OF_FAULTS,
     "fault_not_as_expected": _OF_FAULTS,
+    "route_unused": _TO_ACT_ON,
+    "route_unanswered": _TO_ACT_ON,
     "request_sent_twice": _FOR_THE_RECORD,
     "circuit_opened": _FOR_THE_RECORD,
     "circuit_closed": _FOR_THE_RECORD,

@@ -153,6 +153,20 @@ PAGES = {
         navigator.permissions.query({name: 'notifications'}).then(p => { told.notifications = p.state; show() });
         navigator.serviceWorker.register('/worker.js').then(() => navigator.serviceWorker.getRegistrations()).then(
           found => { told.workers = found.length; show() });</script>""",
+    "/orders": """<title>Orders</title><p id=out></p><button id=order>Order</button><button id=later>Later</button>
+        <button id=elsewhere>Elsewhere</button><button id=both>Both</button><button id=window>Window</button>
+        <form action=/paid method=post><input name=card value=1234><button id=pay>Pay</button></form><script>
+        const send = async (url, sent) => {
+          try {
+            const answer = await fetch(url, sent && {method: 'POST', body: JSON.stringify(sent)});
+            out.textContent += `${answer.status} ${await answer.text()};`;
+          } catch (error) { out.textContent += 'failed;' } };
+        const pen = {items: [{id: 'pen', count: 2}], total: 3.5};
+        order.onclick = () => send('/api/orders', pen);
+        later.onclick = () => setTimeout(() => send('/api/orders', pen), 300);
+        elsewhere.onclick = () => send('http://evil.test/api/orders?x=1');
+        document.getElementById('window').onclick = () => open('/popup');
+        both.onclick = async () => { await send('/api/orders', pen); await send('/api/orders', pen) };</script>""",
     "/forget": "<title>Forget</title><script>localStorage.setItem('kept','yes')</script><p id=x>x</p>",
 }
 SHOWN = ("host", "cookie", "user-agent", "content-type", "authorization", "x-who")

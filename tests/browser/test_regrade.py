@@ -182,6 +182,9 @@ class Live:
     async def channel(self, name: str) -> Any:
         return ENVIRONMENT[name]
 
+    async def requests(self, pattern: str) -> list[Any]:
+        return []
+
     def now(self) -> datetime:
         return NOW
 

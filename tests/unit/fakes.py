@@ -15,7 +15,7 @@ from harness.agents.registry import ScriptedAgent
 from harness.engine import run_task
 from harness.model.events import Event
 from harness.model.ports import ConsoleLine, Evidence, Observation, Ports, Snapshot, Stage, WorldCheckpoint
-from harness.model.record import MetFault, Sent, TaskResult
+from harness.model.record import MetFault, MetRoute, PageRequest, Sent, TaskResult
 from harness.model.report import ErrorReport
 from harness.model.settings import Settings
 from harness.recovery import Capture
@@ -81,6 +81,10 @@ class FakeSession:
     url: str | None = "http://shop.local/"
     files: tuple[Path, ...] = ()
     requests: int = 0
+    exchanged: tuple[PageRequest, ...] = ()
+    routes: tuple[MetRoute, ...] = ()
+    begun: list[int] = field(default_factory=list)
+    """The steps that have begun."""
     saved: list[float] = field(default_factory=list)
     restored: list[tuple[Any, bool]] = field(default_factory=list)
     restoring: Any = ()
@@ -97,6 +101,9 @@ class FakeSession:
     def take_sent(self) -> tuple[Any, ...]:
         taken, self.sending = tuple(self.sending), []
         return taken
+
+    def begin_step(self, index: int) -> None:
+        self.begun.append(index)
 
     async def perform(self, step: Any, within: float, patience: float) -> Outcome:
         self.acts.append((self.clock.time, step, within, patience))

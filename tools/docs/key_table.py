@@ -16,7 +16,7 @@ from typing import Any
 from harness.recovery import Rule
 from harness.spec.faults import FaultBase, RequestFault, StepFault
 from harness.spec.step_groups import Parameter, StepGroup, Use
-from harness.spec.steps import StepBase
+from harness.spec.steps import RequestingStep, StepBase
 from harness.spec.task import TaskSpec
 from tools.docs.key_type import described_type
 
@@ -38,6 +38,7 @@ UNITS = (
 )
 _UNIT = re.compile(rf", (?:in|as a number of|as an?) (?P<unit>{'|'.join(UNITS)})\.$")
 """The end of a number's description."""
+_OF_STEPS = frozenset(StepBase.model_fields)
 _OPTION = "#/$defs/Option"
 _HEAD = "| key | type | unit | default | meaning |\n|---|---|---|---|---|"
 
@@ -77,6 +78,7 @@ def sections() -> tuple[Section, ...]:
         ("fallback_plan", "."),
         ("state_bindings", ".*."),
         ("repairs", "[]."),
+        ("routes", "[]."),
         ("budget", "."),
         ("parametrize", "."),
         ("expect", "."),
@@ -86,7 +88,12 @@ def sections() -> tuple[Section, ...]:
         found.append(_part(f"`browser.{name}`", f"browser.{name}.", definitions[model], definitions))
     steps, faults = _variants(top["steps"]["items"], definitions), _variants(top["faults"]["items"], definitions)
     found += [_part("Every step", "steps[].", StepBase.model_json_schema(), definitions, without=("act",))]
-    found += [_tagged("Acts", "steps", steps, StepBase.model_json_schema(), definitions)]
+    requesting = RequestingStep.model_json_schema()
+    found += [_part("Acts by which a page may send requests", "steps[].", requesting, definitions, without=_OF_STEPS)]
+    expected = definitions["ExpectedRequest"]
+    found += [_part("`expect_request` of a step", "steps[].expect_request.", expected, definitions)]
+    shared = {"properties": {**requesting["properties"], **StepBase.model_json_schema()["properties"]}}
+    found += [_tagged("Acts", "steps", steps, shared, definitions)]
     found.append(_part("`use` in place of a step", "use.", Use.model_json_schema(), definitions))
     group = StepGroup.model_json_schema()
     found.append(_part("Step groups (`*.steps.yaml`)", "group.", group, group["$defs"]))

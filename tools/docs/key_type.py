@@ -25,6 +25,8 @@ _PARTS = {
     "ScoringCheckpoint": "parts",
     "Repair": "repairs",
     "DataFile": "data file",
+    "Route": "routes",
+    "ExpectedRequest": "mapping",
 }
 _TAGS = {"act": "steps", "kind": "faults"}
 _PLURALS = {

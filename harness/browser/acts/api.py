@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from http.cookies import CookieError, SimpleCookie
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from msgspec import Struct
@@ -19,10 +19,13 @@ from harness.browser import domains
 from harness.browser.acts.attempt import ActContext
 from harness.browser.failures.network import api_failure, status_code, status_failure
 from harness.recovery.catalog import Effect
-from harness.recovery.failure import Failed, Failure
+from harness.recovery.failure import Failed, Failure, routed_failure
 from harness.spec.names import host_of, origin_of
 from harness.spec.steps import Api
 from harness.values import replace
+
+if TYPE_CHECKING:
+    from harness.browser.route_answers import RouteAnswer
 
 BODY_BYTES = 10_000
 REDIRECTS = 10
@@ -54,6 +57,36 @@ class Ask(Struct, frozen=True):
         return replace(self, headers=headers)
 
 
+class RoutedResponse:
+    """The answer of a route, in the form of Playwright's."""
+
+    def __init__(self, answer: RouteAnswer) -> None:
+        self.status = answer.status
+        pairs = [(name, each) for name, value in answer.headers.items() for each in value.split("\n")]
+        self.headers_array: list[dict[str, str]] = [{"name": name, "value": each} for name, each in pairs]
+        self.headers = {name.lower(): value for name, value in answer.headers.items()}
+        self._body = answer.body
+
+    async def body(self) -> bytes:
+        """The whole body."""
+        return self._body
+
+
+Response = APIResponse | RoutedResponse
+
+
+async def _routed(attempt: ActContext, url: str, ask: Ask) -> RoutedResponse | None:
+    """The answer of the task's routes; None if they let the request pass. Raises Failed if one cannot answer."""
+    routing = attempt.request.routing
+    decision = routing.decide(ask.method, url, ask.body.encode() if ask.body is not None else None) if routing else None
+    if routing is None or decision is None:
+        return None
+    await routing.wait(decision.delay)
+    if decision.answer is None:
+        raise Failed(routing.take_problem() or Failure("ROUTE_UNANSWERED", f"no route could answer {url}"))
+    return RoutedResponse(decision.answer)
+
+
 async def api(attempt: ActContext, step: Api) -> Mapping[str, Any]:
     url = domains.resolve(step.url, attempt.request.base_url)
     insecure = attempt.request.context.ignore_https_errors
@@ -67,12 +100,14 @@ async def api(attempt: ActContext, step: Api) -> Mapping[str, Any]:
     return details
 
 
-async def _follow(attempt: ActContext, step: Api, requests: APIRequestContext, url: str) -> tuple[str, APIResponse]:
+async def _follow(attempt: ActContext, step: Api, requests: APIRequestContext, url: str) -> tuple[str, Response]:
     """Send the request, and follow redirects one by one: each maps its own host and must be in the allowed domains."""
     ask = Ask.of(step)
     for _ in range(REDIRECTS):
-        domains.check(url, attempt.request.domains)
-        response = await _send_authorized(attempt, requests, url, ask)
+        response: Response | None = await _routed(attempt, url, ask)
+        if response is None:  # what a route answers is sent to no host
+            domains.check(url, attempt.request.domains)
+            response = await _send_authorized(attempt, requests, url, ask)
         await _store_cookies(attempt, url, response)
         location = response.headers.get("location")
         if not 300 <= response.status < 400 or not location or step.status == response.status:
@@ -128,7 +163,7 @@ async def _cookie(attempt: ActContext, url: str) -> dict[str, str]:
     return {"cookie": "; ".join(f"{each['name']}={each['value']}" for each in cookies)} if cookies else {}
 
 
-async def _store_cookies(attempt: ActContext, url: str, response: APIResponse) -> None:
+async def _store_cookies(attempt: ActContext, url: str, response: Response) -> None:
     """Give the page the cookies that the answer sets."""
     values = [header["value"] for header in response.headers_array if header["name"].lower() == "set-cookie"]
     cookies = [cookie for value in values for cookie in cookies_of(value, url, attempt.clock.wall())]
@@ -174,7 +209,7 @@ def _expires(morsel: Any, now: datetime) -> float | None:
         return None
 
 
-async def _body(response: APIResponse) -> Any:
+async def _body(response: Response) -> Any:
     raw = await response.body()
     text = raw[:BODY_BYTES].decode("utf-8", "replace")
     if len(raw) > BODY_BYTES or "json" not in response.headers.get("content-type", ""):
@@ -185,17 +220,18 @@ async def _body(response: APIResponse) -> Any:
         return text
 
 
-def _judge(attempt: ActContext, step: Api, url: str, response: APIResponse, details: Mapping[str, Any]) -> None:
+def _judge(attempt: ActContext, step: Api, url: str, response: Response, details: Mapping[str, Any]) -> None:
     """Raise Failed for an unexpected status."""
     if response.status == step.status:
         return
     now = attempt.clock.wall()
-    failure = status_failure(response.status, url, response.headers, now, Effect.DONE)
+    effect = Effect.NONE if isinstance(response, RoutedResponse) else Effect.DONE  # a route is no site
+    failure = status_failure(response.status, url, response.headers, now, effect)
     if failure is None and step.status is None:
         return
     message = f"HTTP {response.status} from {url}" + (f", expected {step.status}" if step.status else "")
     code = status_code(response.status) if response.status >= 400 else "HTTP_UNEXPECTED_STATUS"
     shown = {"url": url, **details}
-    raise Failed(
-        Failure(code, message, details=shown, retry_after=failure.retry_after if failure else None, effect=Effect.DONE)
-    )
+    after = failure.retry_after if failure else None
+    found = Failure(code, message, details=shown, retry_after=after, effect=effect)
+    raise Failed(routed_failure(found) if isinstance(response, RoutedResponse) else found)

@@ -133,7 +133,8 @@ def navigation_failure(scene: FailureContext) -> Failure | None:
     """
     navigation = scene.watch.navigation
     failure = (_unopened(navigation, scene) if navigation else None) or strayed_page(scene, Effect.DONE)
-    if failure is None and navigation is not None and not scene.domains.allows(navigation.url):
+    routed = navigation is not None and navigation.promised  # then nothing was sent to its host
+    if failure is None and navigation is not None and not (routed or scene.domains.allows(navigation.url)):
         failure = _redirected_astray(navigation, scene)
     return replace(failure, selector=scene.selector) if failure else None
 
@@ -255,4 +256,5 @@ def strayed(navigations: Iterable[RequestRecord], domains: Domains) -> RequestRe
 
     The host decides, not the error: a popup's refusal may become known only after the click is over.
     """
-    return next((exchange for exchange in navigations if not domains.allows(exchange.url)), None)
+    asked = (exchange for exchange in navigations if not exchange.promised)
+    return next((exchange for exchange in asked if not domains.allows(exchange.url)), None)

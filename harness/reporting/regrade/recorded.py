@@ -168,6 +168,9 @@ class RecordedSources(Struct, frozen=True):
             raise UndecidedError(f"channel `{name}` could not be read in the run: {found['error']}")
         return found
 
+    async def requests(self, pattern: str) -> list[Json]:
+        raise UndecidedError(f"the requests that match {pattern} are not part of the evidence that is judged")
+
     def now(self) -> datetime:
         if self.at is None:
             raise UndecidedError("the time was not recorded")

@@ -273,6 +273,9 @@ class MemoryAlone:
     async def channel(self, name: str) -> Never:
         raise UnknownError(name)
 
+    async def requests(self, pattern: str) -> Never:
+        raise UnknownError(pattern)
+
     def now(self) -> Never:
         raise UnknownError
 

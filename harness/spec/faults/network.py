@@ -7,14 +7,13 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from harness.spec.faults.base import LONGEST, RequestFault, StepFault
+from harness.spec.url_patterns import BODILESS
 
 NetError = Literal[
     "access_denied", "address_unreachable", "blocked_by_client", "blocked_by_response", "connection_aborted",
     "connection_closed", "connection_failed", "connection_refused", "connection_reset", "failed", "timed_out",
 ]  # fmt: skip
 TlsProblem = Literal["untrusted", "protocol"]
-BODILESS = (204, 205, 304)
-"""Statuses whose answers have no body."""
 
 
 class HostFault(StepFault):

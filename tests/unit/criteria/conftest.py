@@ -41,6 +41,8 @@ class World:
     pages: dict[tuple[str, ...], Json | Callable[[float], Json]] = field(default_factory=dict)
     entries: dict[str, Json] = field(default_factory=dict)
     channels: dict[str, Json] = field(default_factory=dict)
+    sent: list[Json] = field(default_factory=list)
+    """The requests of the pages; those that match a pattern contain its text in their URL."""
     asked: list[tuple[str, ...]] = field(default_factory=list)
     broken: Exception | None = None
     limit: float = 60.0
@@ -60,6 +62,10 @@ class World:
     async def channel(self, name: str) -> Json:
         self.asked.append(("channel", name))
         return self.channels[name]
+
+    async def requests(self, pattern: str) -> list[Json]:
+        self.asked.append(("requests", pattern))
+        return [each for each in self.sent if isinstance(each, dict) and pattern in str(each["url"])]
 
     def now(self) -> datetime:
         return self.clock.wall()

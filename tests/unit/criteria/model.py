@@ -18,6 +18,7 @@ from harness.criteria.syntax import (
     Literal,
     Not,
     ObjectOf,
+    Part,
     Read,
     Some,
     Stable,
@@ -155,8 +156,13 @@ def matches(node: Value, world: World) -> tuple[list[Any], bool]:
         case Length(of=of):
             found, several = matches(of, world)
             return [len(value) for value in found if isinstance(value, str | list | dict)], several
+        case Part(of=of, segment=segment):
+            parents, bracketed = matches(of, world)[0], isinstance(segment, int)
+            return [child for parent in parents for child in below(parent, str(segment), bracketed)], False
         case Compare():
             return [holds(node, world)], False
+        case Read(function="requests", arguments=(pattern,)):
+            return [[each for each in world.sent if pattern in each["url"]]], False
         case Read(function="mem", arguments=(key,)):
             return remembered(world.entries, key), "*" in key
         case Read(function="json", arguments=(_, path)):

@@ -49,6 +49,7 @@ worlds = st.builds(
         channels={"env": document},
         pages={("text", "#t"): text, ("value", "#t"): text, ("count", "#t"): count, ("exists", "#t"): count > 0}
         | {("url",): text, ("attr", "#t", "a"): text, ("visible", "#t"): count > 1},
+        sent=[{"url": "a", "json": document}, {"url": "POST */c"}, {"url": "a", "json": text}],
         limit=1e9,
     ),
     entries,

@@ -10,10 +10,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from harness.criteria import CriterionError, parse, parse_value
-from harness.criteria.syntax import Compare, Every, Length, Literal, Not, Read, Some, Stable, Test, Within
+from harness.criteria.syntax import Compare, Every, Length, Literal, Not, Part, Read, Some, Stable, Test, Within
 
 A = Test(Read("exists", ("#a",)))
 B = Test(Read("visible", ("#b",)))
+ASKED = Read("requests", ("GET *",))
 
 
 @pytest.mark.parametrize(
@@ -29,6 +30,13 @@ B = Test(Read("visible", ("#b",)))
         ("url().includes('/x')", Compare("includes", Read("url", ()), Literal("/x"))),
         (r"url() matches '\d+\.html'", Compare("matches", Read("url", ()), Literal(r"\d+\.html"))),
         ("mem('l').length >= 2", Compare(">=", Length(Read("mem", ("l",))), Literal(2))),
+        ("requests('GET *').length == 1", Compare("==", Length(ASKED), Literal(1))),
+        (
+            "requests('GET *')[-1].json['a b'] == 1",
+            Compare("==", Part(Part(Part(ASKED, -1), "json"), "a b"), Literal(1)),
+        ),
+        ("(requests('GET *')) [0] .length == 1", Compare("==", Length(Part(ASKED, 0)), Literal(1))),
+        ("requests('GET *')[0].url.includes('/x')", Compare("includes", Part(Part(ASKED, 0), "url"), Literal("/x"))),
         ("time_since('k') < 7d", Compare("<", Read("time_since", ("k",)), Literal(604_800))),
         ("exists('#a') == false", Compare("==", Read("exists", ("#a",)), Literal(False))),
         ("ALL[exists('#a'), visible('#b')]", Every((A, B))),
@@ -116,6 +124,10 @@ def test_escapes(quoted: str, value: str) -> None:
         ("text('a') matches 'x(?R)'", 20, "recursion", ""),
         ("mem('a') == {b: 1, b: 2}", 19, "appears twice", ""),
         ("mem('a') == 1e999", 12, "too large", ""),
+        ("requests('*')[1.5] == 1", 14, "a whole number", ""),
+        ("requests('*')[0].id.url == mem('a').id", 36, "unknown property", "inside the quotes"),
+        ("requests('*')", 0, "a criterion is a comparison", ".length == 1"),
+        ("requests(mem('a')) == 1", 9, "a quoted text", ""),
         ("mem('a') == " + "9" * 200, 12, "at most 100", ""),
         (r"mem('a') == '\ud800'", 12, "surrogate", ""),
         ("mem('a') == 1\n  && mem('b')", 19, "a criterion is a comparison", ""),

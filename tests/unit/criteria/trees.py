@@ -18,6 +18,7 @@ from harness.criteria.syntax import (
     Literal,
     Not,
     ObjectOf,
+    Part,
     Read,
     Some,
     Stable,
@@ -35,7 +36,11 @@ paths = st.builds(lambda parts, end: ".".join(parts) + end, st.lists(names, min_
 numbers = st.one_of(st.integers(-(10**20), 10**20), st.floats(allow_nan=False, allow_infinity=False))
 literals = st.one_of(st.none(), st.booleans(), numbers, texts).map(Literal)
 patterns = st.sampled_from([r"^\d+'\"$", "a|b", "", r"\\", "[0-9]{1,3}(,[0-9]{3})*", "\u8ba2\u5355 ?\n"]).map(Literal)
+segments = st.one_of(st.integers(-3, 3), st.sampled_from(["url", "json", "length", "a b", "x'y", "*"]))
+asked = st.builds(Read, st.just("requests"), st.tuples(st.sampled_from(["a", "b", "POST */c"])))
+parts: st.SearchStrategy[Value] = st.recursive(asked, lambda of: st.builds(Part, of, segments), max_leaves=4)
 reads = st.one_of(
+    parts,
     st.builds(Read, st.sampled_from(["exists", "text", "value", "count", "visible"]), st.tuples(selectors)),
     st.builds(Read, st.just("attr"), st.tuples(selectors, selectors)),
     st.builds(Read, st.sampled_from(["url", "title"]), st.just(())),
@@ -92,7 +97,7 @@ class Hand:
 
     def write(self, node: Value | Condition) -> str:
         match node:
-            case Literal() | ListOf() | ObjectOf() | Read() | Length():
+            case Literal() | ListOf() | ObjectOf() | Read() | Part() | Length():
                 return self.space(self.value(node))
             case Compare():
                 return self.space(self.comparison(node))
@@ -124,6 +129,10 @@ class Hand:
             case ObjectOf(entries=entries):
                 inner = ",".join(f"{self.key(key)}: {self.write(value)}" for key, value in entries)
                 return "{" + inner + "}"
+            case Part(of=of, segment="url" | "json" as name) if self.whim():
+                return f"{self.operand(of)}.{name}"
+            case Part(of=of, segment=segment):
+                return f"{self.operand(of)}[{segment if isinstance(segment, int) else self.quoted(segment)}]"
             case Length(of=of):
                 return f"{self.operand(of)}.length"
             case Compare():
@@ -138,7 +147,7 @@ class Hand:
     def operand(self, node: Value | Condition) -> str:
         """Something that stands beside an operator."""
         text = self.write(node)
-        return text if isinstance(node, Read | ListOf | ObjectOf) and not self.whim() else f"({text})"
+        return text if isinstance(node, Read | Part | ListOf | ObjectOf) and not self.whim() else f"({text})"
 
     def many(self, name: str, operator: str, parts: tuple[Condition, ...]) -> str:
         if len(parts) > 1 and self.whim():

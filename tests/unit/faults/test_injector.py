@@ -93,6 +93,15 @@ async def play(*faults: Mapping[str, Any], seed: int = 1, state: Recorder | None
             await injector.close()
 
 
+def test_a_pattern_matches_https_requests_that_the_browser_names_as_they_are() -> None:
+    async def main() -> None:
+        fault = FAULT.validate_python({"kind": "abort", "url": "https://shop.local/*"})
+        network = await prepare([fault], hosts={"shop.local": 1}, clock=ManualClock())
+        assert [network.matches(fault, (f"{scheme}://shop.local/a",)) for scheme in ("https", "http")] == [True, True]
+
+    asyncio.run(main())
+
+
 def test_only_hosts_with_faults_get_a_gate() -> None:
     async def main() -> None:
         async with play() as quiet:

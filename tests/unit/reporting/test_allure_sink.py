@@ -13,7 +13,7 @@ from allure_commons.logger import AllureMemoryLogger
 from allure_commons.reporter import AllureReporter
 from allure_commons.utils import md5
 
-from harness.model.record import MetFault, StepRecord
+from harness.model.record import MetFault, MetRoute, RoutedRequest, StepRecord
 from harness.recovery import Retry
 from harness.recovery.failure import Failure, Passed
 from harness.reporting.allure.labels import running_test
@@ -21,6 +21,7 @@ from harness.reporting.allure.sink import AllureSink
 from harness.reporting.archive import DirectoryArchive
 from harness.reporting.redaction import MARK, Redactor
 from harness.spec.faults import BrowserKill, Dns
+from harness.spec.routes import Route
 from harness.values import replace
 from tests.unit.reporting import sample
 from tests.unit.reporting.test_artifacts import evidence, keep
@@ -224,6 +225,20 @@ def test_a_failure_that_follows_a_fault_is_labelled_and_the_fault_is_a_step_at_i
     assert [step.name for step in allure.test.steps][-1] == f"injected fault {told}"
     assert allure.test.steps[-1].start == EPOCH + 3000
     assert allure.attached("faults") == f"{told}\ndns * from step 0 on: never struck: nobody asked"
+
+
+def test_what_routes_answered_is_attached(allure: Allure) -> None:
+    plan = sample.plan()
+    route = Route.model_validate({"url": "*/api", "status": 201}).with_source("t.task.yaml:5")
+    answered = (RoutedRequest(2, "POST", "http://x/api", 201), RoutedRequest(3, "GET", "http://x/api", 201))
+    met = (MetRoute(0, route, 2, answered), MetRoute(1, route))
+    AllureSink().finish(plan, replace(sample.completed(plan), routes=met), "chromium 140")
+    assert allure.attached("routes").splitlines() == [
+        "*/api -> 201 (t.task.yaml:5): answered 2 times, first in step 2: POST http://x/api",
+        "  step 2: POST http://x/api -> 201",
+        "  step 3: GET http://x/api -> 201",
+        "*/api -> 201 (t.task.yaml:5): answered no request: none matched",
+    ]
 
 
 def test_a_step_is_named_by_what_was_done(allure: Allure) -> None:

@@ -56,6 +56,9 @@ class Moving:
     async def channel(self, name: str) -> Any:
         return CHANNEL
 
+    async def requests(self, pattern: str) -> list[Any]:
+        return []
+
     def now(self) -> datetime:
         return NOW + timedelta(seconds=self.clock.time)
 
@@ -233,6 +236,7 @@ def test_what_was_not_recorded_is_undecided_with_the_reason() -> None:
         "exists('#a')": "the page was not recorded: the page does not answer",
         "mem('a') == 1": "memory was not recorded: memory_snapshot.json was not found",
         "json('env', 'a') == 1": "channel `env` could not be read in the run: refused",
+        "requests('POST *').length == 1": "the requests that match POST * are not part of the evidence that is judged",
         "json('x', 'a') == 1": "channel `x` could not be read in the run: it was not recorded",
     }.items():
         assert judged(text, sources).why == why

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.faults.http import UrlPattern, glob
+from harness.spec.url_patterns import UrlPattern, glob
 
 
 @pytest.mark.parametrize(
