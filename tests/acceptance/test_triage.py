@@ -266,6 +266,7 @@ EXEMPT = {
     "new": "it writes a file and says where",
     "run": "it is pytest, whose facts are in junit.xml and the history",
     "open": "it serves the viewer until Ctrl-C",
+    "watch": "it runs tasks until a key ends it",
     "schema": "what it prints is JSON as it is",
     "demo": "it serves the demo sites until Ctrl-C",
     "report": "it needs Allure; tests/acceptance/test_report_command.py has its JSON",
