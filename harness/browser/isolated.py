@@ -63,9 +63,23 @@ async def ask(control: CDPSession, source: str, *arguments: Any) -> Any:
     Arguments and value are JSON. It does not wait for the page. Raises Playwright's errors, also for exceptions of the
     function.
     """
+    return await ask_frame(control, (await frames_of(control))[0], source, *arguments)
+
+
+async def frames_of(control: CDPSession) -> list[str]:
+    """The ids of the page's frames that its own process shows, the page itself first. Raises Playwright's errors."""
     tree = await control.send("Page.getFrameTree")
-    asked = {"frameId": tree["frameTree"]["frame"]["id"], "worldName": ENGINE}
-    world = await control.send("Page.createIsolatedWorld", asked)
+    found, rest = [], [tree["frameTree"]]
+    while rest:
+        here = rest.pop(0)
+        found.append(here["frame"]["id"])
+        rest += here.get("childFrames", ())
+    return found
+
+
+async def ask_frame(control: CDPSession, frame: str, source: str, *arguments: Any) -> Any:
+    """Like `ask`, in the frame of that id."""
+    world = await control.send("Page.createIsolatedWorld", {"frameId": frame, "worldName": ENGINE})
     call = {
         "functionDeclaration": source,
         "executionContextId": world["executionContextId"],

@@ -91,6 +91,12 @@ VALUES: Mapping[str, Mapping[str, str]] = {
         "failed": "Chromium's `net::ERR_FAILED`, without a further reason.",
         "timed_out": "Chromium's `net::ERR_TIMED_OUT`.",
     },
+    "impact": {
+        "minor": "Any violation fails the step.",
+        "moderate": "Violations that are at least moderate fail the step.",
+        "serious": "Violations that are at least serious fail the step.",
+        "critical": "Only critical violations fail the step.",
+    },
     "color_scheme": {
         "light": "Pages see that a light theme is wanted.",
         "dark": "Pages see that a dark theme is wanted.",

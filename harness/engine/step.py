@@ -31,7 +31,7 @@ from harness.recovery.network import NetworkRule
 from harness.resilience.breaker import Breaker, CircuitOpen, CircuitState, Transition
 from harness.resilience.circuits import CircuitScope
 from harness.spec.references import MissingMemory, resolve
-from harness.spec.steps import Api, Assert, Download, Open, Step, Wait
+from harness.spec.steps import Api, Download, Open, Step, Wait
 from harness.values import replace
 
 # No requests go to a site that failed too often in a row (docs/design/events-and-resilience.md).
@@ -220,7 +220,7 @@ async def do_step(run: Run, request: StepRequest) -> tuple[StepRecord, StepTrans
     record, turn = await _replayed(run, progress) or await _until_settled(run, progress)
     if isinstance(turn, TaskStop | RewindRequest) and request.step.optional and skippable(turn.failure):
         record, turn = progress.record(skipped=True), await go_on(run, request.index, turn.failure)
-    if isinstance(request.step, Assert) and request.step.soft:
+    if getattr(request.step, "soft", False):
         turn = await _softened(run, request, turn)
     step_ended(run, record)
     return record, turn

@@ -24,7 +24,7 @@ from harness.reporting.redact_files import inert, redact_har, redact_trace
 from harness.reporting.redaction import Redactor
 from harness.spec.names import blank_unprintable
 
-KEPT_FOLDERS = ("downloads", "files", "screenshots")
+KEPT_FOLDERS = ("accessibility", "downloads", "files", "screenshots")
 """The folders of a scratch folder where a session puts the files that its steps keep."""
 
 _LARGEST = 64 * 1024 * 1024

@@ -460,7 +460,41 @@ class Assert(StepBase):
         return f"assert {self.expr}" if self.expr else f"assert {self.selector} = {self.value!r}"
 
 
+IMPACTS = ("minor", "moderate", "serious", "critical")
+"""axe-core's words for how much a violation matters, the least first."""
+
+
+class Accessibility(StepBase):
+    """Check the page with axe-core. Violations fail the step, and name their elements."""
+
+    usual_effect: ClassVar[EffectClass] = "read"
+
+    act: Literal["accessibility"] = "accessibility"
+    selector: str | None = Field(None, max_length=2000, description="CSS selector of the part to check. Default: all.")
+    tags: tuple[str, ...] = Field(
+        (), description="Tags of axe-core's rules, such as `[wcag2a, wcag2aa]`. Default: the rules that are usually on."
+    )
+    rules: dict[str, bool] = Field(
+        default_factory=dict, description="Name of a rule -> whether it is checked, as in `{color-contrast: false}`."
+    )
+    ignore: tuple[str, ...] = Field((), description="CSS selectors of parts that are not checked.")
+    impact: Literal["minor", "moderate", "serious", "critical"] = Field(
+        "minor", description="The least impact of a violation that fails the step."
+    )
+    soft: bool = Field(
+        False, description="Whether the task goes on when there are violations. It then fails at its end."
+    )
+
+    @property
+    def looks_only(self) -> bool:
+        return True
+
+    def describe(self) -> str:
+        return f"accessibility of {self.selector or 'the page'}"
+
+
 __all__ = [
+    "Accessibility",
     "Api",
     "Assert",
     "Check",
@@ -508,6 +542,7 @@ Step = Annotated[
     | Assert
     | SwitchPage
     | Dialog
-    | Screenshot,
+    | Screenshot
+    | Accessibility,
     ChosenBy("act"),
 ]

@@ -88,3 +88,14 @@ def test_an_aria_baseline_is_written_compared_and_renewed(folder: Path) -> None:
     assert "Basket" in differs.stdout
     assert "1 passed" in run(folder, ARIA, "--update-baselines").stdout
     assert "Basket" not in baseline.read_text("utf-8")
+
+
+def test_violations_of_accessibility_may_be_soft_and_the_result_is_kept(folder: Path) -> None:
+    steps = "  - {act: open, url: /}\n  - {act: accessibility, soft: true}\n  - {act: assert, selector: h1, value: x}\n"
+    done = run(folder, f"task_id: T\nsteps:\n{steps}")
+    assert "T failed: ASSERTION_FAILED at step 2" in done.stdout, done.stdout + done.stderr
+    assert "at step 1: 3 rules of accessibility violated" in done.stdout
+    found = report(folder)
+    assert "html-has-lang (serious): html" in found["error_message"]
+    kept = json.loads((folder / "errors" / "T" / "files" / "accessibility" / "result.json").read_text("utf-8"))
+    assert "html-has-lang" in [each["id"] for each in kept[0]["violations"]]

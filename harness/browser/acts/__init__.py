@@ -10,6 +10,7 @@ from typing import Any
 from playwright.async_api import Locator
 from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
+from harness.browser.acts.accessibility import accessibility
 from harness.browser.acts.api import api
 from harness.browser.acts.attempt import ActContext
 from harness.browser.acts.fields import select, type_text
@@ -20,6 +21,7 @@ from harness.browser.failures.scene import wanted_text
 from harness.browser.isolated import script
 from harness.resilience import poll_until
 from harness.spec.steps import (
+    Accessibility,
     Api,
     Check,
     Click,
@@ -145,6 +147,7 @@ def flexible_space_pattern(wanted: str) -> re.Pattern[str]:
 
 
 ACTIONS: dict[type[StepBase], Act] = {
+    Accessibility: accessibility,
     Open: open_url,
     Click: click,
     Type: type_text,
