@@ -99,7 +99,7 @@ def test_wrong_types_are_told_with_their_place(tmp_path: Path, text: str, said: 
          "  hint: did you mean `PAGE_CRASHED`?")),
         ("{kind: missing, selector: '#a', act: clik}", ("2:42: faults[0].act: there is no act `clik`\n"
          "  hint: did you mean `click`?")),
-        ("{kind: page_crash, act: xyzzy}", "2:29: faults[0].act: there is no act `xyzzy`\n  hint: acts are: accessibility, api"),
+        ("{kind: page_crash, act: xyzzy}", "there is no act `xyzzy`\n  hint: acts are: accessibility, api"),
         ("{kind: hang, url: 'http://${input.x}/'}", "faults[0].url: ${input.x}: not a known reference"),
         ("{kind: hang, url: 'http://${memory.x}/'}", "faults[0].url: memory can be used in steps and criteria only"),
     ],
