@@ -192,6 +192,7 @@ return steps[len(history)] if len(history) < len(steps) else None
     project.run().assert_outcomes(passed=1)
 
 
+@pytest.mark.thorough
 def test_a_write_of_the_agent_is_not_done_twice(project: Project) -> None:
     """The shop breaks the connection off after it has taken the article: nobody can tell."""
     body = f"""

@@ -101,11 +101,13 @@ def test_a_task_with_a_profile_is_chosen_by_its_id_and_repeated(folder: Path) ->
     assert passed(with_others) == ["FIRST[a][small]", "FIRST[b][small]", "SECOND[small]"]
 
 
+@pytest.mark.thorough
 def test_workers_of_xdist_run_the_same(folder: Path) -> None:
     done = run(folder, "-n", "2", "--task-workers", "2", "--browser-profile", "small")
     assert "3 passed" in done.stdout, done.stdout + done.stderr
 
 
+@pytest.mark.thorough
 def test_a_replay_knows_the_profile(folder: Path) -> None:
     assert "1 failed" in run(folder, "first.task.yaml::FIRST[a][small]", "--browser-profile=small", width="1").stdout
     done = warm().run(
@@ -126,7 +128,7 @@ def test_a_profile_that_the_project_lacks_is_refused(folder: Path) -> None:
     assert "this profile has a device, so leave out --device" in both.stderr
 
 
-@pytest.mark.parametrize("plugin", ["playwright", "no:playwright"])
+@pytest.mark.parametrize("plugin", [pytest.param("playwright", marks=pytest.mark.thorough), "no:playwright"])
 def test_a_device_and_the_whole_page_with_the_other_plugin_and_without_it(folder: Path, plugin: str) -> None:
     arguments = ("-p", plugin) if plugin.startswith("no:") else ()
     done = run(folder, "first.task.yaml", "--device", "iPhone 13", *arguments, width="390")

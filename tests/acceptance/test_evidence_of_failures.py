@@ -90,6 +90,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     process.wait(10)
 
 
+@pytest.mark.thorough
 def test_the_trace_of_a_failed_task_holds_the_whole_task(run: Run) -> None:
     found = run.trace("WROTE")
     titles = [each["title"] for each in found["test.trace"] if each["type"] == "before"]

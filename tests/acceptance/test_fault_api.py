@@ -55,6 +55,7 @@ def test_assertion_retry():
 """
 
 
+@pytest.mark.thorough
 def test_the_tests_of_the_specification(project: Project) -> None:
     shutil.copytree(TASKS, project.path / "tasks")
     (project.path / "test_specs_003.py").write_text(SPECS_003, "utf-8")

@@ -189,6 +189,7 @@ def test_with_instances_as_many_run_at_once_each_on_its_own(pytester: pytest.Pyt
     assert seen[0] == seen[1]
 
 
+@pytest.mark.thorough
 def test_undeclared_stays_in_a_row_and_says_what_to_declare(pytester: pytest.Pytester, port: int) -> None:
     """TODO-SLOW went back to its checkpoint, and undid what TODO-REPAIR had done meanwhile."""
     prepare(pytester.path, port, "", {"A-SLOW": SLOW, "B-REPAIR": REPAIR})

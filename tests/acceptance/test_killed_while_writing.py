@@ -23,6 +23,7 @@ SEED = 4
 
 
 @pytest.mark.parametrize("seed", [SEED])
+@pytest.mark.thorough
 def test_every_directory_is_whole_or_absent_and_the_earlier_report_is_there(tmp_path: Path, seed: int) -> None:
     root, log = tmp_path / "errors", tmp_path / "done"
     log.touch()

@@ -103,7 +103,14 @@ def run(folder: Path, *arguments: str, password: str = SECRET) -> CompletedProce
     return warm().run("pytest", *arguments, cwd=folder, PASSWORD=password)
 
 
-@pytest.mark.parametrize("more", [(), ("--task-workers", "3"), ("-n", "2")], ids=["in a row", "at once", "xdist"])
+@pytest.mark.parametrize(
+    "more",
+    [
+        pytest.param((), id="in a row", marks=pytest.mark.thorough),
+        pytest.param(("--task-workers", "3"), id="at once", marks=pytest.mark.thorough),
+        pytest.param(("-n", "2"), id="xdist"),
+    ],
+)
 def test_one_login_serves_all_tasks_of_a_run(tmp_path: Path, url: str, more: tuple[str, ...]) -> None:
     done = run(project(tmp_path, url, tasks=4), *more)
     assert "4 passed" in done.stdout, done.stdout + done.stderr
@@ -140,6 +147,7 @@ def test_a_login_that_fails_says_so_in_each_task_and_is_not_tried_for_each(tmp_p
         assert not file.is_file() or b"wrong-password" not in file.read_bytes(), file
 
 
+@pytest.mark.thorough
 def test_what_was_made_must_hold(tmp_path: Path, url: str) -> None:
     folder = project(tmp_path, url, tasks=1)
     text = (folder / "pyproject.toml").read_text("utf-8")
@@ -167,6 +175,7 @@ def test_a_task_file_may_log_in_and_a_wrong_name_is_told_with_its_place(tmp_path
     assert "t0.task.yaml:3:8: login: there is no login `byuer`" in told.replace("\n", ""), told
 
 
+@pytest.mark.thorough
 def test_tasks_of_an_episode_go_on_with_what_the_last_one_left(tmp_path: Path, url: str) -> None:
     folder = project(tmp_path, url)
     for file in folder.glob("*.task.yaml"):

@@ -118,6 +118,7 @@ def _valid(document: dict[str, Any], schema: str) -> None:
     jsonschema.validate(document, json.loads(path.read_text("utf-8")))
 
 
+@pytest.mark.thorough
 def test_selection_by_mark_and_by_name(project: Project) -> None:
     project.task("B-1", family="B", tags=["slow"])
     project.task("C-1", family="C")

@@ -72,6 +72,7 @@ def failed_task(folder: Path, shop: Shop) -> None:
     (kept / "error_report.json").write_text(json.dumps({**report, "source": "t.task.json"}), "utf-8")
 
 
+@pytest.mark.thorough
 def test_it_writes_only_when_told(tmp_path: Path, shop: Shop) -> None:
     failed_task(tmp_path, shop)
     found = harness("replay", "T-1", cwd=tmp_path)

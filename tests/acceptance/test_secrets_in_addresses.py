@@ -108,6 +108,7 @@ def test_no_output_has_what_the_site_put_into_an_address(ran: Path, name: str) -
     assert found == []
 
 
+@pytest.mark.thorough
 def test_a_short_value_and_all_the_rest_stay(ran: Path) -> None:
     report = json.loads((ran / "errors" / "ADDRESS" / "error_report.json").read_text("utf-8"))
     assert "/back?state=1&code=[redacted]&next=%2Fto%3Ftoken%3D[redacted]%26x%3D1#session=[redacted]" in json.dumps(

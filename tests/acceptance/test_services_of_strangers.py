@@ -91,6 +91,7 @@ def left(folder: Path) -> list[Path]:
     return list((folder / ".harness" / "services").iterdir())
 
 
+@pytest.mark.thorough
 def test_two_checkouts_and_two_runs_of_one_project_at_once_have_services_of_their_own(tmp_path: Path) -> None:
     """Each places the first order of its site: nobody else has placed one there."""
     one, other = checkout(tmp_path / "one"), checkout(tmp_path / "other")

@@ -65,6 +65,7 @@ def test_a_soft_assertion_lets_the_task_go_on_and_fails_it_at_its_end_with_all_o
     assert sorted(file.name for file in shots.iterdir()) == ["soft-1.png", "soft-2.png", "soft-4.png"]
 
 
+@pytest.mark.thorough
 def test_what_fails_later_is_told_with_the_soft_ones(folder: Path) -> None:
     done = run(folder, SOFT + '  - {act: click, selector: "#none"}\n')
     assert "T failed: ELEMENT_NOT_FOUND at step 6" in done.stdout, done.stdout

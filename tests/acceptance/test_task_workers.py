@@ -92,6 +92,7 @@ def many(tmp_path_factory: pytest.TempPathFactory, sites: dict[str, int]) -> Run
     return Run(tmp_path_factory.mktemp("many"), sites, "--task-workers", "4")
 
 
+@pytest.mark.thorough
 def test_the_results_are_those_of_a_serial_run(serial: Run, many: Run) -> None:
     assert many.facts() == serial.facts()
     assert many.told == serial.told

@@ -103,6 +103,7 @@ def test_what_is_no_report_is_named_and_left_out(tmp_path: Path) -> None:
     assert harness("triage", cwd=tmp_path).returncode == 1, "there was no run"
 
 
+@pytest.mark.thorough
 def test_the_page_of_the_ci_job(project_path: Path) -> None:
     text = (project_path / "page.md").read_text("utf-8")
     assert text.startswith("## ❌ 5 of 7 tasks failed\n\n2 passed (1 as declared), 5 failed in ")

@@ -281,7 +281,7 @@ def test_a_context_that_is_slow_to_come_holds_nobody_up_and_is_closed(run: Any, 
         began = asyncio.get_running_loop().time()
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.05):
-                await Tab.open(slow, request(stage.folder), SystemClock(), "", (800, 600), None)
+                await Tab.open(slow, request(stage.folder), SystemClock(), "", {}, None)
         assert asyncio.get_running_loop().time() - began < 10
         may_come.set()
         await until(lambda: came and came[0] not in chromium.browser.contexts)
