@@ -92,6 +92,7 @@ def test_each_task_runs_once_per_profile_and_after_what_it_depends_on(folder: Pa
     assert sorted(each["task_id"] for each in reports) == ["FIRST[a][small]", "FIRST[b][small]"]
 
 
+@pytest.mark.thorough
 def test_a_task_with_a_profile_is_chosen_by_its_id_and_repeated(folder: Path) -> None:
     chosen = ("first.task.yaml::FIRST[b][small]", "--browser-profile", "small")
     assert passed(run(folder, "-v", *chosen)) == ["FIRST[b][small]"]

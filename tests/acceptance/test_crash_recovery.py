@@ -193,6 +193,7 @@ def test_a_page_that_was_stopped_does_not_outlive_its_browser(kills: Kills, stri
     assert not psutil.wait_procs(left, timeout=20)[1]
 
 
+@pytest.mark.thorough
 def test_abort_ends_the_task_in_spite_of_its_checkpoint(kills: Kills) -> None:
     plan = kills.plan(RENEWAL, next(names), error_recovery={"on_browser_crash": "abort"})
     result = kills.run(plan, (AFTER, browser_killed))

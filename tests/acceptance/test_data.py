@@ -9,6 +9,8 @@ from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
 
+import pytest
+
 from tests.acceptance.conftest import Project
 from tests.acceptance.warm import warm
 
@@ -48,6 +50,7 @@ def test_the_example_passes(project: Project) -> None:
     assert "2 passed" in done.stdout, done.stdout + done.stderr
 
 
+@pytest.mark.thorough
 def test_cases_of_a_data_file_run_are_repeated_and_judged_again_like_listed_ones(project: Project) -> None:
     folder = project.path
     (folder / "search.task.yaml").write_text(TASK, "utf-8")

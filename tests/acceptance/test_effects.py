@@ -274,7 +274,7 @@ def killed(hostile: Hostile, sites: dict[str, int], wanted: Wanted[Case]) -> Pla
 
 
 @pytest.mark.parametrize("name", TROUBLED)
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(3)
 def test_nothing_is_ordered_twice(troubled: Played, name: str) -> None:
     troubled.check(name, TROUBLED[name])
 

@@ -273,6 +273,7 @@ def listening() -> Iterator[tuple[int, list[dict[str, str]]]]:
     server.server_close()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("setting", "header"), [('world_header = "X-Test-World"', "x-test-world"), ('world_cookie = "tenant"', "cookie")]
 )

@@ -188,7 +188,7 @@ def check(shop: Shop, record: Mapping[str, Any], name: str, case: Case) -> None:
 
 
 @pytest.mark.parametrize("name", BACK)
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(4)
 def test_nothing_is_ordered_twice_on_the_way_back(shop: Shop, went_back: Any, name: str) -> None:
     check(shop, went_back[name], name, BACK[name])
 

@@ -111,6 +111,7 @@ def test_tests_that_are_no_tasks_keep_all_options(tmp_path: Path) -> None:
     assert "1 passed, 1 deselected" in deselected.stdout, deselected.stderr
 
 
+@pytest.mark.thorough
 def test_values_that_say_what_tasks_do_anyway_are_fine(tmp_path: Path) -> None:
     fine = ("--browser", "chromium", "--video=off", "--screenshot=only-on-failure")
     done = run(project(tmp_path), *fine, "--base-url", "http://x")

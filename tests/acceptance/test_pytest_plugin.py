@@ -208,6 +208,7 @@ def test_duplicate_ids_fail_with_both_names_and_the_others_run(project: Project,
     assert "is taken by A-1.task.json" in result.stdout.str()
 
 
+@pytest.mark.thorough
 def test_a_circle_of_dependencies_is_told_and_the_others_run(project: Project) -> None:
     project.task("A-1", dependencies=["B-1"])
     project.task("B-1", dependencies=["A-1"])
@@ -423,6 +424,7 @@ def test_a_disk_that_does_not_take_what_tasks_leave_turns_no_green_one_red(proje
     assert project.report("B-NO-ROOM")["error_message"].endswith("No space left on device: errors/.tmp/B")
 
 
+@pytest.mark.thorough
 def test_a_project_without_services_is_shown_the_way(project: Project) -> None:
     (project.path / "pyproject.toml").write_text("[tool.harness]\n", "utf-8")
     project.task("A-1")

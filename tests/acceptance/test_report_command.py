@@ -196,6 +196,7 @@ def test_an_attachment_that_is_opened_on_its_own_does_nothing(page: Page, report
         assert page.title() != "owned"
 
 
+@pytest.mark.thorough
 def test_the_button_of_a_trace_opens_it_beside_the_report(page: Page) -> None:
     page.goto("index.html")
     page.get_by_text("B1-2025-001: buy a mouse").first.click(timeout=15_000)

@@ -433,6 +433,7 @@ def test_a_second_start_fails_with_the_first(desk: Desk, port: int) -> None:
     assert desk.nothing_is_left()
 
 
+@pytest.mark.thorough
 def test_starts_at_the_same_moment_leave_one_that_can_be_stopped(desk: Desk, port: int) -> None:
     desk.add("site", port, "ok", 0.2)
     for _ in range(2):

@@ -130,6 +130,7 @@ def test_a_site_that_others_have_started_is_not_killed(project: Project) -> None
     assert re.search(r"service `demo` was not ended, because this run did not start it: it is pid \d+ \(", str(report))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("workers", [(), pytest.param(("-n", "1"), marks=pytest.mark.thorough)])
 def test_the_third_crash_is_permanent_and_the_next_task_says_so(
     project: Project, base: int, workers: tuple[str, ...]

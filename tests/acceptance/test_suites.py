@@ -235,6 +235,7 @@ def test_with_deps_looks_in_testpaths_and_counts_what_is_left_out(project: Proje
     assert "2/3 tests collected (1 deselected)" in result.stdout.str()
 
 
+@pytest.mark.thorough
 def test_a_dependant_run_alone_says_how_to_run_it_and_that_works(project: Project) -> None:
     project.task("B-1", steps=[NOTE])
     project.task("A-2", dependencies=["B-1"], steps=[NOTE])
@@ -259,6 +260,7 @@ def test_with_deps_serves_what_failed_last(project: Project, options: list[str])
     run("--lf", "--task-with-deps", *options).assert_outcomes(passed=1, failed=1)
 
 
+@pytest.mark.thorough
 def test_a_member_of_an_episode_runs_alone(project: Project) -> None:
     project.task("EP-1", episode_id="ep", steps=[NOTE])
     project.task("EP-2", episode_id="ep", steps=[NOTE], preconditions=["mem('seen') == null"])

@@ -84,6 +84,7 @@ def test_without_capture_it_goes_straight_through(spoken: Project) -> None:
     result.stdout.fnmatch_lines(["*printed*", "*PASSED*", "z_last.task.json::B*"])
 
 
+@pytest.mark.thorough
 def test_live_logs_come_with_their_task(spoken: Project) -> None:
     result = spoken.run("a_first.task.json", "test_between.py", "z_last.task.json", "--task-workers", "3",
                         "-o", "log_cli=true", "-o", "log_cli_level=WARNING")  # fmt: skip

@@ -238,6 +238,7 @@ def _part(process: psutil.Process) -> bool:
     return any(word.startswith("--type=") for word in words(process))
 
 
+@pytest.mark.thorough
 def test_an_item_that_is_prepared_in_its_turn_runs_in_its_turn(project: Project) -> None:
     (project.path / "conftest.py").write_text(
         "import pytest\ndef pytest_runtest_setup(item):\n    if item.name == 'B':\n        pytest.skip('not today')\n",
@@ -299,6 +300,7 @@ def test_an_outcome_in_a_repair_hook_is_that_of_its_task(project: Project, worke
     assert "interrupted: B" not in result.stdout.str()
 
 
+@pytest.mark.thorough
 def test_an_episode_waits_for_a_member_that_runs_again(project: Project) -> None:
     (project.path / "conftest.py").write_text("", "utf-8")
     project.task("A", episode_id="E-1", steps=[pause(0.1)], success_criteria=["mem('x') == 1"])
@@ -308,6 +310,7 @@ def test_an_episode_waits_for_a_member_that_runs_again(project: Project) -> None
     assert [each["task_id"] for each in map(json.loads, lines) if each["type"] == "task"] == ["A", "A", "B"]
 
 
+@pytest.mark.thorough
 def test_a_plugin_of_the_project_that_steps_in_is_asked_first(project: Project) -> None:
     (project.path / "conftest.py").write_text("pytest_plugins = ['myhooks']\n", "utf-8")
     (project.path / "myhooks.py").write_text(

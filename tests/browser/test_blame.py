@@ -43,6 +43,7 @@ def open_(path: str) -> dict[str, str]:
     return {"act": "open", "url": f"http://{SHOP}{path}"}
 
 
+@pytest.mark.thorough
 def test_ten_thousand_lines_are_survived_and_what_is_dropped_is_counted(run: Any, stage: Stage) -> None:
     async def body() -> None:
         session = await stage.at("/logs-much")

@@ -98,7 +98,7 @@ def _foreign(url: str) -> bool:
 
 @pytest.mark.parametrize("name", ["usual", "hostile", "green", "empty"])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_text_stands_out_from_what_is_behind_it(opened: Open, name: str, scheme: str) -> None:
     page = opened(name, color_scheme=scheme)
     page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")

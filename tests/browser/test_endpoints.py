@@ -196,6 +196,7 @@ def test_a_server_that_takes_no_flags_says_how_to_start_it(run: Any, elsewhere: 
     assert "run-server --unsafe" in failure.message
 
 
+@pytest.mark.thorough
 def test_a_browser_that_all_share(run: Any, elsewhere: Make, tmp_path: Path) -> None:
     shared = PlaywrightServer.launch(find(BrowserSettings(), Path("/nowhere"), os.environ), tmp_path, "--lang=de")
     try:

@@ -35,7 +35,7 @@ pytestmark = pytest.mark.filterwarnings("default")
         ("circle", "NET_TOO_MANY_REDIRECTS", "net::ERR_TOO_MANY_REDIRECTS"),
     ],
 )
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 def test_network_errors(run: Any, stage: Stage, path: str, code: str, net_error: str) -> None:
     async def body() -> None:
         session = await stage.session()
@@ -115,7 +115,7 @@ def test_offline(run: Any, stage: Stage) -> None:
         ("503?retry=2&empty=1", "HTTP_UNAVAILABLE", 503, 2.0),
     ],
 )
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 def test_statuses_with_and_without_a_body(
     run: Any, stage: Stage, path: str, code: str, status: int, retry_after: float | None
 ) -> None:
@@ -181,7 +181,7 @@ def test_opening_again_after_a_refusal(run: Any, stage: Stage) -> None:
         ({"act": "api", "url": f"https://{SHOP}:8443/"}, "INVALID_INPUT"),
     ],
 )
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 def test_step_failures(run: Any, stage: Stage, step: dict[str, Any], code: str) -> None:
     async def body() -> None:
         session = await stage.at()
@@ -374,6 +374,7 @@ def test_page_that_closes_itself(run: Any, stage: Stage) -> None:
     run(body())
 
 
+@pytest.mark.thorough
 def test_browser_killed(run: Any, stage: Stage) -> None:
     async def body() -> None:
         session = await stage.at(hosts={SHOP: stage.site.port})
@@ -386,6 +387,7 @@ def test_browser_killed(run: Any, stage: Stage) -> None:
     run(body())
 
 
+@pytest.mark.thorough
 def test_driver_killed(run: Any, stage: Stage) -> None:
     async def body() -> None:
         temp = stage.folder / "tmp"

@@ -32,7 +32,7 @@ OWN, FOREIGN = "#outer >>> #own", "#outer >>> #foreign"
     ],
 )
 @pytest.mark.parametrize("path", ["/fields", "/frames"])
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 def test_type_into_every_kind_of_field(run: Any, stage: Stage, path: str, selector: str, value: Any, held: str) -> None:
     async def body() -> None:
         session = await stage.at(path)
@@ -61,7 +61,7 @@ def test_type_into_every_kind_of_field(run: Any, stage: Stage, path: str, select
     ],
 )
 @pytest.mark.parametrize("frame", [None, OWN])
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 def test_a_field_that_drops_the_value(
     run: Any, stage: Stage, frame: str | None, selector: str, value: Any, takes: str
 ) -> None:
@@ -144,7 +144,7 @@ def test_a_typed_password_is_remembered_by_its_page(
     ],
 )
 @pytest.mark.parametrize("frame", [None, FOREIGN])
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(3)
 def test_select(run: Any, stage: Stage, frame: str | None, selector: str, value: Any, chosen: list[str]) -> None:
     async def body() -> None:
         session = await stage.at("/frames" if frame else "/widgets")
@@ -209,6 +209,7 @@ def test_hover_opens_a_menu(run: Any, stage: Stage, frame: str | None) -> None:
     run(body())
 
 
+@pytest.mark.thorough
 def test_hover_fails(run: Any, stage: Stage) -> None:
     async def body() -> None:
         session = await stage.at()
@@ -286,7 +287,7 @@ def test_a_drag_that_cannot_end_lets_go(run: Any, stage: Stage) -> None:
 )
 @pytest.mark.parametrize("frame", [None, FOREIGN])
 @pytest.mark.parametrize("on_element", [True, False])
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 def test_press(run: Any, stage: Stage, on_element: bool, frame: str | None, key: str, seen: str) -> None:
     async def body() -> None:
         session = await stage.at("/frames" if frame else "/widgets")
