@@ -20,7 +20,7 @@ from benchmarks.processes import MARK, remaining_processes
 from benchmarks.processor import metered, settled
 from benchmarks.witness import FILE
 
-UNUSED = ("hypothesispytest", "pytest_httpserver", "anyio", "platformdirs", "rerunfailures", "cacheprovider")
+UNUSED = ("hypothesispytest", "faker", "pytest_httpserver", "anyio", "platformdirs", "rerunfailures", "cacheprovider")
 """Plugins of this environment that neither side uses."""
 OURS = ("-p", "no:playwright")
 THEIRS = ("-p", "no:taskspec", "-p", "no:allure_pytest")
