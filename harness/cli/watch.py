@@ -41,6 +41,7 @@ from harness.values import replace
 KEYS: Mapping[str, str] = {
     "r": "run again",
     "a": "run all",
+    "b": "accept baselines",
     "s": "step by step",
     "h": "headed on and off",
     "t": "open trace",
@@ -182,6 +183,8 @@ class WatchSession:
             case "a":
                 self._load()
                 self._play(self._tasks)
+            case "b":
+                self._accept_baselines()
             case "s":
                 self._stepping = not self._stepping
                 _say(f"step by step: {'on' if self._stepping else 'off'}")
@@ -217,19 +220,29 @@ class WatchSession:
                 _say(f"error: {printable(str(error))}")
         self._tasks = [task for task in found if not task.spec.own.skip]
 
-    def _play(self, tasks: Sequence[Loaded]) -> None:
-        """Run tasks, each after what it depends on; a save or a key ends the round after the task that runs."""
+    def _accept_baselines(self) -> None:
+        """Run the tasks that failed again, and write the baselines that they compare with from what they find."""
+        self._load()
+        if tasks := [task for task in self._tasks if task.spec.task_id in self._failed]:
+            self._play(tasks, self._settings.model_copy(update={"update_baselines": True}))
+        else:
+            _say("no task failed, so there is no baseline to accept")
+
+    def _play(self, tasks: Sequence[Loaded], settings: Settings | None = None) -> None:
+        """Run tasks, each after what it depends on; a save or a key ends the round after the task that runs.
+
+        `settings`: those that the given tasks use instead of the session's; what comes before them does not.
+        """
         self._rounds += 1
-        self._last, failed, done = list(tasks), [], 0
+        self._last, results = list(tasks), dict[str, bool]()
         for task in self._with_what_comes_first(tasks):
             if not self._inputs.empty():
                 break
-            if not self._passes(task):
-                failed.append(task.spec.task_id)
-            done += 1
-        ran = {task.spec.task_id for task in tasks}
-        self._failed = [*(name for name in self._failed if name not in ran), *failed]
-        _say(f"{done} run, {len(failed)} failed  ({help_line()})")
+            chosen = settings if settings is not None and task in tasks else self._settings
+            results[task.spec.task_id] = self._passes(task, chosen)
+        failed = [name for name, passed in results.items() if not passed]
+        self._failed = [*(name for name in self._failed if name not in results), *failed]
+        _say(f"{len(results)} run, {len(failed)} failed  ({help_line()})")
 
     def _with_what_comes_first(self, tasks: Sequence[Loaded]) -> list[Loaded]:
         known, graph = {task.spec.task_id: task for task in self._tasks}, dependencies(self._tasks)
@@ -237,11 +250,11 @@ class WatchSession:
         names = (name for task in tasks for name in (*tasks_before(task.spec.task_id, order), task.spec.task_id))
         return [known[name] for name in dict.fromkeys(names)]
 
-    def _passes(self, task: Loaded) -> bool:
+    def _passes(self, task: Loaded, settings: Settings) -> bool:
         """Run one task, and print its result."""
         try:
             harness = self._harness = self._harness or WatchHarness(self._settings)
-            plan = compile_plan(task, settings=self._settings, run_id=f"{harness.run_id}-{self._rounds}")
+            plan = compile_plan(task, settings=settings, run_id=f"{harness.run_id}-{self._rounds}")
             plan = replace(plan, timeout=PATIENT) if self._stepping else plan
             result = harness.run(plan, lambda _: None, self._ask if self._stepping else None)
         except (ValueError, OSError) as error:

@@ -88,3 +88,18 @@ def test_saves_and_keys(folder: Path, watch: Watch) -> None:
     watch.until("You ended the task before step 0")
     watch.press("q")
     assert watch.process.wait(WAIT) == 0
+
+
+def test_a_baseline_that_differs_is_accepted_with_a_key(folder: Path, httpserver: HTTPServer, watch: Watch) -> None:
+    task, baseline = folder / "tasks" / "t.task.yaml", folder / "tasks" / "page.aria.yaml"
+    watch.until("1 run, 1 failed")
+    steps = "steps: [{act: open, url: /}, {act: assert, selector: p, aria: page.aria.yaml}]"
+    baseline.write_text("- paragraph: b\n", "utf-8")
+    task.write_text(f"task_id: T\n{steps}\n", "utf-8")
+    assert "T failed: ASSERTION_FAILED at step 1" in watch.until("1 run, 1 failed")
+    watch.press("b")
+    assert "passed T" in watch.until("1 run, 0 failed")
+    assert "- paragraph: a" in baseline.read_text("utf-8")
+    assert "passed T" in watch.until("1 run, 0 failed"), "the saved baseline concerns the task, which runs against it"
+    watch.press("b")
+    watch.until("no task failed, so there is no baseline to accept")
