@@ -34,13 +34,16 @@ from harness.recovery import Capture
 from harness.recovery.catalog import Effect, Family, Scope
 from harness.recovery.failure import Failed, Failure, Outcome, Passed, routed_failure
 from harness.resilience import Clock, Deadline
-from harness.spec.steps import Api, Open, RequestingStep, Step, SwitchPage, Wait
+from harness.spec.pictures import platform_of
+from harness.spec.steps import Api, Assert, Open, RequestingStep, Step, SwitchPage, Wait
 from harness.values import replace
 
 if TYPE_CHECKING:
     from harness.browser.faults import Sabotage
 
 T = TypeVar("T")
+PICTURES = "comparisons"
+"""The folder for the pictures of comparisons that failed."""
 LEAVE_SECONDS = 2.0
 """Seconds for reading the browser's storage at the end of a task of an episode."""
 STOP_SECONDS = 0.1
@@ -233,7 +236,8 @@ class PlaywrightSession:
             return self._with_pages(await failure_of(error, scene))
 
     async def aria(self, selector: str, frame: str | None, within: float) -> str | Failure:
-        return await self._look_at(selector, frame, within, lambda target, ms: target.aria_snapshot(timeout=ms))
+        what = f"ARIA snapshot of {selector}"
+        return await self._look_at(selector, frame, within, lambda target, ms: target.aria_snapshot(timeout=ms), what)
 
     async def matches_aria(
         self, selector: str, frame: str | None, expected: str, expect: float, within: float
@@ -246,13 +250,38 @@ class PlaywrightSession:
                 return await target.aria_snapshot(timeout=ms)
             return None
 
-        return await self._look_at(selector, frame, within, compare)
+        return await self._look_at(selector, frame, within, compare, f"ARIA snapshot of {selector}")
+
+    async def picture(self, step: Assert, patience: float, within: float) -> bytes | Failure:
+        selector = step.selector or ":root"
+        options: dict[str, Any] = {
+            "animations": "disabled",
+            "caret": "hide",
+            "scale": "css",
+            "mask": [locate(self.tab.page, each, step.frame) for each in step.mask],
+        }
+
+        async def take(target: Locator, ms: float) -> bytes:
+            await target.wait_for(state="attached", timeout=1000 * patience)
+            if step.selector is None and step.frame is None:
+                return await self.tab.page.screenshot(full_page=step.full_page, timeout=ms, **options)
+            return await target.screenshot(timeout=ms, **options)
+
+        what = f"screenshot of {step.selector or step.frame or 'the page'}"
+        return await self._look_at(selector, step.frame, within, take, what)
+
+    @property
+    def pictures(self) -> Path:
+        return self._request.folder / PICTURES
+
+    @property
+    def platform(self) -> str:
+        return platform_of(self.chromium.user_agent)
 
     async def _look_at(
-        self, selector: str, frame: str | None, within: float, look: Callable[[Locator, float], Awaitable[T]]
+        self, selector: str, frame: str | None, within: float, look: Callable[[Locator, float], Awaitable[T]], what: str
     ) -> T | Failure:
         """Look at the first match of a selector; `look` gets it, and the time in milliseconds."""
-        what = f"ARIA snapshot of {selector}"
         scene = replace(self._scene(within), selector=selector, frame=frame, what=what, patience=within)
         try:
             async with asyncio.timeout(within + GRACE):
