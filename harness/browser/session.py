@@ -34,7 +34,7 @@ from harness.recovery import Capture
 from harness.recovery.catalog import Effect, Family, Scope
 from harness.recovery.failure import Failed, Failure, Outcome, Passed, routed_failure
 from harness.resilience import Clock, Deadline
-from harness.spec.pictures import platform_of
+from harness.spec.pictures import COMPARISONS, platform_of
 from harness.spec.steps import Api, Assert, Open, RequestingStep, Step, SwitchPage, Wait
 from harness.values import replace
 
@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from harness.browser.faults import Sabotage
 
 T = TypeVar("T")
-PICTURES = "comparisons"
-"""The folder for the pictures of comparisons that failed."""
 LEAVE_SECONDS = 2.0
 """Seconds for reading the browser's storage at the end of a task of an episode."""
 STOP_SECONDS = 0.1
@@ -272,7 +270,7 @@ class PlaywrightSession:
 
     @property
     def pictures(self) -> Path:
-        return self._request.folder / PICTURES
+        return self._request.folder / COMPARISONS
 
     @property
     def platform(self) -> str:

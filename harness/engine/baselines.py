@@ -17,14 +17,12 @@ from harness.engine.run import Run
 from harness.recovery.failure import Assertion, Failure, Outcome, Passed
 from harness.resilience import Deadline
 from harness.spec.names import ABSENT, file_problem, how_many, slug
-from harness.spec.pictures import baseline_name
+from harness.spec.pictures import ACTUAL, COMPARISONS, DIFF, EXPECTED, baseline_name
 from harness.spec.steps import Assert
 
 UPDATE = "`--task-update-baselines`"
 RENEW = f"{UPDATE} writes the file anew."
 FIRST_RUN = f"Run the task once with {UPDATE}, and look at what it has written."
-EXPECTED, ACTUAL, DIFF = "expected.png", "actual.png", "diff.png"
-"""The files of a comparison that failed, in a folder of its own."""
 
 
 def write_baseline(file: Path, content: bytes) -> bool:
@@ -177,15 +175,17 @@ class _Comparison:
         """Remove the pictures of a comparison that holds."""
         await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
 
-    def failure(self, message: str, advice: str, told: PictureDifference | None = None) -> Failure:
-        """The failure of the assertion, which says where its pictures are."""
-        pictures = f"files/{self._folder.parent.name}/{self._folder.name}"
+    def failure(
+        self, message: str, advice: str, told: PictureDifference | None = None, *, plain: bool = True
+    ) -> Failure:
+        """The failure of the assertion. `plain`: the message has only what `told` says."""
+        pictures = f"files/{COMPARISONS}/{self._folder.name}"
         details: dict[str, Any] = {"baseline": self.name, "pictures": pictures}
-        assertion = None
+        message, assertion = f"Assertion failed: {message}", None
         if told is not None:
             details |= {"pixels": told.pixels, "ratio": round(told.ratio, 6)}
-            assertion = Assertion(self.step.describe(), f"{self.name} ({_shown(told.expected)})", told.told(self.step))
-        message = f"Assertion failed: {message}"
+            expected, actual = f"{self.name} ({_shown(told.expected)})", told.told(self.step)
+            assertion = Assertion(self.step.describe(), expected, actual, plain=message if plain else "")
         return Failure(ASSERTION, message, self.step.selector, details=details, assertion=assertion, advice=advice)
 
 
@@ -244,7 +244,9 @@ def _differs(work: _Comparison, told: PictureDifference, expect: float, *, rests
     message = f"{subject} does not look like {work.name}: {told.told(work.step)}{waited}"
     if not rests:
         message += f"; it does not come to rest: {MOVING}"
-    return work.failure(message, f"Look at the pictures. If the page is right, {RENEW}", told)
+    return work.failure(
+        message, f"Look at the pictures. If the page is right, {RENEW}", told, plain=rests and not expect
+    )
 
 
 async def _update(work: _Comparison, patience: float) -> Outcome:

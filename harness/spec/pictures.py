@@ -11,6 +11,10 @@ from harness.recovery.declaration import Declaration
 from harness.spec.names import slug
 
 SUFFIX = ".png"
+COMPARISONS = "comparisons"
+"""The folder for the pictures of comparisons that failed; each has a folder below it, `STEP-BASELINE`."""
+EXPECTED, ACTUAL, DIFF = "expected.png", "actual.png", "diff.png"
+"""The pictures of a comparison that failed; the last is absent if the sizes differ."""
 THRESHOLD = 0.2
 """Playwright's own default."""
 
@@ -69,3 +73,9 @@ def baseline_name(declared: str, platform: str, variant: str = "") -> str:
     """The name of the file for a platform and a browser profile: `a/card-linux-phone.png` for `a/card.png`."""
     path = PurePosixPath(declared)
     return str(path.with_name("-".join(filter(None, (path.stem, platform, slug(variant) if variant else ""))) + SUFFIX))
+
+
+def is_baseline_of(declared: str, name: str) -> bool:
+    """Return whether a file is a baseline of this name, for whichever platform and profile. Both are file names."""
+    stem = declared.removesuffix(SUFFIX)
+    return name.startswith(f"{stem}-") and name.endswith(SUFFIX)
