@@ -43,7 +43,8 @@ def _main(expected: str, actual: str, diff: str, threshold: str) -> None:
     import blazediff
 
     # `antialiasing` leaves out the pixels by which only the smoothing of edges differs, as pixelmatch does.
-    found = blazediff.compare(expected, actual, diff, threshold=float(threshold), antialiasing=True)
+    options = {"threshold": float(threshold), "antialiasing": True, "compression": 6}
+    found = blazediff.compare(expected, actual, diff, **options)
     sys.stdout.write(json.dumps(found.diff_count or 0))
 
 
