@@ -252,18 +252,12 @@ class PlaywrightSession:
 
     async def picture(self, step: Assert, patience: float, within: float) -> bytes | Failure:
         selector = step.selector or ":root"
-        options: dict[str, Any] = {
-            "animations": "disabled",
-            "caret": "hide",
-            "scale": "css",
-            "mask": [locate(self.tab.page, each, step.frame) for each in step.mask],
-        }
+        mask = [locate(self.tab.page, each, step.frame) for each in step.mask]
+        of_page = step.selector is None and step.frame is None
 
         async def take(target: Locator, ms: float) -> bytes:
             await target.wait_for(state="attached", timeout=1000 * patience)
-            if step.selector is None and step.frame is None:
-                return await self.tab.page.screenshot(full_page=step.full_page, timeout=ms, **options)
-            return await target.screenshot(timeout=ms, **options)
+            return await self.tab.steady_picture(None if of_page else target, ms, mask, full_page=step.full_page)
 
         what = f"screenshot of {step.selector or step.frame or 'the page'}"
         return await self._look_at(selector, step.frame, within, take, what)

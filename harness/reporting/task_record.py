@@ -21,7 +21,7 @@ from harness.recovery.failure import Failure, Passed
 from harness.reporting.console import also_unmet, cause, reason, shortened, worked_on
 from harness.reporting.files import read_json, write_json
 from harness.reporting.redaction import Redactor, masked_step
-from harness.spec.task import FinalState
+from harness.spec.task import FinalState, TaskSpec
 
 # Error rates of a run.
 
@@ -236,16 +236,22 @@ def task_record(
         artifacts=str(result.artifacts) if result.artifacts else None,
         hint=redactor.text(result.error.hint) if result.error else "",
         started=result.started,
-        goal=redactor.text(plan.spec.goal),
-        feature=plan.spec.family or "",
-        episode=plan.spec.episode_id or "",
-        priority=plan.spec.priority,
-        tags=plan.spec.tags,
         steps=tuple(step_lines(result.history, redactor)),
         baselines=tuple(map(redactor.text, written_baselines(plan, result))),
         summary=cause(plan, result, redactor) if failure else "",
+        **_of_file(plan.spec, redactor),
         **(_of_failure(failure, redactor) if failure else {}),
     )
+
+
+def _of_file(spec: TaskSpec, redactor: Redactor) -> dict[str, Any]:
+    return {
+        "goal": redactor.text(spec.goal),
+        "feature": spec.family or "",
+        "episode": spec.episode_id or "",
+        "priority": spec.priority,
+        "tags": spec.tags,
+    }
 
 
 def written_baselines(plan: Plan, result: TaskResult) -> Iterator[str]:
