@@ -37,16 +37,19 @@ class PictureKeys(Declaration):
         False, description="Whether the screenshot shows the whole page, not only its visible part."
     )
     max_diff_pixels: int | None = Field(
-        None, ge=0, description="How many pixels may differ, as a number of pixels. Default: none."
+        None, ge=0, description="How many pixels may differ; by default none, in pixels."
     )
     max_diff_pixel_ratio: float | None = Field(
-        None, ge=0, le=1, description="Which share of all pixels may differ. With `max_diff_pixels` both must hold."
+        None,
+        ge=0,
+        le=1,
+        description="How much of the picture may differ. With `max_diff_pixels` both must hold, as a share.",
     )
     threshold: float = Field(
         THRESHOLD,
         ge=0,
         le=1,
-        description="How far the colour of a pixel may be off before it differs: 0 is exactly equal, 1 anything.",
+        description="How far the colour of a pixel may be off before it differs, from 0 (not at all) to 1, as a share.",
     )
 
     @model_validator(mode="after")

@@ -436,7 +436,8 @@ class Assert(PictureKeys, StepBase):
         if alone is None and (self.expr is None) == (self.selector is None):
             raise ValueError("`assert` needs either `selector` with `value`, or `expr`, or `aria`, or `screenshot`")
         if alone is None and self.selector is not None and self.value is None:
-            raise ValueError("`assert` with a `selector` needs its `value`, or an `aria` snapshot, or a `screenshot`")
+            others = "or an `aria` snapshot, or a `screenshot`"
+            raise ValueError(f"`assert` with a `selector` needs the `value` its text must have, {others}")
         if alone is not None and (self.expr is not None or self.value is not None):
             raise ValueError(f"`assert` with `{alone}` takes neither `value` nor `expr`")
         if alone == "screenshot" and self.aria is not None:
