@@ -130,12 +130,13 @@ def measured(baseline: Path, shot: bytes, folder: Path, threshold: float, within
     expected, actual = pixels.size_of(wanted), pixels.size_of(shot)
     if expected is None or actual is None:
         raise ValueError("it is not a PNG")
+    if wanted == shot:
+        return PictureDifference(0, expected, actual)
     before, after, diff = (folder / name for name in (EXPECTED, ACTUAL, DIFF))
     before.write_bytes(wanted)
     after.write_bytes(shot)
     diff.unlink(missing_ok=True)
-    comparable = expected == actual and wanted != shot
-    count = pixels.count_differing(before, after, diff, threshold, within) if comparable else 0
+    count = pixels.count_differing(before, after, diff, threshold, within) if expected == actual else 0
     return PictureDifference(count, expected, actual)
 
 

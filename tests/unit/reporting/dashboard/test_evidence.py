@@ -189,7 +189,7 @@ def test_the_pictures_of_a_comparison_are_in_the_page_and_linked(shelf: Shelf) -
     assert [(name, data) for name, _, data in found] == [
         ("expected", "data:image/png;base64,"), ("actual", "data:image/png;base64,"),
     ]  # fmt: skip
-    assert all((shelf.page / href).is_file() for _, href, _ in found)
+    assert all((shelf.page / href).resolve().is_file() for _, href, _ in found)
 
 
 @pytest.mark.parametrize("data", [b"<svg onload=alert(1)>", PNG + b"x" * EACH])
