@@ -17,7 +17,7 @@ from harness.engine.run import Run
 from harness.recovery.failure import Assertion, Failure, Outcome, Passed
 from harness.resilience import Deadline
 from harness.spec.names import ABSENT, file_problem, how_many, slug
-from harness.spec.pictures import ACTUAL, COMPARISONS, DIFF, EXPECTED, baseline_name
+from harness.spec.pictures import ACTUAL, COMPARISONS, DIFF, EXPECTED, LOOKS_LIKE, baseline_name
 from harness.spec.steps import Assert
 
 UPDATE = "`--task-update-baselines`"
@@ -242,7 +242,7 @@ async def _compare(work: _Comparison, patience: float, expect: float) -> Outcome
 def _differs(work: _Comparison, told: PictureDifference, expect: float, *, rests: bool) -> Failure:
     subject = work.step.selector or work.step.frame or "the page"
     waited = f" (waited {expect:g} s for it)" if expect else ""
-    message = f"{subject} does not look like {work.name}: {told.told(work.step)}{waited}"
+    message = f"{subject} {LOOKS_LIKE} {work.name}: {told.told(work.step)}{waited}"
     if not rests:
         message += f"; it does not come to rest: {MOVING}"
     return work.failure(

@@ -18,6 +18,9 @@ EXPECTED, ACTUAL, DIFF = "expected.png", "actual.png", "diff.png"
 THRESHOLD = 0.2
 """Playwright's own default."""
 
+LOOKS_LIKE = "does not look like"
+"""The words of a comparison that failed."""
+
 
 class PictureKeys(Declaration):
     """The keys of an `assert` that compares a screenshot; their names and meanings are those of Playwright Test."""
