@@ -93,10 +93,9 @@ def _exhausted(run: Run, ending: TaskStop) -> TaskStop:
     if not (ending.failure.row.relieves and run.journal.takeovers):
         return ending
     tried = list(_tried(run, ending))
-    said = "; ".join(f"`{each['agent']}` at step {each['step_index']}: {each['message']}" for each in tried)
-    failure = Failure(
-        "AGENTS_EXHAUSTED", f"Every agent failed: {said}", details={"tried": tried}, cause=ending.failure.cause
-    )
+    said = ", ".join(f"`{each['agent']}` at step {each['step_index']} ({each['code']})" for each in tried)
+    message = f"Every agent failed: {said}. First: {tried[0]['message']}. Last: {ending.failure.message}"
+    failure = Failure("AGENTS_EXHAUSTED", message, details={"tried": tried}, cause=ending.failure.cause)
     return replace(ending, failure=failure)
 
 

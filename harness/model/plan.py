@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from harness.criteria import Criterion
 from harness.recovery import Rulebook
+from harness.spec.agents import SCRIPTED
 from harness.spec.context import ContextOptions
 from harness.spec.source import Origin
 from harness.spec.steps import Step
@@ -62,8 +63,9 @@ class AgentChain(Struct, frozen=True):
     """Whether one also goes on when the agent is done and a success criterion does not hold."""
 
     def after(self, agent: str | None) -> str | None:
-        """The one that follows this agent; None if it was the last."""
-        place = self.names.index(agent) + 1 if agent in self.names else 0
+        """The one that follows this agent (None: the steps of the file); None if it was the last."""
+        name = agent or SCRIPTED
+        place = self.names.index(name) + 1 if name in self.names else 0
         return self.names[place] if place < len(self.names) else None
 
 

@@ -296,7 +296,7 @@ class TakeOver(Struct, frozen=True):
 
     def describe(self) -> str:
         """One line for people."""
-        return f"`{self.after}` went on at step {self.index} in place of `{self.before}`: {self.failure.message}"
+        return f"`{self.after}` went on in place of `{self.before}`: {self.failure.message}"
 
 
 class PageRequest(Struct, frozen=True):
