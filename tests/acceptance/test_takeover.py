@@ -6,8 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.acceptance.conftest import Project
 
 MODULE = '''
@@ -120,15 +118,18 @@ def test_fallback_a_agente_mas_simple(project: Project) -> None:
     assert [(each["agent"], each["code"]) for each in tried] == [
         ("builder", "AGENT_FAILED"), ("broken", "AGENT_FAILED"), ("manual", "AGENT_UNAVAILABLE"),
     ]  # fmt: skip
-    assert "Every agent failed: `builder` at step 7 (AGENT_FAILED), `broken` at step 7 (AGENT_FAILED), `manual` at" in (
-        report["error_message"]
+    assert (
+        "Every agent failed: `builder` at step 7 (AGENT_FAILED), `broken` at step 7 (AGENT_FAILED), `manual` at"
+        in (report["error_message"])
     )
     found.stdout.fnmatch_lines(["*Every agent failed: `builder` at step 7 (AGENT_FAILED), `broken` at step 7*"])
     retries = [event for event in events(project.path) if event["type"] == "retry"]
     assert [(each["task_id"], each["name"]) for each in retries] == [
         ("B", "agent builder"), ("E", "agent builder"), ("E", "agent broken"),
     ]  # fmt: skip
-    handed = [(each["task_id"], each["from"], each["to"]) for each in events(project.path) if each["type"] == "fallback"]
+    handed = [
+        (each["task_id"], each["from"], each["to"]) for each in events(project.path) if each["type"] == "fallback"
+    ]
     assert handed == [("B", "builder", "builder-simple"), ("E", "builder", "broken"), ("E", "broken", "manual")]
 
 
@@ -159,7 +160,7 @@ def test_strict_runs_refuse_a_takeover_and_no_recovery_makes_none(project: Proje
     project.task("B", steps=ORDER, agent="builder", success_criteria=[ONE_ORDER], **complete)
     strict = project.run("--taskspec-strict")
     strict.assert_outcomes(failed=1)
-    strict.stdout.fnmatch_lines(["*B was ended by the agent `builder-simple`, which --taskspec-strict refuses*"])
+    strict.stdout.fnmatch_lines(["tasks: 1: 1 refused takeover", "*B was ended by the agent `builder-simple`*"])
     project.run("--task-no-recovery").assert_outcomes(failed=1)
     assert project.report("B")["code"] == "AGENT_FAILED"
-    assert len(asked(project, "B")) == 10 + 8
+    assert len(asked(project, "B")) == 11 + 8

@@ -205,7 +205,7 @@ def test_an_agent_takes_over_where_a_script_broke() -> None:
 
 def test_a_script_that_broke_in_a_check_or_by_the_site_is_not_healed() -> None:
     for code in ("ASSERTION_FAILED", "NET_DNS", "AUTHENTICATION_FAILED"):
-        _, crew, result = broken_script(failure=Failure(code, "no"))
+        _, _, result = broken_script(failure=Failure(code, "no"))
         assert (failure(result).code, kinds(result)) == (code, [])
 
 
