@@ -235,9 +235,7 @@ def error_report(plan: Plan, result: TaskResult, context: Context, expected: boo
         error_message=failure.message,
         stack_trace=_stack(failure),
         context=context,
-        recovery_attempted=bool(
-            (record and record.answers) or result.takeovers or any(r.rewound for r in result.history)
-        ),
+        recovery_attempted=_recovery_attempted(record, result),
         recovery_strategy=rule.strategy if rule else None,
         recovery_success=False,
         final_state=result.final_state,
@@ -260,6 +258,11 @@ def error_report(plan: Plan, result: TaskResult, context: Context, expected: boo
         expected=expected,
         source=plan.source,
     )
+
+
+def _recovery_attempted(record: StepRecord | None, result: TaskResult) -> bool:
+    """Return whether the failing step was answered, the task went back, or another agent went on."""
+    return bool((record and record.answers) or result.takeovers or any(r.rewound for r in result.history))
 
 
 LOOKED_ONCE = "It was checked only once. If the page needs time, use `expect_timeout: 5` or EVENTUALLY(...)."
