@@ -9,9 +9,9 @@ from typing import Final
 from msgspec import Struct
 
 from harness.demo.models.history import PastStep, Progress, past_steps, progress
-from harness.demo.models.snapshot import PageSnapshot, last_page
 from harness.demo.models.question import Question
 from harness.demo.models.script import ScriptLine, TaskScript, all_scripts, script_for
+from harness.demo.models.snapshot import PageSnapshot, last_page
 
 _PATIENCE: Final = 3
 """Tries after which a model gives up on a line."""
@@ -101,7 +101,10 @@ def _slips(model: Model, seed: int, script: TaskScript, place: Progress) -> bool
 
 
 def _mistake(move: Move, page: PageSnapshot, number: int) -> Move:
-    """The move with a ref that is not on the page, or that is another element's, or with no ref at all."""
-    other = page.unlike(move.ref)
-    wrong = ("e99999", other.ref if other else "e99999", "")[number % 3]
+    """The move with a ref that is not on the page, or with none, or with another element's that cannot be typed into.
+
+    A click on another element would pass, and the model would never learn of it.
+    """
+    other = None if move.verb == "click" else page.unlike(move.ref)
+    wrong = ("e99999", "", other.ref if other else "e99999")[number % 3]
     return Move(move.verb, move.text, element=move.element, ref=wrong, value=move.value, name=move.name)

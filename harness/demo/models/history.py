@@ -8,9 +8,9 @@ from typing import Final
 
 from msgspec import Struct
 
-from harness.demo.models.snapshot import PageSnapshot
 from harness.demo.models.question import Question
 from harness.demo.models.script import ScriptLine, TaskScript
+from harness.demo.models.snapshot import PageSnapshot
 
 _LINE: Final = re.compile(r"^\s*\d+[.)] (?P<done>.+?) (?:->|→|:) (?P<end>\w.*)$", re.MULTILINE)
 """``3. click button "Add to cart" -> passed``."""

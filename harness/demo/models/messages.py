@@ -62,14 +62,14 @@ def _steps(question: Question, reply: Reply, identity: str) -> Iterator[dict[str
         yield {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": piece}}
     yield {"type": "content_block_stop", "index": 0}
     if reply.function:
-        block = {"type": "tool_use", **_call(reply.function, identity), "input": {}}
+        block: dict[str, Any] = {"type": "tool_use", **_call(reply.function, identity), "input": {}}
         yield {"type": "content_block_start", "index": 1, "content_block": block}
         for piece in pieces(reply.arguments_text):
             delta = {"type": "input_json_delta", "partial_json": piece}
             yield {"type": "content_block_delta", "index": 1, "delta": delta}
         yield {"type": "content_block_stop", "index": 1}
-    delta = {"stop_reason": _stop(reply), "stop_sequence": None}
-    yield {"type": "message_delta", "delta": delta, "usage": {"output_tokens": reply.tokens}}
+    end = {"stop_reason": _stop(reply), "stop_sequence": None}
+    yield {"type": "message_delta", "delta": end, "usage": {"output_tokens": reply.tokens}}
     yield {"type": "message_stop"}
 
 

@@ -12,7 +12,7 @@ _NODE: Final = re.compile(r"""(?P<indent>\s*)- '?(?P<role>[a-z]+)(?: "(?P<name>(
 _REF: Final = re.compile(r"\[ref=(\w+)\]")
 
 
-class SnapshotNode(Struct, frozen=True):
+class NamedElement(Struct, frozen=True):
     """An element of the page that can be acted on."""
 
     role: str
@@ -34,11 +34,11 @@ class PageSnapshot:
         """Read the snapshot; lines that are no elements are kept as text."""
         self._lines = snapshot.splitlines()
         self._indents = [len(line) - len(line.lstrip()) for line in self._lines]
-        self.nodes: Sequence[SnapshotNode] = [
+        self.nodes: Sequence[NamedElement] = [
             node for place, line in enumerate(self._lines) if (node := _node(place, line))
         ]
 
-    def find(self, role: str, name: str, near: str = "") -> SnapshotNode | None:
+    def find(self, role: str, name: str, near: str = "") -> NamedElement | None:
         """The first element of that name, exact names first; an empty role matches any that people act on.
 
         ``near``: of several elements the one that shares the smallest part of the page with this text.
@@ -51,11 +51,11 @@ class PageSnapshot:
             (node for node in exact if self._depth(node, near) >= 0), key=lambda n: self._depth(n, near), default=None
         )
 
-    def unlike(self, ref: str) -> SnapshotNode | None:
+    def unlike(self, ref: str) -> NamedElement | None:
         """Another element, a heading: nothing happens when it is clicked."""
         return next((node for node in self.nodes if node.role == "heading" and node.ref != ref), None)
 
-    def _depth(self, node: SnapshotNode, text: str) -> int:
+    def _depth(self, node: NamedElement, text: str) -> int:
         """How deep the smallest part of the page is that has both; -1 if there is none."""
         depth, place = self._indents[node.place] + 1, node.place
         for start in range(node.place, -1, -1):
@@ -95,12 +95,12 @@ def _plays(role: str, found: str) -> bool:
     return found == role if role else found in _ACTED_ON
 
 
-def _node(place: int, line: str) -> SnapshotNode | None:
+def _node(place: int, line: str) -> NamedElement | None:
     parts, ref = _NODE.match(line), _REF.search(line)
     if parts is None or ref is None:
         return None
     name = re.sub(r"\\(.)", r"\1", parts["name"] or "").replace("''", "'")
-    return SnapshotNode(parts["role"], name, ref[1], place)
+    return NamedElement(parts["role"], name, ref[1], place)
 
 
 def last_page(texts: Sequence[str]) -> PageSnapshot:

@@ -1,0 +1,56 @@
+"""The sentences of scripts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.demo.models.script import FOLDER, ScriptError, ScriptLine, all_scripts, read_line, read_script, script_for
+
+
+@pytest.mark.parametrize(
+    ("text", "verb", "value", "role", "name", "near"),
+    [
+        ("open http://shop.local/", "open", "http://shop.local/", "", "", ""),
+        ("click button 'Add to cart'", "click", "", "button", "Add to cart", ""),
+        ("click 'Add to cart'", "click", "", "", "Add to cart", ""),
+        ("click link 'Deactivate' near '1234'", "click", "", "link", "Deactivate", "1234"),
+        ("check checkbox 'Mine'", "check", "", "checkbox", "Mine", ""),
+        ("download link 'Receipt'", "download", "", "link", "Receipt", ""),
+        ("type '123 Main St' into textbox 'Street'", "type", "123 Main St", "textbox", "Street", ""),
+        ("select 'same_day' from combobox 'Speed'", "select", "same_day", "combobox", "Speed", ""),
+        ("upload 'files/mouse.png' to 'Photo'", "upload", "files/mouse.png", "", "Photo", ""),
+        ("press Enter", "press", "Enter", "", "", ""),
+        ("wait for 'Thank you'", "wait", "Thank you", "", "", ""),
+        ("remember orders.last.id = text('#order-id')", "remember", "text('#order-id')", "", "orders.last.id", ""),
+        ("give_up 'It is sold out.'", "give_up", "It is sold out.", "", "", ""),
+    ],
+)
+def test_a_line_says_what_to_do(text: str, verb: str, value: str, role: str, name: str, near: str) -> None:
+    assert read_line(text) == ScriptLine(verb, text, value, role, name, near)
+
+
+@pytest.mark.parametrize("text", ["", "hover link 'Help'", "click", "click button Add to cart", "type 'x' into"])
+def test_another_line_is_refused(text: str) -> None:
+    with pytest.raises(ScriptError, match="no sentence of a script"):
+        read_line(text)
+
+
+def test_every_shipped_script_can_be_read(tmp_path: Path) -> None:
+    assert {script.name for script in all_scripts()} == {path.stem for path in FOLDER.iterdir()}
+    assert all(script.lines for script in all_scripts())
+
+
+def test_a_script_is_chosen_by_its_goal_in_the_request() -> None:
+    found = script_for(["Rules: ...", "goal: Buy a wireless\n  mouse for less than $30."])
+    assert found is not None
+    assert found.name == "buy-mouse"
+    assert script_for(["Feed the cat."]) is None
+
+
+def test_a_script_of_ones_own_is_a_file(tmp_path: Path) -> None:
+    (tmp_path / "help.yaml").write_text("goal: Read the help\nlines:\n  - open http://a.test/\n  - click link 'Help'\n")
+    script = read_script(tmp_path / "help.yaml")
+    assert (script.name, script.goal) == ("help", "Read the help")
+    assert [line.verb for line in script.lines] == ["open", "click"]
