@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final
 
 from msgspec import Struct
 
-from harness.demo.models.history import PastStep, Progress, past_steps, progress
+from harness.demo.models.history import Progress, find, past_steps, progress
 from harness.demo.models.question import Question
 from harness.demo.models.script import ScriptLine, TaskScript, all_scripts, script_for
 from harness.demo.models.snapshot import PageSnapshot, last_page
@@ -49,7 +49,8 @@ class Move(Struct, frozen=True):
     element: str = ""
     ref: str = ""
     value: str = ""
-    name: str = ""
+    key: str = ""
+    """What is remembered."""
 
 
 def next_move(model: Model, question: Question) -> Move:
@@ -66,7 +67,7 @@ def next_move(model: Model, question: Question) -> Move:
     line = script.lines[place.done]
     if len(place.since) >= _PATIENCE:
         return _give_up(f"I cannot do this: {line.text}")
-    move = _move(line, page, place.since)
+    move = _move(line, page, question)
     if not place.since and _slips(model, question.seed, script, place):
         return _mistake(move, page, question.seed + place.done)
     return move
@@ -76,15 +77,15 @@ def _give_up(reason: str) -> Move:
     return Move("give_up", reason, value=reason)
 
 
-def _move(line: ScriptLine, page: PageSnapshot, since: Sequence[PastStep]) -> Move:
+def _move(line: ScriptLine, page: PageSnapshot, question: Question) -> Move:
     if not line.on_element:
-        return Move(line.verb, f"Next: {line.text}.", value=line.value, name=line.name)
-    node = page.find(line.role, line.name, line.near)
+        return Move(line.verb, f"Next: {line.text}.", value=line.value)
+    node = find(page, line)
     if node is None:
-        verb = "wait_a_second" if since else "look"
-        return Move(verb, f"I do not see {line.name!r} yet.", value=line.name)
+        verb = "look" if any("left out" in text for text in question.texts) else "wait_a_second"
+        return Move(verb, f"I do not see {line.name!r} yet.", value=line.name or line.near)
     text = f"Next: {line.text}."
-    return Move(line.verb, text, element=node.description, ref=node.ref, value=line.value, name=line.name)
+    return Move(line.verb, text, element=node.description, ref=node.ref, value=line.value, key=line.key)
 
 
 # The mistakes of models that make some.
@@ -107,4 +108,4 @@ def _mistake(move: Move, page: PageSnapshot, number: int) -> Move:
     """
     other = None if move.verb == "click" else page.unlike(move.ref)
     wrong = ("e99999", "", other.ref if other else "e99999")[number % 3]
-    return Move(move.verb, move.text, element=move.element, ref=wrong, value=move.value, name=move.name)
+    return Move(move.verb, move.text, element=move.element, ref=wrong, value=move.value, key=move.key)

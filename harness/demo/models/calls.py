@@ -52,7 +52,7 @@ def _values(move: Move) -> dict[str, str]:
     if move.verb == "wait_a_second":
         return values | {"time": "1", "seconds": "1"}
     if move.verb == "remember":
-        return values | dict.fromkeys(("name", "key"), move.name) | dict.fromkeys(("value", "expr"), move.value)
+        return values | dict.fromkeys(("name", "key"), move.key)
     names = ("text", "value", "values", "url", "key", "paths", "path", "find", "reason", "answer", "summary")
     return values | dict.fromkeys(names, move.value or (move.text if move.verb == "done" else ""))
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from harness.demo.models.question import Question
 from harness.demo.models.script import ScriptLine, TaskScript
-from harness.demo.models.snapshot import PageSnapshot
+from harness.demo.models.snapshot import NamedElement, PageSnapshot
 
 _LINE: Final = re.compile(r"^\s*\d+[.)] (?P<done>.+?) (?:->|→|:) (?P<end>\w.*)$", re.MULTILINE)
 """``3. click button "Add to cart" -> passed``."""
@@ -19,7 +19,6 @@ _WORDS: Final = {
     "type": ("type", "fill"),
     "press": ("press",),
     "remember": ("remember",),
-    "wait": ("wait",),
 }
 """What a tool calls the verb of a script, where it must be that verb: a `check` may be done by a click."""
 
@@ -62,8 +61,17 @@ def progress(script: TaskScript, past: Sequence[PastStep], page: PageSnapshot) -
         if place is not None:
             done, last, known = place + 1, number, True
     if not known and any(step.passed for step in past):
-        done = next((place for place, line in enumerate(script.lines) if _is_on(page, line)), 0)
+        done = next((place for place, line in enumerate(script.lines) if find(page, line)), 0)
+    while done < len(script.lines) and script.lines[done].verb == "wait" and page.shows(script.lines[done].value):
+        done += 1
     return Progress(done, past[last:])
+
+
+def find(page: PageSnapshot, line: ScriptLine) -> NamedElement | None:
+    """The element that a line is about; None if the page does not have it."""
+    if not line.on_element:
+        return None
+    return page.find(line.role, line.name, **({line.where: line.near} if line.where else {}))
 
 
 def _place_of(step: PastStep, lines: Sequence[ScriptLine], done: int) -> int | None:
@@ -74,11 +82,7 @@ def _place_of(step: PastStep, lines: Sequence[ScriptLine], done: int) -> int | N
 
 def _is_told(line: ScriptLine, text: str) -> bool:
     """Return whether the text is about this line: it has the verb, and the element's name or what the verb is about."""
-    words = _WORDS.get(line.verb)
-    if words and not any(word in text.lower() for word in words):
+    words = _WORDS.get(line.verb, ())
+    if line.verb == "wait" or (words and not any(word in text.lower() for word in words)):
         return False
-    return (line.name or line.value.rstrip("/")) in text.replace('\\"', '"')
-
-
-def _is_on(page: PageSnapshot, line: ScriptLine) -> bool:
-    return line.on_element and page.find(line.role, line.name, line.near) is not None
+    return (line.key or line.name or line.value.rstrip("/")) in text.replace('\\"', '"')

@@ -13,7 +13,8 @@ from msgspec import Struct
 
 FOLDER: Final = Path(__file__).with_name("scripts")
 
-_ELEMENT: Final = r"(?:(?P<role>[a-z]+) )?'(?P<name>[^']*)'(?: near '(?P<near>[^']*)')?"
+_NEAR: Final = r"(?: (?P<where>near|after) '(?P<near>[^']*)')?"
+_ELEMENT: Final = rf"(?:(?P<role>[a-z]+) )?'(?P<name>[^']*)'{_NEAR}"
 _FORMS: Final = [
     re.compile(form + r"\Z")
     for form in (
@@ -24,11 +25,11 @@ _FORMS: Final = [
         rf"(?P<verb>upload) '(?P<value>[^']*)' to {_ELEMENT}",
         r"(?P<verb>press) (?P<value>\S+)",
         r"(?P<verb>wait) for '(?P<value>[^']*)'",
-        r"(?P<verb>remember) (?P<name>[\w.]+) = (?P<value>.+)",
+        rf"(?P<verb>remember) (?P<key>[\w.]+) from (?P<role>[a-z]+)(?: '(?P<name>[^']*)')?{_NEAR}",
         r"(?P<verb>give_up) '(?P<value>[^']*)'",
     )
 ]
-"""The sentences of a script. `near` says which of several elements of one name is meant."""
+"""The sentences of a script. `near` and `after` say which of several elements is meant."""
 
 
 class ScriptError(ValueError):
@@ -45,13 +46,17 @@ class ScriptLine(Struct, frozen=True):
     """What is typed, chosen, opened, pressed or waited for."""
     role: str = ""
     name: str = ""
-    """The name of the element, or of what is remembered."""
+    where: str = ""
+    """``near`` or ``after``."""
     near: str = ""
+    """A text of the page."""
+    key: str = ""
+    """What is remembered."""
 
     @property
     def on_element(self) -> bool:
         """Whether the line needs an element of the page."""
-        return bool(self.name) and self.verb != "remember"
+        return bool(self.role or self.name)
 
 
 class TaskScript(Struct, frozen=True):

@@ -38,15 +38,21 @@ class PageSnapshot:
             node for place, line in enumerate(self._lines) if (node := _node(place, line))
         ]
 
-    def find(self, role: str, name: str, near: str = "") -> NamedElement | None:
+    def shows(self, text: str) -> bool:
+        """Return whether the text is on the page."""
+        return any(text in line for line in self._lines)
+
+    def find(self, role: str, name: str, near: str = "", after: str = "") -> NamedElement | None:
         """The first element of that name, exact names first; an empty role matches any that people act on.
 
-        ``near``: of several elements the one that shares the smallest part of the page with this text.
+        ``near``: of several elements the one that shares the smallest part of the page with this text. ``after``: the
+        first one behind this text.
         """
         found = [node for node in self.nodes if _plays(role, node.role) and name.lower() in node.name.lower()]
         exact = [node for node in found if node.name == name] or found
         if not near:
-            return exact[0] if exact else None
+            begin = self._place_of(after) if after else 0
+            return next((node for node in exact if node.place >= begin), None)
         return max(
             (node for node in exact if self._depth(node, near) >= 0), key=lambda n: self._depth(n, near), default=None
         )
@@ -54,6 +60,12 @@ class PageSnapshot:
     def unlike(self, ref: str) -> NamedElement | None:
         """Another element, a heading: nothing happens when it is clicked."""
         return next((node for node in self.nodes if node.role == "heading" and node.ref != ref), None)
+
+    def _place_of(self, text: str) -> int:
+        """The line of a text: of a name or a whole text, or else of a part of one."""
+        whole = (place for place, line in enumerate(self._lines) if f'"{text}"' in line or line.endswith(f": {text}"))
+        part = (place for place, line in enumerate(self._lines) if text in line)
+        return next(whole, next(part, len(self._lines)))
 
     def _depth(self, node: NamedElement, text: str) -> int:
         """How deep the smallest part of the page is that has both; -1 if there is none."""

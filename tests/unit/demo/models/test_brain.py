@@ -51,7 +51,16 @@ def test_a_line_that_failed_is_tried_again_three_times_and_then_it_gives_up() ->
 def test_it_looks_and_waits_for_an_element_that_is_not_there_and_then_gives_up() -> None:
     waited = "2. wait 1 s -> passed"
     moves = [ask(OPENED, *[waited] * times, page="").verb for times in range(4)]
-    assert moves == ["look", "wait_a_second", "wait_a_second", "give_up"]
+    assert moves == ["wait_a_second", "wait_a_second", "wait_a_second", "give_up"]
+    assert ask(OPENED, page="(left out: 20 of 30 lines)").verb == "look"
+
+
+def test_it_waits_only_for_a_text_that_is_not_there_yet() -> None:
+    done = [OPENED, CHOSEN, '3. click link "Return item" -> passed', '4. select combobox "Reason" -> passed']
+    done += ['5. type textbox "What happened?" -> passed', '6. upload button "Photo (optional)" -> passed']
+    done += ['7. click button "Request return" -> passed', '8. click link "See its state" -> passed']
+    assert (ask(*done).verb, ask(*done).value) == ("wait", "approved")
+    assert ask(*done, page="- status [ref=e1]: approved").verb == "wait_a_second"
 
 
 def test_the_calls_of_a_dialogue_count_as_its_history() -> None:
@@ -140,9 +149,9 @@ TEXT = {"type": "string"}
             {"time": 1.0},
         ),
         (
-            Move("remember", "", value="url()", name="a"),
-            function("remember", key=TEXT, value=TEXT),
-            {"key": "a", "value": "url()"},
+            Move("remember", "", "term", "e1", key="a"),
+            function("remember", key=TEXT, element=TEXT, target=TEXT),
+            {"key": "a", "element": "term", "target": "e1"},
         ),
         (Move("done", "All done."), function("done", answer=TEXT), {"answer": "All done."}),
         (Move("give_up", "No", value="No"), function("give_up", reason=TEXT), {"reason": "No"}),

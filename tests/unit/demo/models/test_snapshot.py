@@ -51,6 +51,20 @@ def test_an_element_is_found_by_its_role_its_name_and_what_is_near(
     assert (found and found.ref) == ref
 
 
+@pytest.mark.parametrize(
+    ("role", "after", "ref"),
+    [("cell", "Your cards", "f2e5"), ("link", "Mastercard", "f2e11"), ("button", "Gone", None)],
+)
+def test_an_element_is_found_behind_a_text(role: str, after: str, ref: str | None) -> None:
+    found = PageSnapshot(CARDS).find(role, "", after=after)
+    assert (found and found.ref) == ref
+
+
+def test_a_text_of_the_page_is_seen() -> None:
+    assert PageSnapshot(CARDS).shows("Visa ending 1234")
+    assert not PageSnapshot(CARDS).shows("Visa ending 7777")
+
+
 def test_an_element_is_described_by_role_and_name() -> None:
     found = PageSnapshot(CARDS).find("button", "Note it")
     assert found is not None
