@@ -8,7 +8,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from harness.demo.models.history import Progress, find, past_steps, progress
+from harness.demo.models.history import Progress, find, is_shortened, past_steps, progress
 from harness.demo.models.question import Question
 from harness.demo.models.script import ScriptLine, TaskScript, all_scripts, script_for
 from harness.demo.models.snapshot import PageSnapshot, last_page
@@ -59,7 +59,7 @@ def next_move(model: Model, question: Question) -> Move:
     if script is None:
         goals = "; ".join(script.goal for script in all_scripts())
         return _give_up(f"I have no script for this. I know: {goals}")
-    place = progress(script, past_steps(question), page)
+    place = progress(script, past_steps(question), page, shortened=is_shortened(question))
     if place.done >= len(script.lines):
         return Move("done", f"I have done all {len(script.lines)} lines of the script {script.name}.")
     if model.stamina is not None and place.done >= model.stamina:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import Final
 
 from msgspec import Struct
@@ -49,13 +50,18 @@ def past_steps(question: Question) -> list[PastStep]:
     return told + [PastStep(f"{call.name} {call.arguments}", call.succeeded) for call in question.calls]
 
 
-def progress(script: TaskScript, past: Sequence[PastStep], page: PageSnapshot) -> Progress:
-    """Find the place in the script.
+def is_shortened(question: Question) -> bool:
+    """Return whether the request leaves out the beginning of the history."""
+    return any("earlier steps" in text for text in question.texts)
+
+
+def progress(script: TaskScript, past: Sequence[PastStep], page: PageSnapshot, *, shortened: bool = False) -> Progress:
+    """Find the place in the script. A shortened history begins where most of its steps are lines of the script.
 
     Steps of somebody else, who named nothing as the script does, say nothing about it: then the first line whose
     element is on the page is next.
     """
-    done, last, known = 0, 0, False
+    done, last, known = _beginning(script.lines, past) if shortened else 0, 0, False
     for number, step in enumerate(past, 1):
         place = _place_of(step, script.lines, done)
         if place is not None:
@@ -72,6 +78,19 @@ def find(page: PageSnapshot, line: ScriptLine) -> NamedElement | None:
     if not line.on_element:
         return None
     return page.find(line.role, line.name, **({line.where: line.near} if line.where else {}))
+
+
+def _beginning(lines: Sequence[ScriptLine], past: Sequence[PastStep]) -> int:
+    passed = [step for step in past if step.passed]
+    told = [_run(lines[start:], passed) for start in range(len(lines))]
+    return told.index(max(told))
+
+
+def _run(lines: Sequence[ScriptLine], passed: Sequence[PastStep]) -> int:
+    """How many steps are one after the other lines of the script, without a gap."""
+    acted = (line for line in lines if line.verb != "wait")
+    told = (_is_told(line, step.text) for line, step in zip(acted, passed, strict=False))
+    return sum(1 for _ in takewhile(bool, told))
 
 
 def _place_of(step: PastStep, lines: Sequence[ScriptLine], done: int) -> int | None:

@@ -49,7 +49,7 @@ class PageSnapshot:
         first one behind this text.
         """
         found = [node for node in self.nodes if _plays(role, node.role) and name.lower() in node.name.lower()]
-        exact = [node for node in found if node.name == name] or found
+        exact = [node for node in found if not name or node.name == name] or found
         if not near:
             begin = self._place_of(after) if after else 0
             return next((node for node in exact if node.place >= begin), None)

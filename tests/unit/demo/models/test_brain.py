@@ -75,6 +75,17 @@ def test_it_goes_on_where_somebody_else_has_stopped_whose_steps_name_nothing() -
     assert (move.verb, move.ref, move.value) == ("select", "e5", "defective")
 
 
+def test_a_shortened_history_is_found_in_the_script() -> None:
+    """The login comes three times in it: only the steps around it tell which one it is."""
+    goal = "Activate the new card 7777, deactivate the old card 1234"
+    lines = ["(30 earlier steps are not told)", "36. open http://util.local/autopay -> passed"]
+    lines += ['37. type textbox "User name" -> passed', '38. type textbox "Password" -> passed']
+    lines += ["39. invalid -> failed: AGENT_INVALID_STEP", '40. click button "Log in" -> passed']
+    page = '- button "Change card" [ref=e1]'
+    question = Question("scripted-fast", [goal, "\n".join(lines), page])
+    assert next_move(MODELS["scripted-fast"], question).element == 'button "Change card"'
+
+
 def test_it_is_done_after_the_last_line() -> None:
     script = next(script for script in all_scripts() if script.name == "return-mouse")
     assert (
