@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shlex
 from collections.abc import Callable, Mapping
+from itertools import pairwise
+from pathlib import Path
 from typing import Any
+from urllib.request import Request, urlopen
 
 import anthropic
 import openai
@@ -19,6 +23,9 @@ from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
 from pydantic_ai.providers.anthropic import AnthropicProvider
 from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.tools import ToolDefinition
+
+from harness.demo.models.script import SENTENCES, read_script
+from tests.acceptance.documented import ROOT, blocks
 
 KEY = "demo-model-key"
 MODEL = "scripted-fast"
@@ -199,22 +206,22 @@ def test_errors_have_the_shape_of_the_provider(gpt: openai.OpenAI, claude: anthr
         said = "input" if ask is responses else "messages"
         with pytest.raises(sdk.BadRequestError, match="not the shape of a request"):
             ask(client, stream=False, **{said: [{"role": 1}]})
-        long = [{"role": "user", "content": "x" * 9000}]
-        with pytest.raises(sdk.BadRequestError, match=r"maximum context length is 2000|prompt is too long: 2"):
+        long = [{"role": "user", "content": "x" * 40_000}]
+        with pytest.raises(sdk.BadRequestError, match=r"maximum context length is 8000|prompt is too long: 10"):
             ask(client, stream=True, model="scripted-small", **{said: long})
     with pytest.raises(anthropic.BadRequestError, match="max_tokens: Field required"):
         messages(claude, stream=False, extra_body={"max_tokens": None})
     with pytest.raises(openai.BadRequestError) as raised:
-        chat(gpt, stream=False, model="scripted-small", messages=[{"role": "user", "content": "x" * 9000}])
+        chat(gpt, stream=False, model="scripted-small", messages=[{"role": "user", "content": "x" * 40_000}])
     assert raised.value.code == "context_length_exceeded"
 
 
-def providers(address: str) -> dict[str, Model]:
+def providers(address: str, name: str = MODEL) -> dict[str, Model]:
     known = OpenAIProvider(base_url=f"{address}/v1", api_key=KEY)
     return {
-        "chat": OpenAIChatModel(MODEL, provider=known),
-        "responses": OpenAIResponsesModel(MODEL, provider=known),
-        "messages": AnthropicModel(MODEL, provider=AnthropicProvider(base_url=address, api_key=KEY)),
+        "chat": OpenAIChatModel(name, provider=known),
+        "responses": OpenAIResponsesModel(name, provider=known),
+        "messages": AnthropicModel(name, provider=AnthropicProvider(base_url=address, api_key=KEY)),
     }
 
 
@@ -244,13 +251,29 @@ def test_pydantic_ai_gets_the_same(address: str, name: str, stream: bool) -> Non
 @pytest.mark.parametrize("name", ["chat", "responses", "messages"])
 def test_pydantic_ai_recognises_the_errors(address: str, name: str) -> None:
     async def ask(text: str, model: str) -> None:
-        asked = providers(address)[name]
-        asked._model_name = model  # type: ignore[attr-defined] # noqa: SLF001
-        await model_request(asked, [ModelRequest.user_text_prompt(text)])
+        await model_request(providers(address, model)[name], [ModelRequest.user_text_prompt(text)])
 
     with pytest.raises(ModelHTTPError) as missing:
         asyncio.run(ask("x", "gpt-9"))
     assert missing.value.status_code == 404
     with pytest.raises(ModelHTTPError) as long:
-        asyncio.run(ask("x" * 9000, "scripted-small"))
+        asyncio.run(ask("x" * 40_000, "scripted-small"))
     assert "Context" in type(long.value).__name__, type(long.value)
+
+
+def test_the_documented_request_gets_the_documented_answer(address: str) -> None:
+    text = (ROOT / "docs/demo.md").read_text("utf-8")
+    command = next(line for line in text.splitlines() if line.startswith("curl "))
+    words = shlex.split(command)
+    headers = dict(word.split(": ") for option, word in pairwise(words) if option == "-H")
+    request = Request(words[1].replace("http://127.0.0.1:8479", address), words[-1].encode(), headers)
+    with urlopen(request) as answer:
+        said = json.load(answer)["choices"][0]["message"]["content"]
+    assert f"The answer contains `{said}`" in text
+
+
+def test_the_documented_script_can_be_read(tmp_path: Path) -> None:
+    (script,) = [block for block in blocks(ROOT / "docs/demo.md", "yaml") if "lines:" in block]
+    (tmp_path / "documented.yaml").write_text(script)
+    shown = read_script(tmp_path / "documented.yaml")
+    assert all(any(form.match(line.text) for line in shown.lines) for form in SENTENCES)

@@ -15,7 +15,7 @@ FOLDER: Final = Path(__file__).with_name("scripts")
 
 _NEAR: Final = r"(?: (?P<where>near|after) '(?P<near>[^']*)')?"
 _ELEMENT: Final = rf"(?:(?P<role>[a-z]+) )?'(?P<name>[^']*)'{_NEAR}"
-_FORMS: Final = [
+SENTENCES: Final = [
     re.compile(form + r"\Z")
     for form in (
         r"(?P<verb>open) (?P<value>\S+)",
@@ -70,7 +70,7 @@ class TaskScript(Struct, frozen=True):
 
 def read_line(text: str) -> ScriptLine:
     """Read one line of a script. Raises ScriptError."""
-    for form in _FORMS:
+    for form in SENTENCES:
         found = form.match(text)
         if found:
             parts = {key: value for key, value in found.groupdict().items() if value is not None}
