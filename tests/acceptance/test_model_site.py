@@ -207,7 +207,7 @@ def test_errors_have_the_shape_of_the_provider(gpt: openai.OpenAI, claude: anthr
         with pytest.raises(sdk.BadRequestError, match="not the shape of a request"):
             ask(client, stream=False, **{said: [{"role": 1}]})
         long = [{"role": "user", "content": "x" * 40_000}]
-        with pytest.raises(sdk.BadRequestError, match=r"maximum context length is 8000|prompt is too long: 10"):
+        with pytest.raises(sdk.BadRequestError, match=r"maximum context length is 4000|prompt is too long: 10"):
             ask(client, stream=True, model="scripted-small", **{said: long})
     with pytest.raises(anthropic.BadRequestError, match="max_tokens: Field required"):
         messages(claude, stream=False, extra_body={"max_tokens": None})

@@ -35,7 +35,7 @@ MODELS: Final[Mapping[str, Model]] = {
         Model("scripted-fast"),
         Model("scripted-clumsy", slips=0.25),
         Model("scripted-weak", slips=0.25, stamina=12),
-        Model("scripted-small", window=8_000),
+        Model("scripted-small", window=4_000),
     )
 }
 
