@@ -196,6 +196,11 @@ def test_the_models_are_listed(gpt: openai.OpenAI, claude: anthropic.Anthropic) 
     assert [model.id for model in claude.models.list()] == names
 
 
+def test_below_keyless_any_key_will_do(gpt: openai.OpenAI, claude: anthropic.Anthropic, address: str) -> None:
+    assert chat(gpt.with_options(base_url=f"{address}/keyless/v1", api_key="none"), stream=False)[1] == CALLED
+    assert messages(claude.with_options(base_url=f"{address}/keyless", api_key="none"), stream=True)[1] == CALLED
+
+
 def test_errors_have_the_shape_of_the_provider(gpt: openai.OpenAI, claude: anthropic.Anthropic, address: str) -> None:
     ways: list[tuple[Callable[..., Said], Any, Any]] = [(chat, gpt, openai), (responses, gpt, openai)]
     for ask, client, sdk in [*ways, (messages, claude, anthropic)]:

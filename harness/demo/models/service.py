@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
-from starlette.routing import Route
+from starlette.routing import Mount, Route
 
 from harness.demo.models.brain import MODELS, Model, next_move
 from harness.demo.models.calls import reply
@@ -21,6 +21,8 @@ from harness.demo.models.responses import RESPONSES
 
 KEY: Final = "demo-model-key"
 """The key of the models, for ``Authorization: Bearer`` and for ``x-api-key``. It is no secret."""
+KEYLESS: Final = "/keyless"
+"""Below this path the same models need no key, as a server on one's own machine needs none."""
 
 _SHAPES: Final = (LookupError, TypeError, AttributeError, ValueError)
 """What a body of another shape raises while it is read."""
@@ -92,6 +94,8 @@ async def _each(events: Iterator[bytes]) -> AsyncIterator[bytes]:
 
 
 def _has_key(request: Request) -> bool:
+    if request.url.path.startswith(f"{KEYLESS}/"):
+        return True
     bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
     return KEY in (bearer, request.headers.get("x-api-key"))
 
@@ -111,9 +115,10 @@ def _post(path: str, protocol: Protocol) -> Route:
     return Route(path, endpoint, methods=["POST"])
 
 
-ROUTES = [
+_ROUTES = [
     Route("/v1/models", _list, methods=["GET"]),
     _post("/v1/chat/completions", CHAT),
     _post("/v1/responses", RESPONSES),
     _post("/v1/messages", MESSAGES),
 ]
+ROUTES = [*_ROUTES, Mount(KEYLESS, routes=_ROUTES)]
