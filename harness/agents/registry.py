@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
-from harness.agents.python import AgentSource, PythonAgent
+from harness.agents.python import AgentSource, ModelsOf, PythonAgent
 from harness.model.plan import Plan
 from harness.model.ports import Observe
 from harness.model.record import History
@@ -56,14 +56,14 @@ class Agents:
         """All names that `agent` accepts."""
         return tuple(sorted({*self._settings, *(point.name for point in entry_points(group=GROUP))}))
 
-    def agent(self, name: str | None) -> TaskAgent:
+    def agent(self, name: str | None, models: ModelsOf | None = None) -> TaskAgent:
         """The agent for one run of a task; None: its own steps are executed.
 
-        Raises Failed if there is no agent of that name.
+        `models` returns the models for one proposal, for agents that want them. Raises Failed if there is no agent of that name.
         """
         if name is not None:
             self.source(name)
-        return TaskAgent(self.source, self._breaker)
+        return TaskAgent(self.source, self._breaker, models)
 
     def source(self, name: str) -> AgentSource:
         """The source of an agent. Raises Failed if there is none of that name."""
@@ -88,8 +88,14 @@ class Agents:
 class TaskAgent:
     """Chooses the steps of one task, and of the tasks that run inside it, which may have other agents."""
 
-    def __init__(self, source: Callable[[str], AgentSource], breaker: Callable[[str], Breaker | None]) -> None:
+    def __init__(
+        self,
+        source: Callable[[str], AgentSource],
+        breaker: Callable[[str], Breaker | None],
+        models: ModelsOf | None = None,
+    ) -> None:
         self._source = source
+        self._models = models
         self._breaker = breaker
         self._scripted = ScriptedAgent()
         self._python_agents: dict[tuple[str, str], PythonAgent] = {}
@@ -100,7 +106,7 @@ class TaskAgent:
             return await self._scripted.propose(plan, history, observe)
         place = plan.key, plan.agent
         if place not in self._python_agents:
-            self._python_agents[place] = PythonAgent(self._source(plan.agent))
+            self._python_agents[place] = PythonAgent(self._source(plan.agent), self._models)
         agent, breaker = self._python_agents[place], self._breaker(plan.agent)
         if breaker is None:
             return await agent.propose(plan, history, observe)
