@@ -335,9 +335,9 @@ def _lines(data: bytes, redactor: Redactor) -> Iterator[str]:
             secret_calls.add(event["callId"])
         if event.get("type") == "before" and event.get("method") in _STORAGE:
             storage_calls.add(event["callId"])
-        if event.get("callId") in storage_calls:
-            event = {**event, **{key: _stored(event[key]) for key in ("params", "result") if key in event}}
         masked = redactor.strings(_event(event, secret_calls, addresses))
+        if event.get("callId") in storage_calls:
+            masked |= {key: _stored(masked[key]) for key in ("params", "result") if key in masked}
         yield json.dumps(masked, ensure_ascii=False, separators=(",", ":")) + "\n"
 
 
