@@ -44,7 +44,7 @@ def devices() -> tuple[str, ...]:
     return tuple(Path(__file__).with_name("devices.txt").read_text("utf-8").splitlines())
 
 
-def _device(name: str) -> str:
+def known_device(name: str) -> str:
     """Return the name; raises ValueError for an unknown device."""
     if _LATER not in name and name not in devices():
         hint = did_you_mean(name, devices())
@@ -155,7 +155,7 @@ class HttpCredentials(Declaration):
 class ContextOptions(Declaration):
     """What the browser context of a task emulates."""
 
-    device: Annotated[str, AfterValidator(_device)] | None = Field(
+    device: Annotated[str, AfterValidator(known_device)] | None = Field(
         None,
         description="A device of Playwright's registry, such as `iPhone 13`: its viewport, user agent, pixel ratio "
         "and touch, in Chromium. The other keys override its values.",
