@@ -105,7 +105,7 @@ RULES: tuple[Rule, ...] = (
         line=FAULTS),
     Ran(r"pytest (tasks/my-)?first.task.yaml", "2 passed", line=FILES),
     Left(r"pytest tasks/ --task-update-baselines", "test_softness.py writes baselines of its own"),
-    Ran(r"pytest examples/playwright( --browser-profile desktop --browser-profile phone)?", r"passed"),
+    Ran(r"pytest examples/playwright(/CHECKS-2025-001.task.yaml --browser-profile desktop --browser-profile phone)?", r"passed"),
     Ran(r"pytest examples/(RED-2025-001.task.yaml(::RED-2025-001 --task-retrace)?)?",
         r"ELEMENT_NOT_FOUND(.|\n)*full trace: errors/RED-2025-001/trace_full.zip", (1,), RETRACE),
     Ran(r"pytest (tasks/ )?(-k B1|-m family_B|-m TAG|-m shop|--lf|-x)", "1 failed", (1,),
