@@ -44,6 +44,7 @@ from harness.resilience import SystemClock
 from harness.resilience.events import Emit, ResilienceEvent, ServiceChanged, discard
 from harness.runner.circuits import RunCircuits
 from harness.runner.compile import recovers
+from harness.runner.inference import Inference, TaskInference
 from harness.runner.logins import Logins, NoArtifacts
 from harness.runner.loop import Caller, LoopFuture, LoopThread
 from harness.runner.scratch import Scratch
@@ -134,6 +135,7 @@ class Harness:
         ends = Endpoints.of(settings, self.circuits.endpoint, os.environ)
         self.browsers = Browsers(settings.browser, self.clock, ends, temp=temp, guard=guard, hosts=hosts)
         self.agents = self._make_agents()
+        self.inference = Inference(settings, run_id, self.clock, self.circuits, tell)
         self.memory = MemoryStore(temp / "memory.sqlite3")
         self._runs: Counter[str] = Counter()
         self._started = asyncio.Lock()
@@ -189,17 +191,19 @@ class Harness:
         self, plan: Plan, emit: Callable[[Event], None], interaction: Interaction = NO_INTERACTION
     ) -> TaskResult:
         """Run one task. Failures are in the result; only a cancellation before it began is raised."""
-        agent = self.agents.agent(None, interaction.ask)
         plan = self._in_a_fresh_world(plan)
+        inference = self.inference.of(plan, emit)
+        agent = self.agents.agent(None, inference.client, interaction.ask)
         try:
             with in_task(plan, wake=emit):
                 async with self._ground(plan) as empty:
                     ground = await self._logged_in(plan, empty)
-                    result = await run_task(plan, self._ports(plan, agent, emit, interaction, ground))
+                    result = await run_task(plan, self._ports(plan, agent, emit, interaction, ground, inference))
             self._hand_on(plan, result, ground)
             return result
         finally:
             await agent.close()
+            await inference.close()
 
     async def _logged_in(self, plan: Plan, ground: Ground) -> Ground:
         """The ground of a task that names a login, with the browser storage of someone who is logged in."""
@@ -220,14 +224,16 @@ class Harness:
         """Play a login or its check in the world of the task (logins.Play)."""
         plan = replace(plan, world=task.world)
         inside = Ground(ground.slot, episode=True, storage=storage)
-        agent = self.agents.agent(None)
+        inference = self.inference.of(plan, lambda _: None)
+        agent = self.agents.agent(None, inference.client)
         try:
-            ports = self._ports(plan, agent, lambda _: None, NO_INTERACTION, inside)
+            ports = self._ports(plan, agent, lambda _: None, NO_INTERACTION, inside, inference)
             if task.login is not None and plan.key == task.login.check.key:
                 ports = replace(ports, archive=NoArtifacts(self.archive), witness=None)
             return await run_task(plan, ports), inside.left.get(plan.key)
         finally:
             await agent.close()
+            await inference.close()
 
     @asynccontextmanager
     async def _ground(self, plan: Plan) -> AsyncIterator[Ground]:
@@ -328,15 +334,21 @@ class Harness:
         return plan if count == 1 else replace(plan, world=f"{plan.world}.{count}")
 
     def _ports(
-        self, plan: Plan, agent: Agent, emit: Callable[[Event], None], interaction: Interaction, ground: Ground
+        self,
+        plan: Plan,
+        agent: Agent,
+        emit: Callable[[Event], None],
+        interaction: Interaction,
+        ground: Ground,
+        inference: TaskInference,
     ) -> Ports:
         random = Random(plan.spec.seed).random
         explain, breaker = partial(self.services.explain, slot=ground.slot), self.circuits.of(plan)
-        recover, stage = partial(self._recover, ground.slot), partial(self._stage, ground)
+        recover, stage = partial(self._recover, ground.slot), partial(self._stage, ground, inference)
         ready, ask, repair = partial(self.services.await_ready, ground.slot), interaction.ask, interaction.repair
         return Ports(
-            stage, agent, self.archive, self.clock, emit, random, explain, breaker, recover, ready, ask, repair,
-            witness=None if plan.in_full else self._witness,
+            stage, agent, self.archive, self.clock, emit, random, explain, breaker, recover, ready,
+            inference.calls, ask, repair, witness=None if plan.in_full else self._witness,
         )  # fmt: skip
 
     async def _recover(self, slot: int, url: str) -> None:
@@ -346,7 +358,7 @@ class Harness:
             with contextlib.suppress(Failed):
                 await self.services.recover(name)
 
-    async def _stage(self, ground: Ground, plan: Plan, folder: Path) -> Stage:
+    async def _stage(self, ground: Ground, inference: TaskInference, plan: Plan, folder: Path) -> Stage:
         if ground.trouble is not None:
             raise Failed(ground.trouble)
         await self.start()
@@ -360,9 +372,10 @@ class Harness:
             put_back=self.settings.isolation != "none",
         )
         request = replace(self._request(plan, folder, ground), routing=await self._routing(plan, world))
+        inference.found_at(plan, request.hosts)
         if not plan.faults:
             return Stage(await self.browsers.open_session(request), world, NoFaults())
-        return await self._stage_with_faults(plan, request, world, ground)
+        return await self._stage_with_faults(plan, request, world, ground, inference)
 
     @staticmethod
     async def _routing(plan: Plan, world: TaskWorld) -> Routing | None:
@@ -373,7 +386,9 @@ class Harness:
 
         return await Routing.of(plan.routes, plan.folder, world.memory)
 
-    async def _stage_with_faults(self, plan: Plan, request: SessionRequest, world: TaskWorld, ground: Ground) -> Stage:
+    async def _stage_with_faults(
+        self, plan: Plan, request: SessionRequest, world: TaskWorld, ground: Ground, inference: TaskInference
+    ) -> Stage:
         from harness.faults.injector import FaultInjector, Where
         from harness.faults.network import prepare
         from harness.faults.services import SiteTarget
@@ -383,6 +398,7 @@ class Harness:
         request = replace(
             request, hosts=network.hosts, on_request_failed=network.request_failed, tls_problem=network.tls_problem
         )
+        inference.found_at(plan, network.hosts)
         hands = StateTarget(world, self.settings.root, partial(self.services.folder_of, slot=ground.slot))
         where = Where(network, hands, SiteTarget(self.services.seen_from(ground.slot)))
         injector = FaultInjector(plan.faults, where, self.clock, seed=plan.fault_seed, task=plan.task_id)
@@ -418,6 +434,7 @@ class Harness:
             self._logins.close()
         await asyncio.gather(*(channels.close() for channels in self._grounds.values()))
         self.memory.close()
+        await self.inference.close()
         self.circuits.close()
         await self.services.stop()
         self._scratch.close()
