@@ -78,15 +78,15 @@ class Agents:
         if name is not None:
             self._refuse_unknown(name)
 
-    def agent(self, name: str | None, models: ModelsOf | None = None, ask: Ask | None = None) -> TaskAgent:
-        """The agent for one run of a task; None: its own steps are executed.
+    def agent(self, name: str | None, *, models: ModelsOf | None = None, ask: Ask | None = None) -> TaskAgent:
+        """The agent for one run of a task; None: its own steps are executed. `ask` asks a person.
 
-        `models` returns the models for one proposal, for agents that want them, and `ask` asks a person. Raises Failed
-        if there is no agent of that name.
+        `models` returns the models for one proposal, for agents that want them. Raises Failed if there is no agent of
+        that name.
         """
         if name is not None:
             self._refuse_unknown(name)
-        return TaskAgent(self.source, self._breaker, models, ask=ask, emit=self._emit)
+        return TaskAgent(self.source, self._breaker, models=models, ask=ask, emit=self._emit)
 
     def source(self, name: str) -> AgentSource:
         """The source of an agent. Raises Failed if there is none of that name."""
@@ -132,8 +132,8 @@ class TaskAgent:
         self,
         source: Callable[[str], AgentSource],
         breaker: Callable[[str], Breaker | None],
-        models: ModelsOf | None = None,
         *,
+        models: ModelsOf | None = None,
         ask: Ask | None = None,
         emit: Emit = discard,
     ) -> None:

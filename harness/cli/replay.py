@@ -65,7 +65,7 @@ class StoppingAgents(Agents):
         super().__init__(settings.agents, settings.root)
         self._stop = stop
 
-    def agent(self, name: str | None, models: ModelsOf | None = None, ask: Ask | None = None) -> TaskAgent:  # noqa: ARG002 - nobody is asked
+    def agent(self, name: str | None, *, models: ModelsOf | None = None, ask: Ask | None = None) -> TaskAgent:  # noqa: ARG002 - nobody is asked
         """Like `Agents.agent`."""
         if name is not None:
             self.source(name)
@@ -82,7 +82,7 @@ class StoppingAgent(TaskAgent):
         models: ModelsOf | None,
         stop: ReplayStop,
     ) -> None:
-        super().__init__(source, breaker, models)
+        super().__init__(source, breaker, models=models)
         self._stop = stop
 
     async def propose(self, plan: Plan, history: History, observe: Observe) -> Step | None:

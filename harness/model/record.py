@@ -391,10 +391,10 @@ class TaskResult(Struct, frozen=True):
     """The results of the declared faults, in the order of the file."""
     routes: tuple[MetRoute, ...] = ()
     """What the declared routes have answered, in the order of the file."""
-    takeovers: tuple[TakeOver, ...] = ()
-    """The agents that went on in place of one that failed, in order."""
     model_calls: tuple[ModelCall, ...] = ()
     """The requests to models that its agents made, in order."""
+    takeovers: tuple[TakeOver, ...] = ()
+    """The agents that went on in place of one that failed, in order."""
     skipped: str = ""
     """Why the task was left out (`on_precondition_fail: skip_task`); it counts as neither passed nor failed."""
 

@@ -132,7 +132,7 @@ def _records(plan: Plan, result: TaskResult) -> dict[int, StepRecord]:
     """The last record of each step. A comparison of `state_bindings` after it replaces it only if it failed."""
     found: dict[int, StepRecord] = {}
     for record in result.history:
-        own = record.index >= len(plan.steps) or record.step == plan.steps[record.index]
+        own = record.index >= len(plan.steps) or (record.index >= 0 and record.step == plan.steps[record.index])
         if own or not record.passed or record.index not in found:
             found[record.index] = record
     return found

@@ -193,7 +193,7 @@ class Harness:
         """Run one task. Failures are in the result; only a cancellation before it began is raised."""
         plan = self._in_a_fresh_world(plan)
         inference = self.inference.of(plan, emit)
-        agent = self.agents.agent(None, inference.client, interaction.ask)
+        agent = self.agents.agent(None, models=inference.client, ask=interaction.ask)
         try:
             with in_task(plan, wake=emit):
                 async with self._ground(plan) as empty:
@@ -225,7 +225,7 @@ class Harness:
         plan = replace(plan, world=task.world)
         inside = Ground(ground.slot, episode=True, storage=storage)
         inference = self.inference.of(plan, lambda _: None)
-        agent = self.agents.agent(None, inference.client)
+        agent = self.agents.agent(None, models=inference.client)
         try:
             ports = self._ports(plan, agent, lambda _: None, NO_INTERACTION, inside, inference)
             if task.login is not None and plan.key == task.login.check.key:
