@@ -83,8 +83,10 @@ class Scope(StrEnum):
     """The whole run: its machine, its settings, the harness."""
 
 
-_OF_AGENTS = frozenset({"agent", "provider"})
+_OF_AGENTS = frozenset({Scope.AGENT, Scope.PROVIDER})
 """The scopes of failures that say nothing about the site: those of an agent, and of the provider of its model."""
+_POLICY = "POLICY_"
+"""How the codes begin of what the task or the project forbids, to every agent."""
 
 
 class Effect(StrEnum):
@@ -125,7 +127,7 @@ class Row(Struct, frozen=True):
     @property
     def relieves(self) -> bool:
         """Whether it is a failure of the agent or of its model, so that another agent may go on with the task."""
-        return self.scope in _OF_AGENTS
+        return self.scope in _OF_AGENTS and not self.code.startswith(_POLICY)
 
     @property
     def event_category(self) -> str:
