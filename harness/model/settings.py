@@ -24,6 +24,7 @@ from pydantic import (
 )
 
 from harness.model.browser_settings import BrowserSettings, check_urls, of_environment
+from harness.model.cassette_settings import CassetteSettings
 from harness.model.service_settings import PORT_VARIABLE, ServiceSettings, overridden, ports_of_environment
 from harness.recovery.declaration import Declaration
 from harness.spec.defaults import Defaults, Meaning, as_tables, not_of_tasks
@@ -306,6 +307,9 @@ class Settings(SettingsTable):
         default_factory=dict, description="Logins that tasks name with `login`, by a name of your choice."
     )
     agents: dict[str, AgentSettings] = Field(default_factory=dict, description="The agents of the project, by name.")
+    cassettes: CassetteSettings = Field(
+        CassetteSettings(), description="Whether models are asked, or recordings of their answers."
+    )
     agent: str | None = Field(None, description="The agent that chooses the steps of a task that has none.")
     base_url: str | None = Field(None, description="Base of relative URLs in tasks.")
     init_script: Path | None = Field(
@@ -482,7 +486,8 @@ def load_settings(root: Path, **options: Any) -> Settings:
     ports = options.pop("ports", {})
     chosen = options.get("browser", {})
     tables = {
-        name: {**_inner(file, table, name, "tool.harness"), **options.pop(name, {})} for name in ("browser", "breaker")
+        name: {**_inner(file, table, name, "tool.harness"), **options.pop(name, {})}
+        for name in ("browser", "breaker", "cassettes")
     }
     if "device" in chosen:  # a device has a viewport and a user agent of its own
         declared = _inner(file, table, "browser", "tool.harness")

@@ -151,15 +151,15 @@ def _event_line(event: Any, line: str, names: Mapping[str, str]) -> str:
 
 
 def _join_fragments(events: Sequence[Any], names: Mapping[str, str]) -> None:
-    """Put a text that grows over several events into the first of them, if a ref in it changes."""
+    """Put a text that grows over several events into the first of them, if it breaks a ref that changes."""
     grown: dict[tuple[Any, ...], list[tuple[dict[str, Any], str]]] = {}
     for event in events:
         for place, owner, key in _fragments(event, ()):
             grown.setdefault(place, []).append((owner, key))
     for pieces in grown.values():
-        whole = "".join(owner[key] for owner, key in pieces)
-        changed = rename_refs(whole, names)
-        if len(pieces) > 1 and changed != whole:
+        texts = [owner[key] for owner, key in pieces]
+        whole = "".join(texts)
+        if rename_refs(whole, names) != "".join(rename_refs(text, names) for text in texts):
             for owner, key in pieces:
                 owner[key] = ""
             owner, key = pieces[0]

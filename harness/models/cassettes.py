@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 from msgspec import Struct
 
+from harness.model.cassette_settings import CassetteMode
 from harness.models.canonical import CanonicalRequest, digest_of, lines_of
 from harness.spec.names import slug
 
@@ -21,10 +22,8 @@ FOLDER = "cassettes"
 """The folder of the recordings, beside the task's file."""
 SUFFIX = ".jsonl"
 
-CassetteMode = Literal["live", "record", "replay", "auto"]
 
-
-class Exchange(Struct, frozen=True, kw_only=True):
+class RecordedExchange(Struct, frozen=True, kw_only=True):
     """A request to a model and its answer, as they are kept: without keys and secrets."""
 
     digest: str
@@ -71,7 +70,7 @@ def file_of(folder: Path, task: str, agent: str) -> Path:
     return folder / FOLDER / slug(task) / f"{slug(agent)}{SUFFIX}"
 
 
-def read(file: Path) -> tuple[Exchange, ...]:
+def read(file: Path) -> tuple[RecordedExchange, ...]:
     """The exchanges of a file; none if there is no such file. Raises CassetteError, or OSError."""
     try:
         text = file.read_bytes()
@@ -90,9 +89,9 @@ def problems(file: Path) -> Iterator[tuple[int, str]]:
             yield number, str(error).removeprefix(f"{file}:{number}: ")
 
 
-def _exchange(file: Path, number: int, line: bytes) -> Exchange:
+def _exchange(file: Path, number: int, line: bytes) -> RecordedExchange:
     try:
-        found = msgspec.json.decode(line, type=Exchange)
+        found = msgspec.json.decode(line, type=RecordedExchange)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise CassetteError(f"{file}:{number}: is not a recorded exchange: {error}") from None
     if digest_of(found.request) != found.digest:
@@ -107,9 +106,9 @@ class Cassette:
     file: Path
     trial: int
     mode: CassetteMode
-    kept: tuple[Exchange, ...]
+    kept: tuple[RecordedExchange, ...]
     """What the file has for this trial."""
-    made: list[Exchange] = field(default_factory=list)
+    made: list[RecordedExchange] = field(default_factory=list)
     asked: Counter[str] = field(default_factory=Counter)
     """Digest -> how many answers the run has had to it."""
     used: set[tuple[str, int]] = field(default_factory=set)
@@ -127,7 +126,7 @@ class Cassette:
     def records(self) -> bool:
         return self.mode in ("record", "auto")
 
-    def find(self, asked: CanonicalRequest) -> Exchange | None:
+    def find(self, asked: CanonicalRequest) -> RecordedExchange | None:
         """The recorded answer to the request; None if it must go to the provider.
 
         Raises CassetteMissError if there is none and nothing may go to a provider. `count` must follow an answer.
@@ -141,15 +140,17 @@ class Cassette:
             raise CassetteMissError(_miss(self, asked, digest))
         return found
 
-    def count(self, exchange: Exchange) -> None:
+    def count(self, exchange: RecordedExchange) -> None:
         """The answer has reached the agent in full: the next equal request is a further occurrence."""
         self.asked[exchange.digest] += 1
         self.used.add(exchange.place)
 
-    def add(self, asked: CanonicalRequest, status: int, headers: Mapping[str, str], body: str, ms: int) -> Exchange:
+    def add(
+        self, asked: CanonicalRequest, status: int, headers: Mapping[str, str], body: str, ms: int
+    ) -> RecordedExchange:
         """Keep an answer of the provider. Raises OSError only in `save`."""
         digest = asked.digest
-        made = Exchange(
+        made = RecordedExchange(
             digest=digest, occurrence=self.asked[digest], trial=self.trial, request=dict(asked.document),
             refs=asked.refs, status=status, headers=dict(headers), body=body, ms=ms,
         )  # fmt: skip
@@ -184,7 +185,7 @@ def _locked(file: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def _write(file: Path, exchanges: Sequence[Exchange]) -> None:
+def _write(file: Path, exchanges: Sequence[RecordedExchange]) -> None:
     temporary = file.with_name(f".{file.name}.{os.getpid()}")
     try:
         temporary.write_bytes(b"".join(msgspec.json.encode(each) + b"\n" for each in exchanges))

@@ -16,7 +16,7 @@ import httpx2
 from msgspec import Struct
 
 from harness.models.canonical import CanonicalRequest, Redact, between_runs, canonical, translate_answer
-from harness.models.cassettes import KEPT_HEADERS, Cassette, Exchange
+from harness.models.cassettes import KEPT_HEADERS, Cassette, RecordedExchange
 from harness.models.spoiled import INVENTED, invented
 from harness.resilience import Clock, SystemClock
 from harness.spec.faults import (
@@ -158,9 +158,9 @@ class TaskTransport(httpx2.AsyncBaseTransport):
         return await self._inner.handle_async_request(request)
 
     async def _spoiled(self, fault: ModelStall | ModelCut, answer: _Answer) -> httpx2.Response:
-        """The first half of the answer; after a silence the rest, too."""
+        """The beginning of the answer; after a silence the rest, too."""
         body = b"".join([chunk async for chunk in answer.chunks()])
-        first, rest = halves(body)
+        first, rest = split(body)
 
         async def parts() -> AsyncIterator[bytes]:
             yield first
@@ -244,17 +244,16 @@ def ends(body: bytes) -> bool:
     return any(end in body[-100_000:] for end in _ENDS)
 
 
-def halves(body: bytes) -> tuple[bytes, bytes]:
-    """An answer in two parts: a stream between two events, anything else in its middle."""
+def split(body: bytes) -> tuple[bytes, bytes]:
+    """An answer in two parts: a stream between two of its first events, anything else in its middle."""
     events = body.split(b"\n\n")
     if len(events) < 3:
         return body[: len(body) // 2], body[len(body) // 2 :]
-    middle = max(1, len(events) // 2)
-    first = b"\n\n".join(events[:middle]) + b"\n\n"
+    first = b"\n\n".join(events[: max(1, len(events) // 3)]) + b"\n\n"
     return first, body[len(first) :]
 
 
-def _replayed(request: httpx2.Request, found: Exchange, asked: CanonicalRequest) -> httpx2.Response:
+def _replayed(request: httpx2.Request, found: RecordedExchange, asked: CanonicalRequest) -> httpx2.Response:
     names = between_runs(found.refs, asked.refs)
     body = translate_answer(found.body, names).encode()
     return _response(request, found.status, found.headers, _one(body))
