@@ -12,11 +12,14 @@ from harness.recovery.declaration import Declaration
 
 CassetteMode = Literal["live", "record", "replay", "auto"]
 
-TIMES = (
+CASSETTES = "cassettes"
+"""The folder of the recordings, beside the task's file."""
+DIFFERENT = (
     r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?",
     r"\b[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\b",
+    r"(?m)^Left: .*$",
 )
-"""Times and UUIDs: they differ in every run of the same task."""
+"""Times, UUIDs, and the line about the budget that is left: they differ in every run of the same task."""
 
 
 def pattern(text: str) -> str:
@@ -40,7 +43,7 @@ class CassetteSettings(Declaration):
         "recorded. Default: replay if the environment variable `CI` is set, else live.",
     )
     ignore: tuple[Annotated[str, AfterValidator(pattern)], ...] = Field(
-        TIMES,
+        DIFFERENT,
         description="Regular expressions for parts of a request that differ in every run. They do not count when a "
         "recording is looked for.",
     )

@@ -14,12 +14,10 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from harness.model.cassette_settings import CassetteMode
+from harness.model.cassette_settings import CASSETTES, CassetteMode
 from harness.models.canonical import CanonicalRequest, digest_of, lines_of
 from harness.spec.names import slug
 
-FOLDER = "cassettes"
-"""The folder of the recordings, beside the task's file."""
 SUFFIX = ".jsonl"
 
 
@@ -67,7 +65,7 @@ class CassetteMissError(LookupError):
 
 def file_of(folder: Path, task: str, agent: str) -> Path:
     """The file with the recordings of one agent in one task. `folder`: that of the task's file; `task`: its key."""
-    return folder / FOLDER / slug(task) / f"{slug(agent)}{SUFFIX}"
+    return folder / CASSETTES / slug(task) / f"{slug(agent)}{SUFFIX}"
 
 
 def read(file: Path) -> tuple[RecordedExchange, ...]:

@@ -33,7 +33,7 @@ from harness.model.events import Event
 from harness.model.outcome import ended_as_declared
 from harness.model.plan import Plan
 from harness.model.ports import Agent, Ask, Ports, RepairHook, Stage
-from harness.model.record import MetFault, TaskResult
+from harness.model.record import MetFault, TaskResult, Warning_
 from harness.model.settings import LOGINS, Settings
 from harness.recovery.failure import Failed, Failure
 from harness.reporting.archive import DirectoryArchive, unusable_folders
@@ -108,6 +108,7 @@ class Harness:
         state = settings.root / ".harness"
         state.mkdir(exist_ok=True)
         self.settings = settings
+        self._run_id = run_id
         self.clock = SystemClock()
         self.circuits = RunCircuits(settings, self.clock, tell, os.environ)
         self._tell = tell
@@ -191,10 +192,26 @@ class Harness:
                 async with self._ground(plan) as empty:
                     ground = await self._logged_in(plan, empty)
                     result = await run_task(plan, self._ports(plan, agent, emit, interaction, ground))
+            result = self._with_trajectory(plan, result)
             self._hand_on(plan, result, ground)
             return result
         finally:
             await agent.close()
+
+    def _with_trajectory(self, plan: Plan, result: TaskResult) -> TaskResult:
+        """Keep the way of an agent; the result says if that was not possible."""
+        if plan.agent is None:
+            return result
+        from harness.reporting.trajectory import Trajectories
+
+        settings = self.settings
+        kept = Trajectories(settings.root, self._run_id, self.redactor, settings.keep_previous)
+        try:
+            kept.keep(plan, result)
+        except OSError as error:
+            lost = Warning_("evidence_not_kept", f"the trajectory of the agent was not kept: {error}")
+            return replace(result, warnings=(*result.warnings, lost))
+        return result
 
     async def _logged_in(self, plan: Plan, ground: Ground) -> Ground:
         """The ground of a task that names a login, with the browser storage of someone who is logged in."""
@@ -320,7 +337,7 @@ class Harness:
             return plan
         self._runs[plan.world] += 1
         count = self._runs[plan.world]
-        return plan if count == 1 else replace(plan, world=f"{plan.world}.{count}")
+        return plan if count == 1 else replace(plan, world=f"{plan.world}.{count}", trial=plan.trial + count - 1)
 
     def _ports(
         self, plan: Plan, agent: Agent, emit: Callable[[Event], None], interaction: Interaction, ground: Ground
