@@ -44,7 +44,9 @@ from harness.reporting.files import shown_path, visible
 
 MOST = 6
 """The number of lines of the trace that are shown: those before the failure, and the failing step's."""
-_CHOOSING = frozenset({"AGENT_FAILED", "AGENT_TIMEOUT", "AGENT_INVALID_STEP"})
+_CHOOSING = frozenset(
+    {"AGENT_FAILED", "AGENT_TIMEOUT", "AGENT_INVALID_STEP", "AGENT_GAVE_UP", "AGENT_GONE", "AGENTS_EXHAUSTED"}
+)
 _GONE_BACK = "; WENT BACK "
 
 

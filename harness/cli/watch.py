@@ -106,6 +106,10 @@ class SteppingAgent:
         self._on = answer != "go on"
         return step
 
+    async def relieve(self, plan: Plan, failure: Failure) -> str | None:
+        """Like the other agent's."""
+        return await self._agent.relieve(plan, failure)
+
 
 class SteppingHarness(Harness):
     """A harness in which a task with someone to ask pauses before each step."""

@@ -362,6 +362,10 @@ class Agent(Protocol):
         """Return the next step, or None if there is no more to do."""
         ...
 
+    async def relieve(self, plan: Plan, failure: Failure) -> str | None:
+        """Return the name of the agent that goes on after this failure of the plan's agent; None: it ends the task."""
+        ...
+
 
 class Injector(Protocol):
     """Injects the declared faults."""

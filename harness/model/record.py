@@ -89,6 +89,8 @@ class Rewound(Struct, frozen=True):
     """Whether it is in a new browser."""
     stretch: float = 1.0
     """The factor for `timeout` and `step_timeout` from here on."""
+    why: str = ""
+    """The reason, if it is not the failure of the step: another agent begins anew."""
 
 
 class StepRecord(Struct, frozen=True):
@@ -112,6 +114,9 @@ class StepRecord(Struct, frozen=True):
     """A write that passed, or may have taken effect, was done again because `done_when` was false."""
     contradicted: bool = False
     """A write passed, and `done_when` did not hold after it."""
+    agent: str = ""
+    """The name of the agent that chose it (`scripted`: it is a step of the file); empty for what belongs to no agent.
+    """
 
     @property
     def passed(self) -> bool:
@@ -276,6 +281,24 @@ class MetRoute(Struct, frozen=True):
         return f"{self.late} matched, but not during its `steps`" if self.late else "none matched"
 
 
+class TakeOver(Struct, frozen=True):
+    """An agent failed, and another one was to go on with the task."""
+
+    before: str
+    """The name of the agent that failed; `scripted` for the steps of the file."""
+    after: str
+    failure: Failure
+    """The failure of the first one."""
+    index: int
+    """The number of the step at which it failed."""
+    refused: str = ""
+    """The reason why the next one did not begin anew, although it was to; empty: it was not, or it did."""
+
+    def describe(self) -> str:
+        """One line for people."""
+        return f"`{self.after}` went on in place of `{self.before}`: {self.failure.message}"
+
+
 class PageRequest(Struct, frozen=True):
     """A request that a page sent, as criteria read it with `requests(...)`."""
 
@@ -364,12 +387,19 @@ class TaskResult(Struct, frozen=True):
     """The results of the declared faults, in the order of the file."""
     routes: tuple[MetRoute, ...] = ()
     """What the declared routes have answered, in the order of the file."""
+    takeovers: tuple[TakeOver, ...] = ()
+    """The agents that went on in place of one that failed, in order."""
     skipped: str = ""
     """Why the task was left out (`on_precondition_fail: skip_task`); it counts as neither passed nor failed."""
 
     @property
     def ok(self) -> bool:
         return self.final_state in ("completed", "partial_success") and not self.skipped
+
+    @property
+    def makeshift(self) -> bool:
+        """Whether it passed only in part, or by another agent than its own: `--taskspec-strict` refuses that."""
+        return self.ok and (self.final_state == "partial_success" or bool(self.takeovers))
 
     @property
     def steps_completed(self) -> int:

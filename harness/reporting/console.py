@@ -158,7 +158,15 @@ def before_the_first_step(result: TaskResult) -> bool:
 def chosen_nothing(result: TaskResult) -> bool:
     """Return whether the agent failed to choose the next step."""
     code = result.failure.code if result.failure else ""
-    return code in ("AGENT_FAILED", "AGENT_TIMEOUT", "AGENT_INVALID_STEP", "AGENT_UNAVAILABLE")
+    return code in (
+        "AGENT_FAILED",
+        "AGENT_TIMEOUT",
+        "AGENT_INVALID_STEP",
+        "AGENT_GAVE_UP",
+        "AGENT_GONE",
+        "AGENTS_EXHAUSTED",
+        "AGENT_UNAVAILABLE",
+    )
 
 
 def incomplete(result: TaskResult) -> bool:

@@ -161,7 +161,9 @@ class TaskRecord(BaseModel):
     )
     expected: bool = Field(False, description="It failed, and `expect` declares that.")
     unexpected: bool = Field(False, description="It has an `expect`, and did not show that outcome.")
-    refused: bool = Field(False, description="It ended as a partial success, under `--taskspec-strict`.")
+    refused: bool = Field(
+        False, description="It ended as a partial success, or another agent ended it, under `--taskspec-strict`."
+    )
     torn: bool = Field(False, description="A fixture failed after the task, which makes it a failed one.")
     seconds: float = 0
     steps_completed: int = 0
@@ -219,7 +221,7 @@ def task_record(
         step_index=result.failed_index,
         expected=bool(result.error and result.error.expected),
         unexpected=unexpected,
-        refused=plan.strict and plan.spec.expect is None and result.final_state == "partial_success",
+        refused=plan.strict and plan.spec.expect is None and result.makeshift,
         seconds=round(result.elapsed, 3),
         steps_completed=result.steps_completed,
         steps_total=result.steps_total,

