@@ -18,13 +18,10 @@ from harness.cli.project import project_of, settings_at
 from harness.reporting.files import shown_path, write_text
 from harness.reporting.redaction import MARK
 from harness.reporting.trajectory import Trajectory, TrajectoryError, TrajectoryStep, trajectories
-from harness.spec.load import find_tasks, load_file
+from harness.spec.agents import SCRIPTED
+from harness.spec.load import find_tasks, load_file, mentions
 from harness.spec.loaded import Loaded
 from harness.spec.problems import SpecError, did_you_mean
-
-SCRIPTED = "scripted"
-KEYS = ("steps", "agent", "agent_fallback")
-"""The keys of a task file that are written."""
 
 
 def freeze(
@@ -67,25 +64,36 @@ def _task(name: str) -> tuple[Path, Loaded]:
     """The task's file, and the task. Ends the command if there is none, or if it is no file that can be frozen."""
     path = Path(name)
     try:
-        files = [path] if path.is_file() else find_tasks([Path.cwd()])
-        tasks = {file: _load(file) for file in files}
+        file, loaded = (path, _load(path)) if path.is_file() else _named(name)
     except SpecError as error:
         fail(str(error))
-    for file, loaded in tasks.items():
-        if loaded is not None and (path.is_file() or loaded.spec.task_id == name):
-            if loaded.spec.parametrize:
-                fail(f"{shown_path(file)} has `parametrize`: its cases may need different steps", file=file)
+    if loaded.spec.parametrize:
+        fail(f"{shown_path(file)} has `parametrize`: its cases may need different steps", file=file)
+    return file, loaded
+
+
+def _named(name: str) -> tuple[Path, Loaded]:
+    """The task of that id below the current folder. Raises SpecError for a broken file that may have it."""
+    known: list[str] = []
+    broken: SpecError | None = None
+    for file in find_tasks([Path.cwd()]):
+        try:
+            loaded = _load(file)
+        except SpecError as error:
+            broken = error if broken is None and mentions(file, [name]) else broken
+            continue
+        if loaded.spec.task_id == name:
             return file, loaded
-    known = [each.spec.task_id for each in tasks.values() if each]
+        known.append(loaded.spec.task_id)
+    if broken is not None:
+        raise broken
     fail(f"there is no task `{name}` below this folder; {did_you_mean(name, known) or 'name its file'}")
 
 
-def _load(file: Path) -> Loaded | None:
+def _load(file: Path) -> Loaded:
+    """The task of a file. Raises SpecError."""
     settings = settings_at(file)
-    try:
-        return load_file(file, needs_steps=False, agents=tuple(settings.agents), extra_keys=settings.extra_keys)
-    except SpecError:
-        return None
+    return load_file(file, needs_steps=False, agents=tuple(settings.agents), extra_keys=settings.extra_keys)
 
 
 def _passed(root: Path, task_id: str) -> Trajectory:

@@ -23,6 +23,7 @@ from harness.model.record import StepRecord, TaskResult
 from harness.reporting.archive import Workspace
 from harness.reporting.files import read_regular, safe_name, write_text
 from harness.reporting.redaction import Redactor
+from harness.spec.agents import SCRIPTED
 from harness.spec.references import SHORTEST
 from harness.spec.steps import Step
 
@@ -38,7 +39,7 @@ class TrajectoryTask(Struct, frozen=True, kw_only=True, tag="task", tag_field="l
     source: str
     """The task's file, as shown to people."""
     agent: str
-    """The name of its first agent."""
+    """The name of its first agent; `scripted` for the steps of the file."""
     run: str
     trial: int
     passed: bool
@@ -122,7 +123,7 @@ def _lines(
         task_id=plan.task_id,
         key=plan.key,
         source=plan.source,
-        agent=plan.agent or "",
+        agent=plan.agent or SCRIPTED,
         run=run,
         trial=plan.trial,
         passed=ended_as_declared(plan.spec, result),
@@ -131,14 +132,14 @@ def _lines(
         seconds=round(result.elapsed, 3),
     )
     for record in result.history:
-        if record.index >= 0 and record.attempts:
-            yield _step(plan, record, refer)
+        if record.agent and record.attempts:
+            yield _step(record, refer)
 
 
-def _step(plan: Plan, record: StepRecord, refer: Callable[[str], str]) -> TrajectoryStep:
+def _step(record: StepRecord, refer: Callable[[str], str]) -> TrajectoryStep:
     return TrajectoryStep(
         index=record.index,
-        agent=plan.agent or "",
+        agent=record.agent,
         at=record.attempts[0].started,
         seconds=round(sum(each.seconds for each in record.attempts), 3),
         step=document(record.step, refer),

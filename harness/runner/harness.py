@@ -205,7 +205,7 @@ class Harness:
 
     def _with_trajectory(self, plan: Plan, result: TaskResult) -> TaskResult:
         """Keep the way of an agent; the result says if that was not possible."""
-        if plan.agent is None:
+        if plan.agent is None and plan.chain is None:
             return result
         from harness.reporting.trajectory import Trajectories
 

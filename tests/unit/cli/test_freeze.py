@@ -23,16 +23,16 @@ goal: Buy a mouse
 agent: builder
 
 success_criteria:
-  - "true"
+  - "url() != ''"
 # The end.
 """
 OPEN = {"act": "open", "url": "http://shop.local/"}
-CLICK = {"act": "click", "selector": "role=button[name='Add to cart']", "note": "button \"Add to cart\""}
+CLICK = {"act": "click", "selector": "role=button[name='Add to cart']", "note": 'button "Add to cart"'}
 
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (tmp_path / "pyproject.toml").write_text("[tool.harness]\n")
+    (tmp_path / "pyproject.toml").write_text('[tool.harness.agents.builder]\npython = "crew:Builder"\n')
     (tmp_path / "buy.task.yaml").write_text(TASK)
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -109,7 +109,6 @@ def test_a_step_that_failed_is_left_out(project: Path) -> None:
     [
         ({"act": "click", "selector": "aria-ref=e3"}, {"lasting": False}, "step 1 (click) has no lasting selector"),
         ({"act": "type", "selector": "#p", "value": "[redacted]"}, {}, "step 1 (type) has a secret"),
-        (CLICK, {"passed": False}, ""),
     ],
 )
 def test_what_cannot_be_done_again_is_refused(
@@ -117,10 +116,9 @@ def test_what_cannot_be_done_again_is_refused(
 ) -> None:
     ran(project, "20250101T000000-1", OPEN, step, **more)
     result = freeze("BUY")
-    assert (result.exit_code == 1) == bool(said)
+    assert result.exit_code == 1
     assert said in result.output
-    if said:
-        assert (project / "buy.task.yaml").read_text() == TASK
+    assert (project / "buy.task.yaml").read_text() == TASK
 
 
 def test_without_a_run_it_says_what_to_do(project: Path) -> None:
