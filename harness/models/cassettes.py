@@ -68,13 +68,18 @@ def file_of(folder: Path, task: str, agent: str) -> Path:
     return folder / CASSETTES / slug(task) / f"{slug(agent)}{SUFFIX}"
 
 
-def read(file: Path) -> tuple[RecordedExchange, ...]:
-    """The exchanges of a file; none if there is no such file. Raises CassetteError, or OSError."""
+def read(file: Path, shown: str = "") -> tuple[RecordedExchange, ...]:
+    """The exchanges of a file; none if there is no such file. Raises CassetteError, or OSError.
+
+    `shown`: the file as messages name it.
+    """
     try:
         text = file.read_bytes()
     except FileNotFoundError:
         return ()
-    return tuple(_exchange(file, number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip())
+    return tuple(
+        _exchange(shown or str(file), number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()
+    )
 
 
 def problems(file: Path) -> Iterator[tuple[int, str]]:
@@ -82,12 +87,12 @@ def problems(file: Path) -> Iterator[tuple[int, str]]:
     for number, line in enumerate(file.read_bytes().splitlines(), 1):
         try:
             if line.strip():
-                _exchange(file, number, line)
+                _exchange(str(file), number, line)
         except CassetteError as error:
             yield number, str(error).removeprefix(f"{file}:{number}: ")
 
 
-def _exchange(file: Path, number: int, line: bytes) -> RecordedExchange:
+def _exchange(file: str, number: int, line: bytes) -> RecordedExchange:
     try:
         found = msgspec.json.decode(line, type=RecordedExchange)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -106,19 +111,22 @@ class Cassette:
     mode: CassetteMode
     kept: tuple[RecordedExchange, ...]
     """What the file has for this trial."""
+    shown: str
+    """The file as messages name it."""
     made: list[RecordedExchange] = field(default_factory=list)
     asked: Counter[str] = field(default_factory=Counter)
     """Digest -> how many answers the run has had to it."""
     used: set[tuple[str, int]] = field(default_factory=set)
 
     @classmethod
-    def open(cls, file: Path, trial: int, mode: CassetteMode) -> Cassette:
+    def open(cls, file: Path, trial: int, mode: CassetteMode, shown: str = "") -> Cassette:
         """Open a file. Raises CassetteError if it cannot be read: a broken file is not overwritten."""
+        shown = shown or str(file)
         try:
-            kept = tuple(each for each in read(file) if each.trial == trial)
+            kept = tuple(each for each in read(file, shown) if each.trial == trial)
         except OSError as error:
-            raise CassetteError(f"{file}: cannot be read: {error.strerror}") from error
-        return cls(file, trial, mode, kept)
+            raise CassetteError(f"{shown}: cannot be read: {error.strerror}") from error
+        return cls(file, trial, mode, kept, shown)
 
     @property
     def records(self) -> bool:
@@ -203,15 +211,15 @@ BEFORE = 60
 def _miss(cassette: Cassette, asked: CanonicalRequest, digest: str) -> str:
     if not cassette.kept:
         trial = f" for trial {cassette.trial}" if cassette.file.exists() else ""
-        return f"there is no recording{trial} in {cassette.file}"
+        return f"there is no recording{trial} in {cassette.shown}"
     times = cassette.asked[digest]
     if times and any(each.digest == digest for each in cassette.kept):
-        return f"the request was asked {times + 1} times, and {cassette.file} has only {times} answers to it"
+        return f"the request was asked {times + 1} times, and {cassette.shown} has only {times} answers to it"
     nearest = min(cassette.kept, key=lambda each: _distance(lines_of(each.request), asked.lines))
     number, was, now = first_difference(lines_of(nearest.request), asked.lines)
     return (
-        f"no recording in {cassette.file} fits the request; the nearest ({nearest.key}) differs first in line {number} "
-        f"of the request: recorded {_shown(was, now)}, now {_shown(now, was)}"
+        f"no recording in {cassette.shown} fits the request; the nearest ({nearest.key}) differs first in line "
+        f"{number} of the request: recorded {_shown(was, now)}, now {_shown(now, was)}"
     )
 
 

@@ -6,11 +6,12 @@ It stands below the real client, so a recorded answer is parsed as one that came
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
+from typing import Protocol, runtime_checkable
 
 import httpx2
 from msgspec import Struct
@@ -66,8 +67,25 @@ def asking(model: str, step: int) -> Iterator[Asking]:
         _ASKING.reset(token)
 
 
+@runtime_checkable
+class StrikesModels(Protocol):
+    """The faults of a task, as they strike its requests to models (`faults.injector.FaultInjector`)."""
+
+    def strike_model(self, model: str, step: int) -> ModelFault | None:
+        """Count a request to the model of that name, for the choice of a step; return the fault that strikes it."""
+        ...
+
+    def strike_request(self, urls: tuple[str, ...]) -> SocketFault | None:
+        """Count a request that no gate sees; return the fault of the network that strikes it."""
+        ...
+
+    def broken(self, urls: tuple[str, ...]) -> int:
+        """The number of requests with these URLs whose answers faults have spoiled so far."""
+        ...
+
+
 class NoModelFaults:
-    """The faults of a task without any (ModelFaults)."""
+    """The faults of a task without any."""
 
     def strike_model(self, model: str, step: int) -> ModelFault | None:
         """No answer is struck."""
@@ -76,7 +94,7 @@ class NoModelFaults:
         """No request is struck."""
 
     def broken(self, urls: tuple[str, ...]) -> int:  # noqa: ARG002
-        """The number of requests with these URLs whose answers faults have spoiled so far."""
+        """No answer is spoiled."""
         return 0
 
 
@@ -84,8 +102,7 @@ class Way(Struct, frozen=True):
     """What lies between the requests of one task's agent and the providers."""
 
     cassette: Cassette | None = None
-    faults: NoModelFaults = NoModelFaults()
-    """The faults of the task, or an object that answers like it (`faults.injector.FaultInjector`)."""
+    faults: StrikesModels = NoModelFaults()
     ignore: tuple[re.Pattern[str], ...] = ()
     """What differs between two runs of the same request."""
     redact: Redact = str
@@ -287,11 +304,6 @@ async def _broken(answer: httpx2.Response, most: int) -> AsyncIterator[bytes]:
     body = await answer.aread()
     yield body[: min(most, len(body) - 1)]
     raise httpx2.RemoteProtocolError("peer closed connection without sending complete message body")
-
-
-def patterns(texts: Sequence[str]) -> tuple[re.Pattern[str], ...]:
-    """The patterns of `[tool.harness.cassettes] ignore`."""
-    return tuple(map(re.compile, texts))
 
 
 def connections() -> httpx2.AsyncBaseTransport:
