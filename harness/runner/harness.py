@@ -33,8 +33,9 @@ from harness.model.events import Event
 from harness.model.outcome import ended_as_declared
 from harness.model.plan import Plan
 from harness.model.ports import Agent, Ask, Ports, RepairHook, Stage
-from harness.model.record import MetFault, TaskResult, Warning_
+from harness.model.record import MetFault, TaskResult
 from harness.model.settings import LOGINS, Settings
+from harness.model.warnings import trajectory_not_kept
 from harness.recovery.failure import Failed, Failure
 from harness.reporting.archive import DirectoryArchive, unusable_folders
 from harness.reporting.passing import PassedEvidence
@@ -214,8 +215,7 @@ class Harness:
         try:
             kept.keep(plan, result)
         except OSError as error:
-            lost = Warning_("evidence_not_kept", f"the trajectory of the agent was not kept: {error}")
-            return replace(result, warnings=(*result.warnings, lost))
+            return replace(result, warnings=(*result.warnings, trajectory_not_kept(error)))
         return result
 
     async def _logged_in(self, plan: Plan, ground: Ground) -> Ground:

@@ -12,11 +12,11 @@ from harness.model.plan import Plan
 from harness.model.ports import Injector
 from harness.model.record import TaskResult, Warning_
 from harness.model.settings import Settings
+from harness.model.warnings import recording_not_kept, recording_unused
 from harness.models.cassettes import Cassette, CassetteError, file_of
 from harness.models.transport import NoModelFaults, StrikesModels, Way
 from harness.reporting.redaction import Redactor
 from harness.resilience import Clock
-from harness.spec.names import how_many
 
 NO_FAULTS = NoModelFaults()
 
@@ -66,8 +66,7 @@ class TaskRecordings:
             try:
                 cassette.save()
             except (OSError, CassetteError) as error:
-                yield Warning_("recording_not_kept", f"the recording of agent `{agent}` was not written: {error}")
+                yield recording_not_kept(agent, error)
             went_well = result is not None and ended_as_declared(self._plan.spec, result) and not self._plan.faults
             if went_well and cassette.unused:
-                message = f"{how_many(cassette.unused, 'recording')} in {cassette.shown} was never asked for"
-                yield Warning_("recording_unused", message)
+                yield recording_unused(cassette.unused, cassette.shown)

@@ -1,4 +1,4 @@
-"""What an agent asks a model is recorded and replayed, and faults strike the answers: with a real browser and client."""
+"""What an agent asks a model is recorded and replayed, and faults strike the answers, in a real browser."""
 
 from __future__ import annotations
 

@@ -46,6 +46,7 @@ TABLES = {
     "breaker": "[tool.harness.breaker]",
     "agents": "[tool.harness.agents.NAME]",
     "agents.breaker": "[tool.harness.agents.NAME.breaker]",
+    "cassettes": "[tool.harness.cassettes]",
     "telemetry": "[tool.harness.telemetry]",
 }
 """Key -> the heading of its table."""
