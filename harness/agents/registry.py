@@ -8,7 +8,7 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
 from harness.agents.chain import ManualAgent, successor
-from harness.agents.python import AgentSource, PythonAgent
+from harness.agents.python import AgentSource, ModelsOf, PythonAgent
 from harness.model.agent_settings import AgentSettings
 from harness.model.plan import Plan
 from harness.model.ports import Ask, Observe
@@ -78,14 +78,15 @@ class Agents:
         if name is not None:
             self._refuse_unknown(name)
 
-    def agent(self, name: str | None, ask: Ask | None = None) -> TaskAgent:
+    def agent(self, name: str | None, ask: Ask | None = None, models: ModelsOf | None = None) -> TaskAgent:
         """The agent for one run of a task; None: its own steps are executed. `ask` asks a person.
 
-        Raises Failed if there is no agent of that name.
+        `models` returns the models for one proposal, for agents that want them. Raises Failed if there is no agent of
+        that name.
         """
         if name is not None:
             self._refuse_unknown(name)
-        return TaskAgent(self.source, self._breaker, ask=ask, emit=self._emit)
+        return TaskAgent(self.source, self._breaker, ask=ask, emit=self._emit, models=models)
 
     def source(self, name: str) -> AgentSource:
         """The source of an agent. Raises Failed if there is none of that name."""
@@ -134,8 +135,10 @@ class TaskAgent:
         *,
         ask: Ask | None = None,
         emit: Emit = discard,
+        models: ModelsOf | None = None,
     ) -> None:
         self._source = source
+        self._models = models
         self._breaker = breaker
         self._emit = emit
         self._scripted = ScriptedAgent()
@@ -171,7 +174,7 @@ class TaskAgent:
         """The proposal of the agent, which is made at its first one, and anew after it has raised an error."""
         place = plan.key, source.name
         if place not in self._python_agents:
-            self._python_agents[place] = PythonAgent(source)
+            self._python_agents[place] = PythonAgent(source, self._models)
         try:
             return await self._python_agents[place].propose(plan, history, observe)
         except Failed as failed:

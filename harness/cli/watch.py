@@ -30,6 +30,7 @@ from harness.reporting.console import failure_text
 from harness.reporting.files import printable, shown_path
 from harness.runner.compile import compile_plan
 from harness.runner.harness import Ground, Harness, Interaction, SyncHarness
+from harness.runner.inference import TaskInference
 from harness.spec.load import find_tasks, load_file
 from harness.spec.loaded import Loaded
 from harness.spec.parametrize import expand
@@ -115,9 +116,15 @@ class SteppingHarness(Harness):
     """A harness in which a task with someone to ask pauses before each step."""
 
     def _ports(
-        self, plan: Plan, agent: Agent, emit: Callable[[Event], None], interaction: Interaction, ground: Ground
+        self,
+        plan: Plan,
+        agent: Agent,
+        emit: Callable[[Event], None],
+        interaction: Interaction,
+        ground: Ground,
+        inference: TaskInference,
     ) -> Ports:
-        ports = super()._ports(plan, agent, emit, interaction, ground)
+        ports = super()._ports(plan, agent, emit, interaction, ground, inference)
         return ports if interaction.ask is None else replace(ports, agent=SteppingAgent(ports.agent, interaction.ask))
 
 

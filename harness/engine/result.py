@@ -248,6 +248,7 @@ def _judge_run(played: TaskRun, score: Score | None) -> TaskResult:
         alternative=played.alternative,
         takeovers=tuple(journal.takeovers),
         faults=played.run.stage.injector.results() if played.run else (),
+        model_calls=played.ports.model_calls(plan),
     )
     if ending is None:
         return replace(result, final_state=_passed_state(played, score))

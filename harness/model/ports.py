@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from msgspec import Struct
 
 from harness.model.events import Event
+from harness.model.inference import ModelCall
 from harness.model.plan import Plan
 from harness.model.record import History, MetFault, MetRoute, PageRequest, Sent, TaskResult
 from harness.model.report import ErrorReport
@@ -431,6 +432,11 @@ async def _none_to_wait_for() -> None:
     """The default of `ready`: the harness runs no service."""
 
 
+def _no_model_calls(_plan: Plan) -> tuple[ModelCall, ...]:
+    """The default of `model_calls`: no agent asks a model."""
+    return ()
+
+
 class Ports(Struct, frozen=True):
     """All that the engine needs to run a task."""
 
@@ -449,6 +455,8 @@ class Ports(Struct, frozen=True):
     """Waits until a service of the harness at this URL answers again, if there is one and it is down; never raises."""
     ready: Callable[[], Awaitable[None]] = _none_to_wait_for
     """Waits until the services of the task listen, and restarts lost ones. Raises Failed."""
+    model_calls: Callable[[Plan], tuple[ModelCall, ...]] = _no_model_calls
+    """The requests to models of a task so far."""
     ask: Ask | None = None
     """Asks a person at a terminal; None if there is none."""
     repair: RepairHook | None = None

@@ -11,6 +11,7 @@ from urllib.parse import parse_qs
 
 from msgspec import Struct, field
 
+from harness.model.inference import ModelCall
 from harness.model.report import ErrorReport
 from harness.recovery import Remedy
 from harness.recovery.catalog import Effect, Family
@@ -389,6 +390,8 @@ class TaskResult(Struct, frozen=True):
     """What the declared routes have answered, in the order of the file."""
     takeovers: tuple[TakeOver, ...] = ()
     """The agents that went on in place of one that failed, in order."""
+    model_calls: tuple[ModelCall, ...] = ()
+    """The requests to models that its agents made, in order."""
     skipped: str = ""
     """Why the task was left out (`on_precondition_fail: skip_task`); it counts as neither passed nor failed."""
 

@@ -25,6 +25,7 @@ from pydantic import (
 from harness.model.agent_settings import AgentSettings, chain_problem
 from harness.model.browser_settings import BrowserSettings, check_urls, of_environment
 from harness.model.cassette_settings import CassetteSettings
+from harness.model.model_settings import ModelSettings, checked_models
 from harness.model.service_settings import PORT_VARIABLE, ServiceSettings, overridden, ports_of_environment
 from harness.recovery.declaration import Declaration
 from harness.spec.defaults import Defaults, Meaning, as_tables, not_of_tasks
@@ -35,6 +36,8 @@ from harness.spec.task import TimeoutProfile
 
 # The errors in `[tool.harness]`, in the words of its file. Pure.
 
+MODEL_KEY_DEPTH = 3
+"""The length of a place inside the table of a model: a shorter one is the whole table, with a key that may be secret."""
 SAID = {"tuple_type": 'must be a list, as in ["..."]'}
 """pydantic's type of error -> a message in TOML's terms."""
 
@@ -50,7 +53,9 @@ def problem(file: Path, model: type[BaseModel], found: Any) -> str:
         return f"{file}: {place}: unknown key `{name}`{f' ({meant})' if meant else ''}"
     path = ".".join(["tool", "harness", *map(str, found["loc"])]).replace("harness.defaults.0", "harness.defaults")
     unsaid = ("browser_endpoint",), ("defaults",)  # the first may be secret, the second names the key itself
-    told = "" if found["loc"][:1] in unsaid else f" (found: {found['input']!r:.80})"
+    place = found["loc"]
+    secret = place[:1] == ("models",) and ("key" in place or len(place) < MODEL_KEY_DEPTH)
+    told = "" if place[:1] in unsaid or secret else f" (found: {found['input']!r:.80})"
     return f"{file}: {path}: {SAID.get(found['type'], found['msg'].removeprefix('Value error, '))}{told}"
 
 
@@ -288,6 +293,9 @@ class Settings(SettingsTable):
         default_factory=dict, description="Logins that tasks name with `login`, by a name of your choice."
     )
     agents: dict[str, AgentSettings] = Field(default_factory=dict, description="The agents of the project, by name.")
+    models: Annotated[dict[str, ModelSettings], AfterValidator(checked_models)] = Field(
+        default_factory=dict, description="The models that agents may ask, by a name of your choice."
+    )
     cassettes: CassetteSettings = Field(
         CassetteSettings(), description="Whether models are asked, or recordings of their answers."
     )

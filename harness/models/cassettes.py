@@ -55,12 +55,12 @@ class RecordedExchange(Struct, frozen=True, kw_only=True):
 KEPT_HEADERS = ("content-type", "retry-after", "retry-after-ms", "x-should-retry", "request-id", "x-request-id")
 
 
-class CassetteError(ValueError):
-    """A file that is no recording: `file:line: what is wrong`."""
-
-
 class CassetteMissError(LookupError):
-    """A request that was not recorded, where only recordings may answer."""
+    """A request that no recording answers, where only recordings may."""
+
+
+class CassetteError(CassetteMissError):
+    """A file that is no recording: `file:line: what is wrong`."""
 
 
 def file_of(folder: Path, task: str, agent: str) -> Path:

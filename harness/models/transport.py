@@ -6,10 +6,7 @@ It stands below the real client, so a recorded answer is parsed as one that came
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Mapping
 from functools import partial
 from typing import Protocol, runtime_checkable
 
@@ -18,6 +15,7 @@ from msgspec import Struct
 
 from harness.models.canonical import CanonicalRequest, Redact, between_runs, canonical, translate_answer
 from harness.models.cassettes import KEPT_HEADERS, Cassette, RecordedExchange
+from harness.models.exchange import Exchange, current
 from harness.models.spoiled import INVENTED, invented
 from harness.resilience import Clock, SystemClock
 from harness.spec.faults import (
@@ -39,32 +37,6 @@ from harness.spec.url_patterns import plain
 LOOPBACK = "127.0.0.1"
 Hosts = Callable[[], Mapping[str, int]]
 """Host name, in lower case -> port on 127.0.0.1, as the task's requests find it; read for each request."""
-
-
-@dataclass
-class Asking:
-    """A request that is on its way: which model is asked for which step, and what the transport says of the answer."""
-
-    model: str = ""
-    """The name in `[tool.harness.models]`."""
-    step: int = 0
-    replayed: bool = False
-    """Whether the answer is a recording."""
-    recording: str = ""
-    """The key of the recording that was used or made; empty if there is none."""
-
-
-_ASKING: ContextVar[Asking | None] = ContextVar("_ASKING", default=None)
-
-
-@contextmanager
-def asking(model: str, step: int) -> Iterator[Asking]:
-    """Name the model and the step of the requests that are made in the block."""
-    token = _ASKING.set(found := Asking(model, step))
-    try:
-        yield found
-    finally:
-        _ASKING.reset(token)
 
 
 @runtime_checkable
@@ -109,20 +81,26 @@ class Way(Struct, frozen=True):
     clock: Clock = SystemClock()
 
 
+Ways = Callable[[str], Way]
+"""The name of an agent -> its way. Raises CassetteError if its recordings cannot be read."""
+
+
 class TaskTransport(httpx2.AsyncBaseTransport):
     """The way of one task's requests to models. It closes nothing: `inner` belongs to the run."""
 
-    def __init__(self, inner: httpx2.AsyncBaseTransport, hosts: Hosts, way: Way | None = None) -> None:
+    def __init__(self, inner: httpx2.AsyncBaseTransport, hosts: Hosts, ways: Ways = lambda _: Way()) -> None:
+        """`ways` returns the way of an agent's requests, by its name."""
         self._inner = inner
         self._hosts = hosts
-        self._way = way or Way()
+        self._ways = ways
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Answer the request: by a fault, a recording, or the provider. Raises CassetteMissError if none may.
 
         A request to a host of the project's services goes to its port, with its name as `Host`.
         """
-        now, way = _ASKING.get() or Asking(), self._way
+        now = current.get() or _nobodys()
+        way = self._ways(now.agent)
         request.headers["accept-encoding"] = "identity"  # a recording is text
         body = await request.aread()
         fault = way.faults.strike_model(now.model, now.step)
@@ -131,19 +109,19 @@ class TaskTransport(httpx2.AsyncBaseTransport):
             return _response(request, made.status, {"content-type": made.content_type}, _one(made.body))
         if isinstance(fault, ModelSlowFirstToken):
             await way.clock.sleep(fault.seconds)
-        answer = await self._answer(request, body, now)
+        answer = await self._answer(request, body, now, way)
         if isinstance(fault, ModelStall | ModelCut):
-            return await self._spoiled(fault, answer)
+            return await _spoiled(fault, answer, way.clock)
         return answer.response(answer.whole())
 
-    async def _answer(self, request: httpx2.Request, body: bytes, now: Asking) -> _Answer:
-        cassette, way = self._way.cassette, self._way
+    async def _answer(self, request: httpx2.Request, body: bytes, now: Exchange, way: Way) -> _Answer:
+        cassette = way.cassette
         if cassette is None:
             return _Answer(request, await self._send(request), lambda _: None)
         asked = canonical(now.model, request.method, request.url.path, body, way.ignore, way.redact)
         found = cassette.find(asked)
         if found is None:
-            return await self._recorded(request, asked, now)
+            return await self._recorded(request, partial(_keep, way, cassette, asked, now), way)
         now.replayed, now.recording = True, found.key
         replayed = _replayed(request, found, asked)
         fault = way.faults.strike_request(_urls(request))
@@ -153,20 +131,17 @@ class TaskTransport(httpx2.AsyncBaseTransport):
         whole = fault is None or isinstance(fault, Slow)
         return _Answer(request, replayed, lambda _: cassette.count(found) if whole else None)
 
-    async def _recorded(self, request: httpx2.Request, asked: CanonicalRequest, now: Asking) -> _Answer:
-        """The provider's answer, which is kept once it has arrived in full."""
-        urls, began = _urls(request), self._way.clock.now()
-        before = self._way.faults.broken(urls)
+    async def _recorded(self, request: httpx2.Request, keep: _Keep, way: Way) -> _Answer:
+        """The provider's answer, which is kept once it has arrived in full, unless a fault has spoiled it."""
+        urls, began = _urls(request), way.clock.now()
+        before = way.faults.broken(urls)
         answer = await self._send(request)
-        keep = partial(self._keep, asked, answer, began, now)
-        return _Answer(request, answer, lambda body: keep(body) if self._way.faults.broken(urls) == before else None)
 
-    def _keep(self, asked: CanonicalRequest, answer: httpx2.Response, began: float, now: Asking, body: bytes) -> None:
-        cassette, way = self._way.cassette, self._way
-        assert cassette is not None
-        headers = {name: way.redact(answer.headers[name]) for name in KEPT_HEADERS if name in answer.headers}
-        text, ms = way.redact(body.decode("utf-8", "replace")), round((way.clock.now() - began) * 1000)
-        now.recording = cassette.add(asked, answer.status_code, headers, text, ms).key
+        def finish(body: bytes) -> None:
+            if way.faults.broken(urls) == before:
+                keep(answer, body, way.clock.now() - began)
+
+        return _Answer(request, answer, finish)
 
     async def _send(self, request: httpx2.Request) -> httpx2.Response:
         port = self._hosts().get(request.url.host.lower())
@@ -174,19 +149,43 @@ class TaskTransport(httpx2.AsyncBaseTransport):
             request.url = request.url.copy_with(scheme="http", host=LOOPBACK, port=port)
         return await self._inner.handle_async_request(request)
 
-    async def _spoiled(self, fault: ModelStall | ModelCut, answer: _Answer) -> httpx2.Response:
-        """The beginning of the answer; after a silence the rest, too."""
-        body = b"".join([chunk async for chunk in answer.chunks()])
-        first, rest = split(body)
 
-        async def parts() -> AsyncIterator[bytes]:
-            yield first
-            if isinstance(fault, ModelStall):
-                await self._way.clock.sleep(fault.seconds)
-                yield rest
-                answer.finish(body)
+def _nobodys() -> Exchange:
+    """The exchange of a request that no agent makes."""
+    return Exchange("", "", lambda: 0.0, 0.0, 0)
 
-        return answer.response(parts())
+
+_Keep = Callable[[httpx2.Response, bytes, float], None]
+"""The answer, its body, and the seconds that it took -> its recording."""
+
+
+def _keep(
+    way: Way,
+    cassette: Cassette,
+    asked: CanonicalRequest,
+    now: Exchange,
+    answer: httpx2.Response,
+    body: bytes,
+    seconds: float,
+) -> None:
+    headers = {name: way.redact(answer.headers[name]) for name in KEPT_HEADERS if name in answer.headers}
+    text = way.redact(body.decode("utf-8", "replace"))
+    now.recording = cassette.add(asked, answer.status_code, headers, text, round(seconds * 1000)).key
+
+
+async def _spoiled(fault: ModelStall | ModelCut, answer: _Answer, clock: Clock) -> httpx2.Response:
+    """The beginning of the answer; after a silence the rest, too."""
+    body = b"".join([chunk async for chunk in answer.chunks()])
+    first, rest = split(body)
+
+    async def parts() -> AsyncIterator[bytes]:
+        yield first
+        if isinstance(fault, ModelStall):
+            await clock.sleep(fault.seconds)
+            yield rest
+            answer.finish(body)
+
+    return answer.response(parts())
 
 
 class _Answer(Struct, frozen=True):

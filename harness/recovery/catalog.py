@@ -74,6 +74,8 @@ class Scope(StrEnum):
     BROWSER = "browser"
     DRIVER = "driver"
     AGENT = "agent"
+    PROVIDER = "provider"
+    """The provider of a model."""
     WORLD = "world"
     """Memory and environment channels."""
     TASK = "task"
@@ -316,6 +318,14 @@ def _network(
     )  # fmt: skip
 
 
+def _model(code: str, retryable: bool, cause: str, hint: str, *, event_category: str = "") -> Row:
+    """A failure of a model that neither its retries nor its fallbacks have cured."""
+    return Row(
+        code, _T.UNKNOWN, _INFRA, _S.ERROR, _F.NONE, retryable, cause, hint,
+        named_scope=Scope.PROVIDER, named_event_category=event_category,
+    )  # fmt: skip
+
+
 _ROWS: tuple[Row, ...] = (
     Row("TASK_TIMEOUT", _T.TIMEOUT_TASK, _EXEC, _S.ERROR, _F.TIMEOUT, False,
         "The whole task ran longer than its `timeout`.",
@@ -500,6 +510,39 @@ _ROWS: tuple[Row, ...] = (
         "The agent failed, and so did every agent that was to go on in its place.",
         "`context.tried` names each agent and its failure, in order; begin with the first.",
         named_scope=Scope.AGENT),
+    _model("MODEL_RATE_LIMITED", True, "The provider of the model asks for fewer requests (429), also after the retries.",
+           "Run fewer tasks at once, lower `pace` of the model, or give it a `fallback`.", event_category="rate_limit"),
+    _model("MODEL_OVERLOADED", True, "The provider of the model is overloaded (529), also after the retries.",
+           "Run it again later, or give the model a `fallback`.", event_category="unavailable"),
+    _model("MODEL_UNAVAILABLE", True,
+           "The model's provider is down, cannot be reached, or failed so often in a row that it is left alone for a while.",
+           "The message has the provider's answer. Check `base_url`, or give the model a `fallback`.",
+           event_category="unavailable"),
+    _model("MODEL_TIMEOUT", True, "The model's answer did not begin, go on, or end in time.",
+           "Raise `limits` of the model in `[tool.harness.models]`, or give it a `fallback`.", event_category="timeout"),
+    _model("MODEL_AUTH", False, "The provider does not accept the key of the model (401, 403), or no key is set.",
+           "Check the variable that `key` of the model names.", event_category="auth"),
+    _model("MODEL_QUOTA", False, "The account at the provider of the model has no credit left.",
+           "Top up the account, or give the model a `fallback` at another provider.", event_category="auth"),
+    _model("MODEL_REJECTED", False, "The provider refuses the request to the model as invalid.",
+           "The message has the provider's reason: often the model lacks a feature, such as tools or images.",
+           event_category="invalid"),
+    _model("MODEL_NOT_FOUND", False, "The provider has no such model, or the settings have none of this name.",
+           "Check `model` and `base_url` of the model in `[tool.harness.models]`.", event_category="not_found"),
+    _model("MODEL_CONTEXT_OVERFLOW", False, "The prompt is longer than the context window of the model, also after it was shortened.",
+           "Let the agent show less of the page, or use a model with a larger context window.", event_category="overflow"),
+    _model("MODEL_REFUSED", False, "The model, or a filter of its provider, refused to answer.",
+           "The message has its words. Look at the goal and at the page for what it may have refused."),
+    _model("MODEL_GARBLED", True, "The answer of the model was cut off, or is not what was asked for, also when it was asked once more.",
+           "The message says what is wrong with it. A larger `max_output`, or a stronger model, may help.",
+           event_category=VALIDATION),
+    _model("MODEL_CASSETTE_MISS", False,
+           "Only recordings may answer for the model, and none fits the request (or the file of recordings is broken).",
+           "The message has the first line that differs. Record the task anew: `pytest --task-models record`.",
+           event_category="invalid"),
+    _model("MODEL_UNPRICED", False, "The task has `max_cost` in its `budget`, but the price of the model is not known.",
+           "Set `price` of the model in `[tool.harness.models]`, or use `max_tokens` in place of `max_cost`.",
+           event_category="invalid"),
     Row("PAGE_CRASHED", _T.UNKNOWN, _INFRA, _S.CRITICAL, _F.BROWSER, False,
         "The page's process crashed.", "Often it ran out of memory: look at the console log.", named_scope=Scope.PAGE,
         named_artifact="console_logs.txt"),

@@ -133,10 +133,13 @@ def _lines(
     )
     for record in result.history:
         if record.agent and record.attempts:
-            yield _step(record, refer)
+            asked = tuple(
+                call for call in result.model_calls if (call.step, call.agent) == (record.index, record.agent)
+            )
+            yield _step(record, asked, refer)
 
 
-def _step(record: StepRecord, refer: Callable[[str], str]) -> TrajectoryStep:
+def _step(record: StepRecord, asked: tuple[ModelCall, ...], refer: Callable[[str], str]) -> TrajectoryStep:
     return TrajectoryStep(
         index=record.index,
         agent=record.agent,
@@ -146,6 +149,7 @@ def _step(record: StepRecord, refer: Callable[[str], str]) -> TrajectoryStep:
         lasting="aria-ref=" not in str(record.step),
         passed=record.passed,
         code=record.failure.code if record.failure else None,
+        asked=asked,
     )
 
 

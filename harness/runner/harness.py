@@ -7,7 +7,7 @@ import contextlib
 import os
 import shutil
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from functools import partial
@@ -33,7 +33,7 @@ from harness.model.events import Event
 from harness.model.outcome import ended_as_declared
 from harness.model.plan import Plan
 from harness.model.ports import Agent, Ask, Ports, RepairHook, Stage
-from harness.model.record import MetFault, TaskResult
+from harness.model.record import MetFault, TaskResult, Warning_
 from harness.model.settings import LOGINS, Settings
 from harness.model.warnings import trajectory_not_kept
 from harness.recovery.failure import Failed, Failure
@@ -45,6 +45,7 @@ from harness.resilience import SystemClock
 from harness.resilience.events import Emit, ResilienceEvent, ServiceChanged, discard
 from harness.runner.circuits import RunCircuits
 from harness.runner.compile import recovers
+from harness.runner.inference import Inference, TaskInference
 from harness.runner.logins import Logins, NoArtifacts
 from harness.runner.loop import Caller, LoopFuture, LoopThread
 from harness.runner.scratch import Scratch
@@ -136,6 +137,7 @@ class Harness:
         ends = Endpoints.of(settings, self.circuits.endpoint, os.environ)
         self.browsers = Browsers(settings.browser, self.clock, ends, temp=temp, guard=guard, hosts=hosts)
         self.agents = self._make_agents()
+        self.inference = Inference(settings, run_id, self.clock, self.circuits, tell, self.redactor)
         self.memory = MemoryStore(temp / "memory.sqlite3")
         self._runs: Counter[str] = Counter()
         self._started = asyncio.Lock()
@@ -191,18 +193,20 @@ class Harness:
         self, plan: Plan, emit: Callable[[Event], None], interaction: Interaction = NO_INTERACTION
     ) -> TaskResult:
         """Run one task. Failures are in the result; only a cancellation before it began is raised."""
-        agent = self.agents.agent(None, interaction.ask)
         plan = self._in_a_fresh_world(plan)
+        inference = self.inference.of(plan, emit)
+        agent = self.agents.agent(None, interaction.ask, inference.client)
         try:
             with in_task(plan, wake=emit):
                 async with self._ground(plan) as empty:
                     ground = await self._logged_in(plan, empty)
-                    result = await run_task(plan, self._ports(plan, agent, emit, interaction, ground))
-            result = self._with_trajectory(plan, result)
+                    result = await run_task(plan, self._ports(plan, agent, emit, interaction, ground, inference))
+            result = self._with_trajectory(plan, _warned(result, inference.finish(result)))
             self._hand_on(plan, result, ground)
             return result
         finally:
             await agent.close()
+            await inference.close()
 
     def _with_trajectory(self, plan: Plan, result: TaskResult) -> TaskResult:
         """Keep the way of an agent; the result says if that was not possible."""
@@ -215,7 +219,7 @@ class Harness:
         try:
             kept.keep(plan, result)
         except OSError as error:
-            return replace(result, warnings=(*result.warnings, trajectory_not_kept(error)))
+            return _warned(result, [trajectory_not_kept(error)])
         return result
 
     async def _logged_in(self, plan: Plan, ground: Ground) -> Ground:
@@ -237,14 +241,16 @@ class Harness:
         """Play a login or its check in the world of the task (logins.Play)."""
         plan = replace(plan, world=task.world)
         inside = Ground(ground.slot, episode=True, storage=storage)
-        agent = self.agents.agent(None)
+        inference = self.inference.of(plan, lambda _: None)
+        agent = self.agents.agent(None, models=inference.client)
         try:
-            ports = self._ports(plan, agent, lambda _: None, NO_INTERACTION, inside)
+            ports = self._ports(plan, agent, lambda _: None, NO_INTERACTION, inside, inference)
             if task.login is not None and plan.key == task.login.check.key:
                 ports = replace(ports, archive=NoArtifacts(self.archive), witness=None)
             return await run_task(plan, ports), inside.left.get(plan.key)
         finally:
             await agent.close()
+            await inference.close()
 
     @asynccontextmanager
     async def _ground(self, plan: Plan) -> AsyncIterator[Ground]:
@@ -345,15 +351,21 @@ class Harness:
         return plan if count == 1 else replace(plan, world=f"{plan.world}.{count}", trial=plan.trial + count - 1)
 
     def _ports(
-        self, plan: Plan, agent: Agent, emit: Callable[[Event], None], interaction: Interaction, ground: Ground
+        self,
+        plan: Plan,
+        agent: Agent,
+        emit: Callable[[Event], None],
+        interaction: Interaction,
+        ground: Ground,
+        inference: TaskInference,
     ) -> Ports:
         random = Random(plan.spec.seed).random
         explain, breaker = partial(self.services.explain, slot=ground.slot), self.circuits.of(plan)
-        recover, stage = partial(self._recover, ground.slot), partial(self._stage, ground)
+        recover, stage = partial(self._recover, ground.slot), partial(self._stage, ground, inference)
         ready, ask, repair = partial(self.services.await_ready, ground.slot), interaction.ask, interaction.repair
         return Ports(
-            stage, agent, self.archive, self.clock, emit, random, explain, breaker, recover, ready, ask, repair,
-            witness=None if plan.in_full else self._witness,
+            stage, agent, self.archive, self.clock, emit, random, explain, breaker, recover, ready,
+            inference.calls, ask, repair, witness=None if plan.in_full else self._witness,
         )  # fmt: skip
 
     async def _recover(self, slot: int, url: str) -> None:
@@ -363,7 +375,7 @@ class Harness:
             with contextlib.suppress(Failed):
                 await self.services.recover(name)
 
-    async def _stage(self, ground: Ground, plan: Plan, folder: Path) -> Stage:
+    async def _stage(self, ground: Ground, inference: TaskInference, plan: Plan, folder: Path) -> Stage:
         if ground.trouble is not None:
             raise Failed(ground.trouble)
         await self.start()
@@ -377,9 +389,10 @@ class Harness:
             put_back=self.settings.isolation != "none",
         )
         request = replace(self._request(plan, folder, ground), routing=await self._routing(plan, world))
+        inference.found_at(plan, request.hosts)
         if not plan.faults:
             return Stage(await self.browsers.open_session(request), world, NoFaults())
-        return await self._stage_with_faults(plan, request, world, ground)
+        return await self._stage_with_faults(plan, request, world, ground, inference)
 
     @staticmethod
     async def _routing(plan: Plan, world: TaskWorld) -> Routing | None:
@@ -390,7 +403,9 @@ class Harness:
 
         return await Routing.of(plan.routes, plan.folder, world.memory)
 
-    async def _stage_with_faults(self, plan: Plan, request: SessionRequest, world: TaskWorld, ground: Ground) -> Stage:
+    async def _stage_with_faults(
+        self, plan: Plan, request: SessionRequest, world: TaskWorld, ground: Ground, inference: TaskInference
+    ) -> Stage:
         from harness.faults.injector import FaultInjector, Where
         from harness.faults.network import prepare
         from harness.faults.services import SiteTarget
@@ -400,6 +415,7 @@ class Harness:
         request = replace(
             request, hosts=network.hosts, on_request_failed=network.request_failed, tls_problem=network.tls_problem
         )
+        inference.found_at(plan, network.hosts)
         hands = StateTarget(world, self.settings.root, partial(self.services.folder_of, slot=ground.slot))
         where = Where(network, hands, SiteTarget(self.services.seen_from(ground.slot)))
         injector = FaultInjector(plan.faults, where, self.clock, seed=plan.fault_seed, task=plan.task_id)
@@ -409,6 +425,7 @@ class Harness:
             await injector.close()
             raise
         injector.attach(session.sabotage)
+        inference.struck_by(plan, injector)
         return Stage(session, world, injector)
 
     def _request(self, plan: Plan, folder: Path, ground: Ground) -> SessionRequest:
@@ -435,9 +452,15 @@ class Harness:
             self._logins.close()
         await asyncio.gather(*(channels.close() for channels in self._grounds.values()))
         self.memory.close()
+        await self.inference.close()
         self.circuits.close()
         await self.services.stop()
         self._scratch.close()
+
+
+def _warned(result: TaskResult, warnings: Sequence[Warning_]) -> TaskResult:
+    """The result with warnings that are known only after its task."""
+    return replace(result, warnings=(*result.warnings, *warnings)) if warnings else result
 
 
 T = TypeVar("T")

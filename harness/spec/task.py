@@ -221,6 +221,15 @@ class Budget(Declaration):
         description="Retries and fallbacks of all steps. Going back to a checkpoint is a retry, as a number of "
         "attempts.",
     )
+    max_model_calls: int | None = Field(
+        None,
+        ge=1,
+        description="Requests to models of the task's agents, with those that failed, as a number of requests.",
+    )
+    max_tokens: int | None = Field(None, ge=1, description="Input and output of these requests, as a number of tokens.")
+    max_cost: float | None = Field(
+        None, gt=0, description="What these requests cost, in US dollars. The price of each model must be known."
+    )
 
 
 # Time limits by the amount of work (docs/design/deadlines.md).

@@ -21,8 +21,9 @@ from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.tools import ToolDefinition
 
 from harness.models.cassettes import Cassette, CassetteMissError, read
+from harness.models.exchange import Exchange
 from harness.models.spoiled import UNKNOWN, invented
-from harness.models.transport import TaskTransport, Way, asking, ends, split
+from harness.models.transport import TaskTransport, Way, Ways, ends, split
 from harness.spec.faults import (
     Empty,
     Garbage,
@@ -144,6 +145,10 @@ def way(file: Path | None, mode: str = "live", faults: Any = None, **more: Any) 
     return Way(cassette, faults or Struck(), clock=FakeClock(), **more)
 
 
+def always(path: Way) -> Ways:
+    return lambda _: path
+
+
 def run(way: Way, server: httpx2.AsyncBaseTransport, *texts: str, form: str = "chat", stream: bool = True) -> list[Any]:
     """What the client makes of each text: a call, or an error."""
 
@@ -151,7 +156,7 @@ def run(way: Way, server: httpx2.AsyncBaseTransport, *texts: str, form: str = "c
         found: list[Any] = []
         for text in texts:
             try:
-                found.append(call_of(await ask(form, TaskTransport(server, dict, way), text, stream)))
+                found.append(call_of(await ask(form, TaskTransport(server, dict, always(way)), text, stream)))
             except (errors.ModelAPIError, errors.UnexpectedModelBehavior, httpx2.HTTPError, CassetteMissError) as error:
                 found.append(error)
         return found
@@ -214,8 +219,9 @@ def test_the_transport_says_what_became_of_a_request(tmp_path: Path) -> None:
 
     async def one(mode: str, server: httpx2.AsyncBaseTransport) -> tuple[bool, str]:
         path = way(file, mode, faults)
-        with asking("claude", 7) as now:
-            await ask("chat", TaskTransport(server, dict, path), "buy", True)
+        now = Exchange("builder", "claude", lambda: 0.0, 0.0, 0, step=7)
+        with now.under_way():
+            await ask("chat", TaskTransport(server, dict, always(path)), "buy", True)
         assert path.cassette is not None
         path.cassette.save()
         return now.replayed, now.recording
@@ -241,7 +247,7 @@ def test_neither_keys_nor_secrets_are_written(tmp_path: Path) -> None:
 
 def test_a_request_to_a_service_goes_to_its_port() -> None:
     server = Server()
-    asyncio.run(ask("chat", TaskTransport(server, lambda: {"models.local": 4321}, Way()), "buy", True))
+    asyncio.run(ask("chat", TaskTransport(server, lambda: {"models.local": 4321}), "buy", True))
     (request,) = server.asked
     assert (request.url.host, request.url.port, request.headers["host"]) == ("127.0.0.1", 4321, "models.local")
 
@@ -259,7 +265,9 @@ def test_invented_answers_are_those_of_the_provider(form: str, stream: bool) -> 
         return found
 
     def answered(fault: ModelFault) -> ModelResponse:
-        return asyncio.run(ask(form, TaskTransport(nobody(), dict, way(None, faults=Struck(fault))), "buy", stream))
+        return asyncio.run(
+            ask(form, TaskTransport(nobody(), dict, always(way(None, faults=Struck(fault)))), "buy", stream)
+        )
 
     assert struck(ModelUnknownTool())[0] == UNKNOWN
     assert struck(ModelOverflow()).status_code == 400
@@ -279,7 +287,7 @@ def test_a_cut_answer_ends_without_a_word(form: str, tmp_path: Path) -> None:
     path = way(file, "record", Struck(ModelCut()))
 
     async def twice() -> list[ModelResponse]:
-        return [await ask(form, TaskTransport(Server(), dict, path), "buy", True) for _ in range(2)]
+        return [await ask(form, TaskTransport(Server(), dict, always(path)), "buy", True) for _ in range(2)]
 
     cut, whole = asyncio.run(twice())
     assert (cut.provider_details or {}).get("finish_reason") is None
@@ -293,7 +301,7 @@ def test_a_slow_answer_begins_late_and_a_stalled_one_stops() -> None:
     for fault in (ModelSlowFirstToken(seconds=50), ModelStall(seconds=50)):
         clock = FakeClock()
         path = Way(None, Struck(fault), clock=clock)
-        assert asyncio.run(ask("chat", TaskTransport(Server(), dict, path), "buy", True)).parts
+        assert asyncio.run(ask("chat", TaskTransport(Server(), dict, always(path)), "buy", True)).parts
         assert clock.now() >= 50
 
 
