@@ -133,9 +133,8 @@ def _lines(
     )
     for record in result.history:
         if record.agent and record.attempts:
-            asked = tuple(
-                call for call in result.model_calls if (call.step, call.agent) == (record.index, record.agent)
-            )
+            place = record.index, record.agent
+            asked = tuple(call for call in result.model_calls if (call.step, call.agent) == place)
             yield _step(record, asked, refer)
 
 
