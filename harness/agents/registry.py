@@ -78,7 +78,7 @@ class Agents:
         if name is not None:
             self._refuse_unknown(name)
 
-    def agent(self, name: str | None, ask: Ask | None = None, models: ModelsOf | None = None) -> TaskAgent:
+    def agent(self, name: str | None, *, models: ModelsOf | None = None, ask: Ask | None = None) -> TaskAgent:
         """The agent for one run of a task; None: its own steps are executed. `ask` asks a person.
 
         `models` returns the models for one proposal, for agents that want them. Raises Failed if there is no agent of
@@ -86,7 +86,7 @@ class Agents:
         """
         if name is not None:
             self._refuse_unknown(name)
-        return TaskAgent(self.source, self._breaker, ask=ask, emit=self._emit, models=models)
+        return TaskAgent(self.source, self._breaker, models=models, ask=ask, emit=self._emit)
 
     def source(self, name: str) -> AgentSource:
         """The source of an agent. Raises Failed if there is none of that name."""
@@ -133,9 +133,9 @@ class TaskAgent:
         source: Callable[[str], AgentSource],
         breaker: Callable[[str], Breaker | None],
         *,
+        models: ModelsOf | None = None,
         ask: Ask | None = None,
         emit: Emit = discard,
-        models: ModelsOf | None = None,
     ) -> None:
         self._source = source
         self._models = models

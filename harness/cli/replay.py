@@ -65,12 +65,7 @@ class StoppingAgents(Agents):
         super().__init__(settings.agents, settings.root)
         self._stop = stop
 
-    def agent(
-        self,
-        name: str | None,
-        ask: Ask | None = None,  # noqa: ARG002 - nobody is asked
-        models: ModelsOf | None = None,
-    ) -> TaskAgent:
+    def agent(self, name: str | None, *, models: ModelsOf | None = None, ask: Ask | None = None) -> TaskAgent:  # noqa: ARG002 - nobody is asked
         """Like `Agents.agent`."""
         if name is not None:
             self.source(name)

@@ -228,7 +228,7 @@ class _Projects:
             self._unread.add(folder)
             return Settings()
         except Failed as unknown:
-            path = "" if self._chosen else "tool.harness.agent"
+            path = "" if self._chosen or str(unknown).startswith("[tool.harness.") else "tool.harness.agent"
             self._broken[label] = Problem(label, None, None, path, str(unknown))
         return settings
 

@@ -50,7 +50,7 @@ def _says_nothing_of_the_site(run: Run, ending: TaskStop) -> bool:
 async def _hand_over(run: Run, ending: TaskStop, name: str) -> StepTransition:
     checkpoint = _way_back(run, name)
     refused = await _restart_refusal(run, checkpoint) if checkpoint else ""
-    takeover = TakeOver(run.agent or SCRIPTED, name, ending.failure, ending.index, refused)
+    takeover = TakeOver(run.agent or SCRIPTED, name, ending.failure, ending.index, run.t, refused)
     run.journal.takeovers.append(takeover)
     run.journal.given_up.discard(ending.index)
     agent_relieved(run, takeover)

@@ -16,6 +16,7 @@ from harness.model.report import ErrorReport
 from harness.recovery import Remedy
 from harness.recovery.catalog import Effect, Family
 from harness.recovery.failure import Failure, Outcome, Passed
+from harness.spec.agents import SCRIPTED
 from harness.spec.steps import Step, Type
 from harness.spec.task import FinalState
 
@@ -292,6 +293,8 @@ class TakeOver(Struct, frozen=True):
     """The failure of the first one."""
     index: int
     """The number of the step at which it failed."""
+    t: float = 0.0
+    """The moment, in seconds since the start of the task."""
     refused: str = ""
     """The reason why the next one did not begin anew, although it was to; empty: it was not, or it did."""
 
@@ -388,16 +391,21 @@ class TaskResult(Struct, frozen=True):
     """The results of the declared faults, in the order of the file."""
     routes: tuple[MetRoute, ...] = ()
     """What the declared routes have answered, in the order of the file."""
-    takeovers: tuple[TakeOver, ...] = ()
-    """The agents that went on in place of one that failed, in order."""
     model_calls: tuple[ModelCall, ...] = ()
     """The requests to models that its agents made, in order."""
+    takeovers: tuple[TakeOver, ...] = ()
+    """The agents that went on in place of one that failed, in order."""
     skipped: str = ""
     """Why the task was left out (`on_precondition_fail: skip_task`); it counts as neither passed nor failed."""
 
     @property
     def ok(self) -> bool:
         return self.final_state in ("completed", "partial_success") and not self.skipped
+
+    def chosen_by(self, first: str | None) -> tuple[str, ...]:
+        """The names of all agents that chose steps, in order; `first` began, None: the steps of the file."""
+        begun = (first or SCRIPTED,) if first or self.takeovers else ()
+        return (*begun, *(each.after for each in self.takeovers))
 
     @property
     def makeshift(self) -> bool:

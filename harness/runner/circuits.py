@@ -111,6 +111,13 @@ def _circuits(settings: Settings, clock: Clock, emit: Emit, store: CircuitStore 
     usual = BreakerSettings(
         table.failure_threshold, table.success_threshold, table.reset_seconds, table.volume_threshold
     )
+    providers = {
+        str(CircuitName(CircuitScope.PROVIDER, name)): thresholds_of(each) for name, each in settings.models.items()
+    }
+    agents = {
+        str(CircuitName(CircuitScope.AGENT, name)): replace(usual, **each.breaker.model_dump(exclude_none=True))
+        for name, each in settings.agents.items()
+    }
     return Circuits(
         usual,
         clock=clock,
@@ -118,16 +125,7 @@ def _circuits(settings: Settings, clock: Clock, emit: Emit, store: CircuitStore 
         store=store,
         enabled=enabled,
         scopes={CircuitScope.ENDPOINT: BreakerSettings(ENDPOINT_FAILURES, 1, min(table.reset_seconds, ENDPOINT_REST))},
-        named={
-            **{
-                str(CircuitName(CircuitScope.AGENT, name)): replace(usual, **each.breaker.model_dump(exclude_none=True))
-                for name, each in settings.agents.items()
-            },
-            **{
-                str(CircuitName(CircuitScope.PROVIDER, name)): thresholds_of(each)
-                for name, each in settings.models.items()
-            },
-        },
+        named={**providers, **agents},
     )
 
 

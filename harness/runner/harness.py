@@ -195,7 +195,7 @@ class Harness:
         """Run one task. Failures are in the result; only a cancellation before it began is raised."""
         plan = self._in_a_fresh_world(plan)
         inference = self.inference.of(plan, emit)
-        agent = self.agents.agent(None, interaction.ask, inference.client)
+        agent = self.agents.agent(None, models=inference.client, ask=interaction.ask)
         try:
             with in_task(plan, wake=emit):
                 async with self._ground(plan) as empty:

@@ -185,7 +185,7 @@ def check_steps(
         if isinstance(step, Upload):
             yield from _uploads(step, path, origin, folder, hide)
         if isinstance(step, Assert) and step.baseline is not None and "${" not in step.baseline:
-            yield from _baseline(step.baseline, path, origin, folder)
+            yield from _baseline(step.baseline, (*path, "aria" if step.aria else "screenshot"), origin, folder)
         if isinstance(step, Open | Api) and (found := _SCHEME.match(step.url)) and found[1].lower() not in SCHEMES:
             hint = "write http:// in front of a host" if "." in found[1] or found[1] == "localhost" else ""
             scheme = found[1] if hide(step.url).startswith(found[0]) else HIDDEN  # the scheme may be part of a secret
@@ -201,9 +201,7 @@ def _baseline(name: str, path: JsonPath, origin: Origin, folder: Path) -> Iterat
     """Yield the problem of a baseline outside of the task's folder; it need not be there: a run may write it."""
     problem = file_problem(name, folder)
     if problem is not None and problem != ABSENT:
-        yield origin.problem(
-            (*path, "aria"), problem, expected="a file in the task's folder", found=describe_value(name)
-        )
+        yield origin.problem(path, problem, expected="a file in the task's folder", found=describe_value(name))
 
 
 def _expected(pattern: str, path: JsonPath, origin: Origin) -> Iterator[Problem]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -164,3 +165,78 @@ def test_strict_runs_refuse_a_takeover_and_no_recovery_makes_none(project: Proje
     project.run("--task-no-recovery").assert_outcomes(failed=1)
     assert project.report("B")["code"] == "AGENT_FAILED"
     assert len(asked(project, "B")) == 11 + 8
+
+
+SLOW = '''
+class Waits:
+    """Calls for what never comes, and writes down how that is told."""
+
+    def propose(self, plan, history, observe):
+        if not history:
+            return {"act": "open", "url": "http://shop.local/"}
+        if len(history) == 1:
+            return {"act": "wait", "selector": "#never"}
+        failure = history[-1].failure
+        with open("told.txt", "w") as file:
+            file.write(f"{failure.code} {failure.type} {failure.retryable}")
+        return None
+'''
+
+
+def test_timeout_en_tool_execution(project: Project) -> None:
+    # Given un tool call ejecutándose, when excede its limit, then se cancela, and se clasifica como retryable.
+    (project.path / "slow.py").write_text(SLOW, "utf-8")
+    file = project.path / "pyproject.toml"
+    file.write_text(file.read_text("utf-8") + '[tool.harness.agents.waits]\npython = "slow:Waits"\n', "utf-8")
+    project.task("T", steps=[], step_timeout=1, success_criteria=["url() includes 'shop.local'"])
+    project.run().assert_outcomes(passed=1)
+    assert (project.path / "told.txt").read_text("utf-8") == "STEP_TIMEOUT timeout_step True"
+    steps = [event for event in events(project.path) if event["type"] == "failed"]
+    assert [(each["code"], each["task_id"]) for each in steps] == [("STEP_TIMEOUT", "T")]
+
+
+STRANGER = """
+[tool.harness]
+isolation = "reset"
+agent = "buyer"
+[tool.harness.services.shop]
+command = ["{python}", "app.py", "--port", "{port}"]
+hosts = ["shop.test"]
+health = "http://shop.test/health"
+[tool.harness.channels.state]
+url = "http://shop.test/test-state"
+[tool.harness.agents.buyer]
+python = "buying:Buyer"
+fallback = ["finisher"]
+[tool.harness.agents.finisher]
+python = "buying:Finisher"
+"""
+BUYING = '''
+class Buyer:
+    """Orders the pen, and then does not know what to do."""
+
+    def propose(self, plan, history, observe):
+        if not history:
+            return {"act": "open", "url": "http://shop.test/buy?item=pen"}
+        if len(history) == 1:
+            return {"act": "click", "selector": "#post"}
+        raise ValueError(f"what is {observe().url}?")
+
+
+class Finisher:
+    def propose(self, plan, history, observe):
+        ordered = any(each.passed and each.wrote for each in history)
+        if not ordered:
+            return {"act": "click", "selector": "#post"}
+        return None if history[-1].agent == "finisher" else {"act": "wait", "selector": "body"}
+'''
+
+
+def test_on_the_site_of_a_stranger_the_order_is_placed_once(project: Project) -> None:
+    shutil.copy(Path(__file__).with_name("stranger_app.py"), project.path / "app.py")
+    (project.path / "pyproject.toml").write_text(STRANGER, "utf-8")
+    (project.path / "buying.py").write_text(BUYING, "utf-8")
+    project.task("PEN", steps=[], success_criteria=["json('state', 'orders').length == 1"])
+    found = project.run()
+    found.assert_outcomes(passed=1)
+    found.stdout.fnmatch_lines(["*PEN step 2: `finisher` went on in place of `buyer`*"])
