@@ -59,7 +59,8 @@ class Agents:
     def agent(self, name: str | None, models: ModelsOf | None = None) -> TaskAgent:
         """The agent for one run of a task; None: its own steps are executed.
 
-        `models` returns the models for one proposal, for agents that want them. Raises Failed if there is no agent of that name.
+        `models` returns the models for one proposal, for agents that want them. Raises Failed if there is no agent
+        of that name.
         """
         if name is not None:
             self.source(name)
