@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -65,7 +66,7 @@ class RunModels:
             plan,
             self._models,
             lambda model: self._lane(lanes, model, own=bool(plan.faults)),
-            lambda model: self._wire(model, hosts),
+            lambda model: asyncio.to_thread(self._wire, model, hosts),  # it imports clients, which takes seconds
             Surroundings(self._clock, random, discard, self._enabled),
             emit,
         )
