@@ -241,6 +241,8 @@ class AgentSource(Struct, frozen=True):
     timeout: float
     """Seconds for the choice of one step."""
     options: Mapping[str, Any] = field(default_factory=dict)
+    retry: int = 0
+    """How often it is made anew and asked again, after it has raised an error."""
 
     @property
     def python(self) -> str:

@@ -251,7 +251,7 @@ async def go_on(run: Run, index: int, failure: Failure) -> TaskStop | None:
 
 async def _replayed(run: Run, progress: StepState) -> tuple[StepRecord, StepTransition] | None:
     """The record of a write that was done before a rewind and still has its effect; None for any other step."""
-    earlier = run.journal.done_before(progress.index, progress.declared, by_agent=run.plan.agent is not None)
+    earlier = run.journal.done_before(progress.index, progress.declared, by_agent=run.agent is not None)
     return await done_before(run, progress, earlier) if earlier else None
 
 

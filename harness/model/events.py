@@ -35,6 +35,8 @@ class AttemptEnded(Struct, frozen=True):
     attempt: Attempt
 
 
+AGENT = "agent"
+"""The name in the event of an agent that goes on in place of another one."""
 Resilience = Retrying | Waiting | FellBack | Degraded | Recovered | GaveUp
 
 

@@ -15,7 +15,6 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     Field,
-    JsonValue,
     ValidationError,
     ValidationInfo,
     WithJsonSchema,
@@ -23,6 +22,7 @@ from pydantic import (
     model_validator,
 )
 
+from harness.model.agent_settings import AgentSettings, chain_problem
 from harness.model.browser_settings import BrowserSettings, check_urls, of_environment
 from harness.model.model_settings import ModelSettings, checked_models
 from harness.model.service_settings import PORT_VARIABLE, ServiceSettings, overridden, ports_of_environment
@@ -147,25 +147,6 @@ class MemorySettings(SettingsTable):
         "entry. `mem()` reads it, and `remember` writes to it unless it is read-only. Default: the harness's own "
         "memory.",
     )
-
-
-class AgentSettings(SettingsTable):
-    """`[tool.harness.agents.<name>]`: who can choose the steps of a task."""
-
-    python: str | None = Field(
-        None,
-        description="`package.module:name` of a class or function that creates the agent. Default: the agent of "
-        "this name from an installed package.",
-    )
-    timeout: float = Field(60.0, gt=0, le=3600, description="Limit for the choice of one step, in seconds.")
-    options: dict[str, JsonValue] = Field(default_factory=dict, description="Keyword arguments for it.")
-
-    @model_validator(mode="after")
-    def _names_a_place(self) -> Self:
-        module, _, attribute = ("a:b" if self.python is None else self.python).partition(":")
-        if not all(part.isidentifier() for part in (*module.split("."), *attribute.split("."))):
-            raise ValueError(f"`python` must be written `package.module:name`, not {self.python!r}")
-        return self
 
 
 def _criterion(text: str) -> str:
@@ -417,6 +398,13 @@ class Settings(SettingsTable):
         if name is not None and name not in self.channels:
             known = ", ".join(sorted(self.channels)) or "none"
             raise ValueError(f"memory.channel: there is no channel `{name}` in [tool.harness.channels]; known: {known}")
+        return self
+
+    @model_validator(mode="after")
+    def _agents_follow_each_other(self) -> Self:
+        for name, each in self.agents.items():
+            if problem := chain_problem(name, each, self.agents):
+                raise ValueError(f"agents.{name}{problem}")
         return self
 
     @field_validator("world_header", "world_cookie", "reset", "parallel")

@@ -83,6 +83,10 @@ class Scope(StrEnum):
     """The whole run: its machine, its settings, the harness."""
 
 
+_OF_AGENTS = frozenset({"agent", "provider"})
+"""The scopes of failures that say nothing about the site: those of an agent, and of the provider of its model."""
+
+
 class Effect(StrEnum):
     """Whether the act reached the system under test before it failed (docs/design/never-twice.md)."""
 
@@ -117,6 +121,11 @@ class Row(Struct, frozen=True):
     def first_artifact(self) -> str:
         """The file to look at first: the one of its row, or else the one of its family."""
         return self.named_artifact or FAMILIES[self.family].first_artifact
+
+    @property
+    def relieves(self) -> bool:
+        """Whether it is a failure of the agent or of its model, so that another agent may go on with the task."""
+        return self.scope in _OF_AGENTS
 
     @property
     def event_category(self) -> str:
@@ -518,6 +527,18 @@ _ROWS: tuple[Row, ...] = (
     _model("MODEL_UNPRICED", False, "The task has `max_cost` in its `budget`, but the price of the model is not known.",
            "Set `price` of the model in `[tool.harness.models]`, or use `max_tokens` in place of `max_cost`.",
            event_category="invalid"),
+    Row("AGENT_GAVE_UP", _T.UNKNOWN, _LOGIC, _S.ERROR, _F.NONE, False,
+        "The agent ended the task because it could not reach the goal.", "The message has the agent's own reason.",
+        named_scope=Scope.AGENT),
+    Row("AGENT_GONE", _T.UNKNOWN, _INFRA, _S.ERROR, _F.NONE, False,
+        "The agent went away in the middle of the task and did not come back.",
+        "Look at the agent's own log; the step table shows how far it came.",
+        named_scope=Scope.AGENT,
+        named_event_category="agent_crash"),
+    Row("AGENTS_EXHAUSTED", _T.UNKNOWN, _LOGIC, _S.ERROR, _F.NONE, False,
+        "The agent failed, and so did every agent that was to go on in its place.",
+        "`context.tried` names each agent and its failure, in order; begin with the first.",
+        named_scope=Scope.AGENT),
     Row("PAGE_CRASHED", _T.UNKNOWN, _INFRA, _S.CRITICAL, _F.BROWSER, False,
         "The page's process crashed.", "Often it ran out of memory: look at the console log.", named_scope=Scope.PAGE,
         named_artifact="console_logs.txt"),

@@ -185,15 +185,16 @@ class Circuits:
         store: CircuitStore | None = None,
         enabled: bool = True,
         scopes: Mapping[CircuitScope, BreakerSettings] = _NONE,
-        named: Mapping[str, BreakerSettings] | None = None,
+        named: Mapping[str, BreakerSettings] = MappingProxyType({}),
         limit: int = 1000,
     ) -> None:
-        """`scopes` has settings that differ from `settings`, and `named` those of single circuits (`provider:claude`).
+        """`scopes` and `named` (`agent:builder`) have settings that differ from `settings`.
 
-        Without `enabled`, circuits stay closed and unsaved."""
+        Without `enabled`, circuits stay closed and unsaved.
+        """
         self._settings = settings
         self._scopes = scopes
-        self._named = named or {}
+        self._named = named
         self._clock = clock
         self._emit = emit
         self._store = store if enabled else None

@@ -17,6 +17,7 @@ from harness.resilience.circuit_store import CircuitStore, CircuitStoreError
 from harness.resilience.circuits import CircuitName, Circuits, CircuitScope
 from harness.resilience.events import Emit
 from harness.runner.compile import recovers
+from harness.values import replace
 
 FILE = Path(".harness/circuits.sqlite3")
 """The file of circuits with `persist`, below the project's root."""
@@ -107,16 +108,24 @@ def _not_now(why: str) -> NoReturn:
 
 def _circuits(settings: Settings, clock: Clock, emit: Emit, store: CircuitStore | None, *, enabled: bool) -> Circuits:
     table = settings.breaker
+    usual = BreakerSettings(
+        table.failure_threshold, table.success_threshold, table.reset_seconds, table.volume_threshold
+    )
+    providers = {
+        str(CircuitName(CircuitScope.PROVIDER, name)): thresholds_of(each) for name, each in settings.models.items()
+    }
+    agents = {
+        str(CircuitName(CircuitScope.AGENT, name)): replace(usual, **each.breaker.model_dump(exclude_none=True))
+        for name, each in settings.agents.items()
+    }
     return Circuits(
-        BreakerSettings(table.failure_threshold, table.success_threshold, table.reset_seconds, table.volume_threshold),
+        usual,
         clock=clock,
         emit=emit,
         store=store,
         enabled=enabled,
         scopes={CircuitScope.ENDPOINT: BreakerSettings(ENDPOINT_FAILURES, 1, min(table.reset_seconds, ENDPOINT_REST))},
-        named={
-            str(CircuitName(CircuitScope.PROVIDER, name)): thresholds_of(each) for name, each in settings.models.items()
-        },
+        named={**providers, **agents},
     )
 
 

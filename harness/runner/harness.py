@@ -43,6 +43,7 @@ from harness.reporting.telemetry.stream import in_task, of_all_tasks
 from harness.resilience import SystemClock
 from harness.resilience.events import Emit, ResilienceEvent, ServiceChanged, discard
 from harness.runner.circuits import RunCircuits
+from harness.runner.compile import recovers
 from harness.runner.inference import Inference, TaskInference
 from harness.runner.logins import Logins, NoArtifacts
 from harness.runner.loop import Caller, LoopFuture, LoopThread
@@ -133,7 +134,7 @@ class Harness:
         hosts = [self.services.hosts_of(slot) for slot in range(self.services.instances)]
         ends = Endpoints.of(settings, self.circuits.endpoint, os.environ)
         self.browsers = Browsers(settings.browser, self.clock, ends, temp=temp, guard=guard, hosts=hosts)
-        self.agents = Agents(settings.agents, settings.root, self.circuits.agent)
+        self.agents = self._make_agents()
         self.inference = Inference(settings, run_id, self.clock, self.circuits, tell)
         self.memory = MemoryStore(temp / "memory.sqlite3")
         self._runs: Counter[str] = Counter()
@@ -142,6 +143,10 @@ class Harness:
         self._services_begun: asyncio.Task[None] | None = None
         self._browser_begun: asyncio.Task[None] | None = None
         """Their start before the first task, if it was prepared."""
+
+    def _make_agents(self) -> Agents:
+        settings, retries = self.settings, recovers(self.settings, os.environ)
+        return Agents(settings.agents, settings.root, self.circuits.agent, emit=self._tell, retries=retries)
 
     def _of_services(self, event: ResilienceEvent) -> None:
         """Close the circuits of a service that is back, whoever has started it: waiting tasks need not wait longer."""
@@ -188,7 +193,7 @@ class Harness:
         """Run one task. Failures are in the result; only a cancellation before it began is raised."""
         plan = self._in_a_fresh_world(plan)
         inference = self.inference.of(plan, emit)
-        agent = self.agents.agent(None, inference.client)
+        agent = self.agents.agent(None, models=inference.client, ask=interaction.ask)
         try:
             with in_task(plan, wake=emit):
                 async with self._ground(plan) as empty:
@@ -220,7 +225,7 @@ class Harness:
         plan = replace(plan, world=task.world)
         inside = Ground(ground.slot, episode=True, storage=storage)
         inference = self.inference.of(plan, lambda _: None)
-        agent = self.agents.agent(None, inference.client)
+        agent = self.agents.agent(None, models=inference.client)
         try:
             ports = self._ports(plan, agent, lambda _: None, NO_INTERACTION, inside, inference)
             if task.login is not None and plan.key == task.login.check.key:
@@ -307,7 +312,7 @@ class Harness:
         """Load channels and agents anew with the next task: the project's Python has changed."""
         old = list(self._grounds.values())
         self._grounds.clear()
-        self.agents = Agents(self.settings.agents, self.settings.root, self.circuits.agent)
+        self.agents = self._make_agents()
         await asyncio.gather(*(channels.close() for channels in old))
 
     def _hand_on(self, plan: Plan, result: TaskResult, ground: Ground) -> None:
@@ -503,10 +508,10 @@ class SyncHarness:
         """The number of tasks that may run at once because they share a state; None: no state is shared."""
         return self._harness.services.instances if self.settings.shared_state else None
 
-    def check_agent(self, name: str) -> None:
-        """Raises ValueError if there is no agent of that name."""
+    def check_agents(self, name: str | None) -> None:
+        """Raises ValueError if there is no agent of that name, or none of a name in the settings of agents."""
         try:
-            self._harness.agents.source(name)
+            self._harness.agents.check(name)
         except Failed as failed:
             raise ValueError(failed.failure.message) from failed
 

@@ -45,6 +45,7 @@ TABLES = {
     "browser.http_credentials": "[tool.harness.browser.http_credentials]",
     "breaker": "[tool.harness.breaker]",
     "agents": "[tool.harness.agents.NAME]",
+    "agents.breaker": "[tool.harness.agents.NAME.breaker]",
     "telemetry": "[tool.harness.telemetry]",
 }
 """Key -> the heading of its table."""
