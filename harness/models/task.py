@@ -16,7 +16,7 @@ from harness.model.plan import Plan
 from harness.models.exchange import AsksModel, Exchange, WireAnswer
 from harness.models.ledger import Ledger, charged
 from harness.models.prices import tokens_of
-from harness.models.provider import Lane, Surroundings, around, in_time, smaller_once, with_fallbacks
+from harness.models.provider import ModelLane, Surroundings, around, in_time, smaller_once, with_fallbacks
 from harness.models.verdicts import ModelError, failure_of
 from harness.recovery.failure import Failed, Failure
 from harness.resilience.breaker import Call, CircuitOpen, Policy
@@ -36,7 +36,7 @@ class TaskModels:
         self,
         plan: Plan,
         models: Mapping[str, ModelSettings],
-        lane: Callable[[str], Lane],
+        lane: Callable[[str], ModelLane],
         wire: MakeWire,
         around_it: Surroundings,
         emit: Callable[[Event], None],
