@@ -37,7 +37,7 @@ from harness.spec.task import TimeoutProfile
 # The errors in `[tool.harness]`, in the words of its file. Pure.
 
 MODEL_KEY_DEPTH = 3
-"""The length of a place inside the table of a model: a shorter one is the whole table, with a key that may be secret."""
+"""The length of a place inside the table of a model; a shorter one is the whole table, whose key may be secret."""
 SAID = {"tuple_type": 'must be a list, as in ["..."]'}
 """pydantic's type of error -> a message in TOML's terms."""
 
