@@ -10,18 +10,20 @@ import queue
 import sys
 import threading
 import traceback
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from contextvars import Context, copy_context
 from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import Struct, field
 
+from harness.model.inference import ModelAnswer, ModelClient, Prompt
 from harness.model.plan import Plan
+from harness.model.policy import UNLIMITED, AgentPolicy
 from harness.model.ports import Observation, Observe
 from harness.model.record import History
 from harness.recovery.failure import Failed, Failure
@@ -29,6 +31,7 @@ from harness.resilience.threads import ThreadReply, plain_error
 from harness.spec.problems import did_you_mean, join_or
 from harness.spec.steps import Step
 
+T = TypeVar("T")
 _FOREIGN = ("site-packages", "dist-packages")
 _HOUSE = Path(__file__).parents[1]
 
@@ -59,46 +62,56 @@ def _folder_of_module(source: AgentSource) -> Path | None:
     return None if folder.name in _FOREIGN else folder
 
 
-# `observe` as an agent on another thread calls it.
+# `observe` and `models.ask` as an agent on another thread calls them.
 
 
-class ObserveBridge:
-    """The observations of the page during one proposal. Their time does not count as the agent's."""
+class HarnessBridge:
+    """The agent's calls into the harness during one proposal. Their time does not count as the agent's."""
 
-    def __init__(self, observe: Observe) -> None:
-        """It must be made on the loop that `observe` belongs to."""
+    def __init__(self, observe: Observe, models: Callable[[], ModelClient] | None = None) -> None:
+        """It must be made on the loop that `observe` belongs to. `models` is called at the first question."""
         self._observe = observe
+        self._models = models
         self._loop = asyncio.get_running_loop()
-        self._tasks: set[asyncio.Task[Observation]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
         self._seconds = 0.0
         self._since = 0.0
         self._open = True
 
     def observe_blocking(self, *, screenshot: bool = False) -> Observation:
         """Observe for an agent that is not async: blocks its thread. Raises Failed if the page cannot be read."""
-        return self._start_look(screenshot).result()
+        return self._start("observe", partial(self._observe, screenshot=screenshot)).result()
 
     async def observe_async(self, *, screenshot: bool = False) -> Observation:
         """Observe for an agent that is async. Raises Failed if the page cannot be read."""
-        return await asyncio.wrap_future(self._start_look(screenshot))
+        return await asyncio.wrap_future(self._start("observe", partial(self._observe, screenshot=screenshot)))
+
+    def ask(self, model: str, prompt: Prompt) -> Future[ModelAnswer]:
+        """Begin to ask a model. The future raises Failed if none answers."""
+        return self._start("models.ask", partial(self._ask, model, prompt))
+
+    async def _ask(self, model: str, prompt: Prompt) -> ModelAnswer:
+        if self._models is None:
+            raise Failed(Failure("AGENT_UNAVAILABLE", f"there are no models, so `{model}` cannot be asked"))
+        return await self._models().ask(model, prompt)
 
     @property
     def seconds(self) -> float:
-        """Seconds spent on observations so far."""
+        """Seconds spent in the harness so far."""
         return self._seconds + (self._loop.time() - self._since if self._tasks else 0.0)
 
     def close(self) -> None:
-        """End all observations: the proposal is over."""
+        """End all calls: the proposal is over."""
         self._open = False
         for task in self._tasks:
             task.cancel()
 
-    def _start_look(self, screenshot: bool) -> Future[Observation]:
+    def _start(self, name: str, call: Callable[[], Coroutine[Any, Any, T]]) -> Future[T]:
         if not self._open:
-            raise RuntimeError("observe() can be called only while propose() runs")
-        return asyncio.run_coroutine_threadsafe(self._look(screenshot), self._loop)
+            raise RuntimeError(f"{name}() can be called only while propose() runs")
+        return asyncio.run_coroutine_threadsafe(self._timed(call), self._loop)
 
-    async def _look(self, screenshot: bool) -> Observation:
+    async def _timed(self, call: Callable[[], Coroutine[Any, Any, T]]) -> T:
         task = asyncio.current_task()
         assert task is not None
         if not self._tasks:
@@ -107,14 +120,33 @@ class ObserveBridge:
         try:
             if not self._open:
                 raise asyncio.CancelledError
-            return await self._observe(screenshot=screenshot)
+            return await call()
         finally:
             self._tasks.discard(task)
             if not self._tasks:
                 self._seconds += self._loop.time() - self._since
 
 
+class AgentModels:
+    """The models as one agent object asks them (`models` of its constructor), while it proposes a step."""
+
+    def __init__(self) -> None:
+        self.bridge: HarnessBridge | None = None
+        self.blocking = False
+        """Whether the agent is not async: then `ask` blocks its thread."""
+
+    def ask(self, model: str, prompt: Prompt) -> Any:
+        """Ask the model of that name in `[tool.harness.models]`; an async agent awaits the answer. Raises Failed."""
+        if self.bridge is None:
+            raise RuntimeError("models.ask() can be called only while propose() runs")
+        answer = self.bridge.ask(model, prompt)
+        return answer.result() if self.blocking else asyncio.wrap_future(answer)
+
+
 # An agent of the project: foreign code.
+
+ModelsOf = Callable[[Plan, str, int], ModelClient]
+"""Plan, agent, index of the step that it chooses -> the models as it asks them. Raises Failed if there are none."""
 
 CLOSE_SECONDS = 5.0
 SHORTEST_WAIT = 0.05
@@ -126,19 +158,26 @@ _log = logging.getLogger(__name__)
 class PythonAgent:
     """Foreign code behind the port: it runs on its own thread, is made at its first proposal, and has time limits."""
 
-    def __init__(self, source: AgentSource) -> None:
+    def __init__(self, source: AgentSource, models_of: ModelsOf | None = None) -> None:
         self._source = source
+        self._models_of = models_of
+        self._models = AgentModels()
         self._thread = AgentThread(source.name)
         self._agent: Any = None
 
     async def propose(self, plan: Plan, history: History, observe: Observe) -> Step | None:
         """The agent's unchecked answer. Raises Failed if it was not made, raised an error, or was too late."""
-        bridge = ObserveBridge(observe)
+        models_of, name = self._models_of, self._source.name
+        bridge = HarnessBridge(observe, partial(models_of, plan, name, len(history)) if models_of else None)
+        self._models.bridge = bridge
         try:
             if self._agent is None:
-                self._agent = await self._run_bounded(self._source.make, bridge, "was not created")
+                self._agent = await self._run_bounded(
+                    partial(self._source.make, self._models), bridge, "was not created"
+                )
             propose = self._agent.propose
-            look = bridge.observe_async if _is_async(propose) else bridge.observe_blocking
+            self._models.blocking = not _is_async(propose)
+            look = bridge.observe_blocking if self._models.blocking else bridge.observe_async
             proposed: Step | None = await self._run_bounded(
                 partial(propose, plan, history, look), bridge, "did not propose a step"
             )
@@ -155,7 +194,7 @@ class PythonAgent:
         message = f"Agent `{name}` failed: {type(error).__name__}: {error}" + (f" ({place})" if place else "")
         return Failed(Failure("AGENT_FAILED", message, cause=error))
 
-    async def _run_bounded(self, function: Callable[[], Any], bridge: ObserveBridge, what: str) -> Any:
+    async def _run_bounded(self, function: Callable[[], Any], bridge: HarnessBridge, what: str) -> Any:
         loop, limit = asyncio.get_running_loop(), self._source.timeout
         task = asyncio.ensure_future(self._thread.run(function))
         began = loop.time() - bridge.seconds
@@ -204,20 +243,24 @@ class AgentSource(Struct, frozen=True):
     timeout: float
     """Seconds for the choice of one step."""
     options: Mapping[str, Any] = field(default_factory=dict)
+    policy: AgentPolicy = UNLIMITED
 
     @property
     def python(self) -> str:
         """The source in the form of the settings."""
         return f"{self.module}:{self.attribute}"
 
-    def make(self) -> Any:
-        """Make a new agent. Foreign code runs here, and may take its time. Raises Failed."""
+    def make(self, models: AgentModels | None = None) -> Any:
+        """Make a new agent; it gets `models` and `policy` if it has parameters of these names.
+
+        Foreign code runs here, and may take its time. Raises Failed.
+        """
         make = self._attribute(self._imported())
         if not callable(make):
             raise self._unavailable(f"is {_kind(make)}, not a class or function that makes an agent")
-        self._check_options(make)
+        options = self._checked_options(make, {"models": models or AgentModels(), "policy": self.policy})
         try:
-            agent = make(**self.options)
+            agent = make(**options)
         except Exception as error:
             raise self._unavailable(f"failed while it was created: {type(error).__name__}: {error}", error) from error
         return self._check_agent(agent)
@@ -244,17 +287,22 @@ class AgentSource(Struct, frozen=True):
             found = getattr(found, part)
         return found
 
-    def _check_options(self, make: Any) -> None:
+    def _checked_options(self, make: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The keyword arguments: the options, and what the harness gives by the names of the parameters."""
         try:
             signature = inspect.signature(make)
         except (TypeError, ValueError):  # some builtins have no signature
-            return
+            return dict(self.options)
+        passed = {name: value for name, value in given.items() if name in signature.parameters}
+        if taken := sorted(passed.keys() & self.options.keys()):
+            raise self._unavailable(f"gets `{taken[0]}` from the harness: leave it out of the options")
         try:
-            signature.bind(**self.options)
+            signature.bind(**self.options, **passed)
         except TypeError as error:
-            takes = [name for name in signature.parameters if name not in ("args", "kwargs")]
+            takes = [name for name in signature.parameters if name not in ("args", "kwargs", *passed)]
             known = f"it takes {join_or(takes)}" if takes else "it takes none"
             raise self._unavailable(f"does not take the options that are set: {error}; {known}", error) from error
+        return {**self.options, **passed}
 
     def _check_agent(self, agent: Any) -> Any:
         propose = getattr(agent, "propose", None)

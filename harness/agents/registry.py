@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
-from harness.agents.python import AgentSource, PythonAgent
+from harness.agents.python import AgentSource, ModelsOf, PythonAgent
 from harness.model.plan import Plan
+from harness.model.policy import UNLIMITED, AgentPolicy, WriteMode
 from harness.model.ports import Observe
 from harness.model.record import History
 from harness.model.settings import AgentSettings
@@ -28,6 +29,8 @@ class ScriptedAgent:
         return plan.steps[place] if place < len(plan.steps) else None
 
 
+LLM = ("harness.agents.llm", "LlmAgent")
+"""The agent whose steps a language model chooses: without a policy it writes only what the task declares."""
 GROUP = "harness.agents"
 """The group of entry points under which an installed package offers an agent."""
 
@@ -45,8 +48,10 @@ class Agents:
         settings: Mapping[str, AgentSettings],
         root: Path,
         breaker: Callable[[str], Breaker | None] = lambda _: None,
+        models: ModelsOf | None = None,
     ) -> None:
-        """`breaker` returns the circuit of an agent, by its name."""
+        """`breaker` returns the circuit of an agent, by its name; `models` what an agent asks models by."""
+        self._models = models
         self._settings = settings
         self._root = root
         self._breaker = breaker
@@ -63,7 +68,7 @@ class Agents:
         """
         if name is not None:
             self.source(name)
-        return TaskAgent(self.source, self._breaker)
+        return TaskAgent(self.source, self._breaker, self._models)
 
     def source(self, name: str) -> AgentSource:
         """The source of an agent. Raises Failed if there is none of that name."""
@@ -73,7 +78,9 @@ class Agents:
         else:
             point = self._installed(name)
             module, attribute = point.module, point.attr
-        return AgentSource(name, module, attribute, self._root, settings.timeout, settings.options)
+        usual: WriteMode = "declared" if (module, attribute) == LLM else "allow"
+        policy = AgentPolicy(settings.policy.acts, settings.policy.writes or usual)
+        return AgentSource(name, module, attribute, self._root, settings.timeout, settings.options, policy)
 
     def _installed(self, name: str) -> EntryPoint:
         found = tuple(entry_points(group=GROUP, name=name))
@@ -88,7 +95,13 @@ class Agents:
 class TaskAgent:
     """Chooses the steps of one task, and of the tasks that run inside it, which may have other agents."""
 
-    def __init__(self, source: Callable[[str], AgentSource], breaker: Callable[[str], Breaker | None]) -> None:
+    def __init__(
+        self,
+        source: Callable[[str], AgentSource],
+        breaker: Callable[[str], Breaker | None],
+        models: ModelsOf | None = None,
+    ) -> None:
+        self._models = models
         self._source = source
         self._breaker = breaker
         self._scripted = ScriptedAgent()
@@ -100,7 +113,7 @@ class TaskAgent:
             return await self._scripted.propose(plan, history, observe)
         place = plan.key, plan.agent
         if place not in self._python_agents:
-            self._python_agents[place] = PythonAgent(self._source(plan.agent))
+            self._python_agents[place] = PythonAgent(self._source(plan.agent), self._models)
         agent, breaker = self._python_agents[place], self._breaker(plan.agent)
         if breaker is None:
             return await agent.propose(plan, history, observe)
@@ -112,6 +125,10 @@ class TaskAgent:
             details = {"agent": plan.agent, "last_error": refusal.error, "failures": refusal.failures}
             failure = Failure("AGENT_UNAVAILABLE", message, details=details, cause=refusal, advice=_LEFT_ALONE)
             raise Failed(failure) from refusal
+
+    def policy(self, plan: Plan) -> AgentPolicy:
+        """The policy of the task's agent."""
+        return UNLIMITED if plan.agent is None else self._source(plan.agent).policy
 
     async def close(self) -> None:
         """Close the agents after the run. Bounded; it never raises."""

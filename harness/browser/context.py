@@ -413,8 +413,8 @@ class Tab(Struct):
         watch = PageEvents(clock, request.on_request_failed, chromium.pace)
         page = await context.new_page()
         watch.attach(context, page)
-        if request.routing is not None:
-            await request.routing.install(context, watch)
+        for guard in filter(None, (request.gate, request.routing)):  # the last one is asked first
+            await guard.install(context, watch)
         control = await context.new_cdp_session(page)
         raw = RawTrace.new(chromium.traces)
         tab = cls(context, page, watch, control, har, raw, unreachable=chromium.unreachable)

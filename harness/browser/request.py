@@ -20,6 +20,7 @@ from harness.spec.names import Domains
 
 if TYPE_CHECKING:
     from harness.browser.routing import Routing
+    from harness.browser.write_gate import WriteGate
     from harness.spec.faults.network import TlsProblem
 
 __all__ = ["SessionRequest", "StorageState"]
@@ -67,6 +68,8 @@ class SessionRequest(Struct, frozen=True):
     """Whether the screenshot of a failure shows the whole page."""
     routing: Routing | None = None
     """The routes of the task; None if it has none."""
+    gate: WriteGate | None = None
+    """Holds back requests of an agent's steps; None: its policy lets all leave."""
     init_script: Path | None = None
     """A script that runs in every page and frame before its own scripts."""
 

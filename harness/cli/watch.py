@@ -16,6 +16,7 @@ from typing import Annotated, Any
 import typer
 from msgspec import Struct
 
+from harness.agents.registry import TaskAgent
 from harness.cli.ending import fail
 from harness.cli.open_trace import has_display
 from harness.cli.project import project_of, settings_at
@@ -111,7 +112,7 @@ class SteppingHarness(Harness):
     """A harness in which a task with someone to ask pauses before each step."""
 
     def _ports(
-        self, plan: Plan, agent: Agent, emit: Callable[[Event], None], interaction: Interaction, ground: Ground
+        self, plan: Plan, agent: TaskAgent, emit: Callable[[Event], None], interaction: Interaction, ground: Ground
     ) -> Ports:
         ports = super()._ports(plan, agent, emit, interaction, ground)
         return ports if interaction.ask is None else replace(ports, agent=SteppingAgent(ports.agent, interaction.ask))

@@ -24,11 +24,12 @@ from pydantic import (
 )
 
 from harness.model.browser_settings import BrowserSettings, check_urls, of_environment
+from harness.model.policy import WriteMode
 from harness.model.service_settings import PORT_VARIABLE, ServiceSettings, overridden, ports_of_environment
 from harness.recovery.declaration import Declaration
 from harness.spec.defaults import Defaults, Meaning, as_tables, not_of_tasks
 from harness.spec.names import template_problem
-from harness.spec.problems import did_you_mean
+from harness.spec.problems import did_you_mean, join_or
 from harness.spec.steps import Step
 from harness.spec.task import TimeoutProfile
 
@@ -144,6 +145,32 @@ class MemorySettings(SettingsTable):
     )
 
 
+class AgentPolicySettings(SettingsTable):
+    """`[tool.harness.agents.<name>.policy]`: what an agent may do."""
+
+    acts: tuple[str, ...] | None = Field(
+        None, description="Acts that it may propose, such as `open`, `click`, `type`. Default: all."
+    )
+    writes: WriteMode | None = Field(
+        None,
+        description="Unsafe requests (POST, PUT, PATCH, DELETE) that its steps may cause: `allow` all; `declared`, "
+        "those that the task declares in `allowed_writes` or as a step with `effect: write`; `ask`, also those that a "
+        "person at the terminal allows. Default: `declared` for the agent `llm`, `allow` for others.",
+    )
+
+    @field_validator("acts")
+    @classmethod
+    def _acts_exist(cls, acts: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        from harness.spec.validation import ACTS  # few projects limit an agent
+
+        if unknown := [act for act in acts or () if act not in ACTS]:
+            hint = did_you_mean(unknown[0], ACTS) or f"the acts are {join_or(sorted(ACTS))}"
+            raise ValueError(f"there is no act `{unknown[0]}`: {hint}")
+        if acts == ():
+            raise ValueError("an agent that may do nothing cannot do a task: name at least one act")
+        return acts
+
+
 class AgentSettings(SettingsTable):
     """`[tool.harness.agents.<name>]`: who can choose the steps of a task."""
 
@@ -154,6 +181,7 @@ class AgentSettings(SettingsTable):
     )
     timeout: float = Field(60.0, gt=0, le=3600, description="Limit for the choice of one step, in seconds.")
     options: dict[str, JsonValue] = Field(default_factory=dict, description="Keyword arguments for it.")
+    policy: AgentPolicySettings = Field(AgentPolicySettings(), description="What it may do.")
 
     @model_validator(mode="after")
     def _names_a_place(self) -> Self:

@@ -19,7 +19,7 @@ from uuid import uuid4
 
 from msgspec import Struct, field
 
-from harness.agents.registry import Agents
+from harness.agents.registry import Agents, TaskAgent
 from harness.browser import Browsers, Endpoints, SessionRequest, StorageState
 from harness.engine import run_task
 from harness.environment.channels import Channels
@@ -32,7 +32,7 @@ from harness.environment.world import TaskWorld
 from harness.model.events import Event
 from harness.model.outcome import ended_as_declared
 from harness.model.plan import Plan
-from harness.model.ports import Agent, Ask, Ports, RepairHook, Stage
+from harness.model.ports import Ask, Ports, RepairHook, Stage
 from harness.model.record import MetFault, TaskResult
 from harness.model.settings import LOGINS, Settings
 from harness.recovery.failure import Failed, Failure
@@ -53,6 +53,7 @@ from harness.values import replace
 
 if TYPE_CHECKING:
     from harness.browser.routing import Routing
+    from harness.browser.write_gate import WriteGate
 
 
 class Interaction(Struct, frozen=True):
@@ -323,7 +324,7 @@ class Harness:
         return plan if count == 1 else replace(plan, world=f"{plan.world}.{count}")
 
     def _ports(
-        self, plan: Plan, agent: Agent, emit: Callable[[Event], None], interaction: Interaction, ground: Ground
+        self, plan: Plan, agent: TaskAgent, emit: Callable[[Event], None], interaction: Interaction, ground: Ground
     ) -> Ports:
         random = Random(plan.spec.seed).random
         explain, breaker = partial(self.services.explain, slot=ground.slot), self.circuits.of(plan)
@@ -331,7 +332,7 @@ class Harness:
         ready, ask, repair = partial(self.services.await_ready, ground.slot), interaction.ask, interaction.repair
         return Ports(
             stage, agent, self.archive, self.clock, emit, random, explain, breaker, recover, ready, ask, repair,
-            witness=None if plan.in_full else self._witness,
+            policy=agent.policy, witness=None if plan.in_full else self._witness,
         )  # fmt: skip
 
     async def _recover(self, slot: int, url: str) -> None:
@@ -354,7 +355,8 @@ class Harness:
             self.settings.memory.channel,
             put_back=self.settings.isolation != "none",
         )
-        request = replace(self._request(plan, folder, ground), routing=await self._routing(plan, world))
+        routing, gate = await self._routing(plan, world), self._gate(plan)
+        request = replace(self._request(plan, folder, ground), routing=routing, gate=gate)
         if not plan.faults:
             return Stage(await self.browsers.open_session(request), world, NoFaults())
         return await self._stage_with_faults(plan, request, world, ground)
@@ -367,6 +369,14 @@ class Harness:
         from harness.browser.routing import Routing
 
         return await Routing.of(plan.routes, plan.folder, world.memory)
+
+    def _gate(self, plan: Plan) -> WriteGate | None:
+        """The gate for the writes of the task's agent; None if its policy lets all leave. Raises Failed."""
+        if not self.agents.agent(plan.agent).policy(plan).restricts_writes:
+            return None
+        from harness.browser.write_gate import WriteGate
+
+        return WriteGate()
 
     async def _stage_with_faults(self, plan: Plan, request: SessionRequest, world: TaskWorld, ground: Ground) -> Stage:
         from harness.faults.injector import FaultInjector, Where

@@ -88,6 +88,7 @@ def check_spec(
         *_unfilled_references(spec, origin),
         *_of_faults(spec, origin, channels),
         *_of_routes(spec, origin, folder),
+        *_of_writes(spec, origin),
         *reference_problems(spec, origin, environ),
         *expression_problems(spec, origin, channels),
     ]
@@ -235,6 +236,14 @@ def login_problems(name: str, origin: Origin, known: Collection[str]) -> Iterato
         expected = join_or(sorted(known)) if known else "a login of [tool.harness.logins]; there is none"
         hint = did_you_mean(name, known)
         yield origin.problem(("login",), f"there is no login `{name}`", expected=expected, hint=hint)
+
+
+def _of_writes(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
+    for number, each in enumerate(spec.allowed_writes):
+        from harness.spec.route_checks import pattern_problems  # few tasks have some
+
+        if each.url is not None:
+            yield from pattern_problems(each.url, ("allowed_writes", number, "url"), origin)
 
 
 def _of_routes(spec: TaskSpec, origin: Origin, folder: Path) -> Iterator[Problem]:

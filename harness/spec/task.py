@@ -24,6 +24,7 @@ from pydantic_core import CoreSchema, core_schema
 
 from harness.recovery.catalog import ErrorType
 from harness.recovery.declaration import BuiltLater, Declaration, shown_default
+from harness.spec.allowed_writes import AllowedWrite, allowed_write_of
 from harness.spec.problems import did_you_mean
 from harness.spec.steps import Step
 
@@ -301,6 +302,11 @@ class TaskSpec(BaseModel):
         None,
         description="What the task's browser context emulates: device, viewport, locale, permissions and so on. It "
         "overrides `[tool.harness.browser]` and its profiles.",
+    )
+    allowed_writes: tuple[Annotated[AllowedWrite, BeforeValidator(allowed_write_of)], ...] = Field(
+        (),
+        description="Requests that change something, and that steps of an agent may cause whose policy lets only "
+        "declared writes pass: a pattern such as `POST http://shop.test/cart*`, or a mapping.",
     )
     login: str | None = Field(
         None,

@@ -300,6 +300,7 @@ RULES = Table(_rules)
 
 def _nested() -> Mapping[str, type[BaseModel]]:
     from harness.recovery.rulebook import Rulebook
+    from harness.spec.allowed_writes import AllowedWrite
     from harness.spec.context import ContextOptions
     from harness.spec.routes import Route
 
@@ -312,6 +313,7 @@ def _nested() -> Mapping[str, type[BaseModel]]:
         "state_bindings": StateBinding,
         "repairs": Repair,
         "budget": Budget,
+        "allowed_writes": AllowedWrite,
         "routes": Route,
     }
 

@@ -25,7 +25,7 @@ def plugged(agent: Any, timeout: float = 10.0) -> PythonAgent:
     """As if `agent` had been made from the settings."""
 
     class Given(AgentSource):
-        def make(self) -> Any:
+        def make(self, models: Any = None) -> Any:
             return agent
 
     return PythonAgent(Given("told", "m", "A", Path(), timeout))
