@@ -20,6 +20,7 @@ from harness.model.plan import Plan
 from harness.model.policy import AgentPolicy
 from harness.model.ports import Observation
 from harness.model.record import History, StepRecord
+from harness.recovery.catalog import Scope
 from harness.recovery.failure import Failure, Passed
 from harness.spec.references import HIDDEN, replacing
 from harness.values import replace
@@ -110,7 +111,7 @@ def _task(plan: Plan, policy: AgentPolicy) -> str:
         "Base of relative URLs": plan.base_url,
     }
     if policy.restricts_writes:
-        facts["Declared requests that change something"] = _declared(plan)
+        facts["Declared requests that change something"] = _declared(plan) or "none"
     told = [f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in facts.items() if value]
     return "\n".join([f"Goal: {spec.goal}", *told])
 
@@ -131,7 +132,7 @@ def _told_history(now: Situation) -> str:
 
 def history_line(record: StepRecord) -> str:
     """What was done in one step and what came of it, in one line, which never changes."""
-    return f"{record.index}. {_done(record)} -> {_outcome(record)}"
+    return f"{record.index}. {_done(record)} -> {_outcome(record)}".replace("\n", " ")
 
 
 def _done(record: StepRecord) -> str:
@@ -149,9 +150,9 @@ def _outcome(record: StepRecord) -> str:
     failure = record.failure
     if failure is None:
         return _passed(record)
-    hint = f" {failure.hint}" if failure.hint else ""
+    hint = f" {failure.hint}" if failure.scope is not Scope.AGENT else ""  # such hints are for the agent's owner
     back = f" The task went back to before step {record.rewound.checkpoint}." if record.rewound else ""
-    return f"failed: {failure.code}: {failure.message}.{hint}{back}".replace("\n", " ")
+    return f"failed: {failure.code}: {failure.message}.{hint}{back}"
 
 
 def _passed(record: StepRecord) -> str:

@@ -105,6 +105,7 @@ class TaskAgent:
         self._source = source
         self._breaker = breaker
         self._scripted = ScriptedAgent()
+        self._policies: dict[str, AgentPolicy] = {}
         self._python_agents: dict[tuple[str, str], PythonAgent] = {}
 
     async def propose(self, plan: Plan, history: History, observe: Observe) -> Step | None:
@@ -127,8 +128,12 @@ class TaskAgent:
             raise Failed(failure) from refusal
 
     def policy(self, plan: Plan) -> AgentPolicy:
-        """The policy of the task's agent."""
-        return UNLIMITED if plan.agent is None else self._source(plan.agent).policy
+        """The policy of the task's agent. Raises Failed if there is no such agent."""
+        if plan.agent is None:
+            return UNLIMITED
+        if plan.agent not in self._policies:
+            self._policies[plan.agent] = self._source(plan.agent).policy
+        return self._policies[plan.agent]
 
     async def close(self) -> None:
         """Close the agents after the run. Bounded; it never raises."""

@@ -111,7 +111,8 @@ class SessionRequest(Struct, frozen=True):
         name = self.context.device
         if name is not None and name not in devices:
             raise Failed(Failure("INVALID_INPUT", f"the installed Playwright has no device {name!r}"))
-        return playwright_options(self.context, devices[name] if name else {})
+        options = playwright_options(self.context, devices[name] if name else {})
+        return options if self.gate is None else {**options, "service_workers": "block"}  # the gate sees none of theirs
 
     @property
     def sealed(self) -> bool:

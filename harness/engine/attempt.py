@@ -340,6 +340,8 @@ class StepRequest(Struct, frozen=True):
     apply_repair: ApplyRepair | None = None
     expect: float = 0.0
     """Seconds to wait for its assertion to hold."""
+    by_agent: bool = False
+    """Whether an agent chose it, whose policy may hold requests back."""
 
 
 class StepState(Struct):

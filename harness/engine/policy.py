@@ -25,7 +25,7 @@ def act_refusal(policy: AgentPolicy, act: str) -> str | None:
 
 def permission(run: Run, step: Step) -> WritePermission | None:
     """The requests that may leave the pages during a step of the agent; None: all."""
-    if run.plan.agent is None or not run.ports.policy(run.plan).restricts_writes:
+    if not run.ports.policy(run.plan).restricts_writes:
         return None
     allowed = run.plan.spec.allowed_writes
     return WritePermission(
@@ -61,7 +61,7 @@ def _is_declared(plan: Plan, step: Step) -> bool:
     """
     if step.effect_class != "write" or step.done_when is None:
         return False
-    known = {each.text.strip() for each in plan.success_criteria}
+    known = {str(each).strip() for each in plan.success_criteria}
     known |= {each.done_when.strip() for each in plan.steps if each.done_when}
     if step.done_when.strip() not in known:
         return False

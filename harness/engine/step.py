@@ -216,7 +216,8 @@ async def do_step(run: Run, request: StepRequest) -> tuple[StepRecord, StepTrans
     """Do a step to its end. Returns its record, and what follows it."""
     run.journal.attribute(await run.stage.session.take_settled())
     run.stage.session.begin_step(request.index)
-    run.stage.session.restrict(permission(run, request.step))
+    if request.by_agent or request.index < 0:  # criteria do nothing: what an act has left behind is still guarded
+        run.stage.session.restrict(permission(run, request.step) if request.by_agent else None)
     run.ports.emit(StepStarted(run.plan, request.index, request.step, run.ports.clock.wall()))
     progress = StepState(request, request.step)
     record, turn = await _replayed(run, progress) or await _until_settled(run, progress)

@@ -175,7 +175,8 @@ async def _do_one(run: Run, index: int, step: Step) -> StepTransition:
     journal = run.journal
     await run.stage.injector.before_step(index, step)
     journal.begun += 1
-    record, turn = await do_step(run, StepRequest(index, step, expect=run.plan.expect_timeout))
+    by_agent = run.plan.agent is not None
+    record, turn = await do_step(run, StepRequest(index, step, expect=run.plan.expect_timeout, by_agent=by_agent))
     journal.history.append(record)
     journal.trace.append(record)
     if isinstance(turn, TaskStop) and run.plan.agent is not None:
