@@ -59,7 +59,7 @@ class LlmAgent:
             prompt = prompt_of(now)
             call = await self._ask(prompt)
             try:
-                call = checked(call, [tool.name for tool in prompt.tools])
+                call = checked(call, {tool.name: tool for tool in prompt.tools})
                 if call.name != LOOK:
                     return _proposal(call, now.view)
                 now = await _looked(now, call, observe)

@@ -230,37 +230,48 @@ _OWN = (
         _object({"reason": _described("Why, in one sentence.")}, ("reason",)),
     ),
 )
-_OWN_BY_NAME = {each.name: each for each in _OWN}
 
 
 # From a call to a step.
 
 
-def checked(call: ToolCall, offered: Collection[str]) -> ToolCall:
-    """The call, if it is of an offered tool and has its arguments. Raises InvalidCallError."""
+def checked(call: ToolCall, offered: Mapping[str, ToolDefinition]) -> ToolCall:
+    """The call, if it is of an offered tool and its arguments fit. Raises InvalidCallError."""
     if call.name not in offered:
         hint = did_you_mean(call.name, offered) or f"the tools are {join_or(sorted(offered))}"
         raise InvalidCallError(f"there is no tool `{call.name}`: {hint}")
-    known, required = _arguments(call.name)
-    for name in call.arguments:
+    known, required = (offered[call.name].parameters[part] for part in ("properties", "required"))
+    given = {name: value for name, value in call.arguments.items() if value is not None}
+    for name, value in given.items():
         if name not in known:
-            hint = did_you_mean(name, known) or (f"it takes {join_or(known)}" if known else "it takes none")
+            hint = did_you_mean(name, known) or (f"it takes {join_or(list(known))}" if known else "it takes none")
             raise InvalidCallError(f"`{call.name}` has no argument `{name}`: {hint}")
-    if missing := [name for name in required if call.arguments.get(name) in (None, "")]:
-        raise InvalidCallError(f"`{call.name}` needs the argument `{missing[0]}`")
-    return call
+        if not _fits(value, known[name]["type"]):
+            raise InvalidCallError(
+                f"`{name}` of `{call.name}` must be of the type {known[name]['type']}, not {value!r}"
+            )
+    for name in required:
+        if name not in given or (given[name] == "" and name != MAY_BE_EMPTY):
+            raise InvalidCallError(f"`{call.name}` needs the argument `{name}`")
+    return ToolCall(call.name, given)
 
 
-def _arguments(name: str) -> tuple[list[str], list[str]]:
-    """The names of a tool's arguments, and of those that it needs."""
-    if own := _OWN_BY_NAME.get(name):
-        return list(own.parameters["properties"]), list(own.parameters["required"])
-    known, required = [], []
-    for argument, facts in BY_NAME[name].arguments.items():
-        names = [facts.names_element, argument] if facts.names_element else [argument]
-        known += names
-        required += names if facts.required else []
-    return known, required
+MAY_BE_EMPTY = "text"
+"""The argument that may be an empty text: then a field is emptied."""
+_TYPES: Mapping[str, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "array": (list, tuple),
+}
+
+
+def _fits(value: Any, kind: str) -> bool:
+    """Return whether an argument has its JSON type; the items of an array are texts."""
+    if isinstance(value, bool) and kind != "boolean":
+        return False
+    return isinstance(value, _TYPES[kind]) and (kind != "array" or all(isinstance(each, str) for each in value))
 
 
 def step_of(call: ToolCall, view: PageView) -> dict[str, Any]:
@@ -278,7 +289,7 @@ def step_of(call: ToolCall, view: PageView) -> dict[str, Any]:
             notes += [str(element)] if element else []
         if argument.key in step:
             raise InvalidCallError(f"`{call.name}` takes only one of `text` and `time`")
-        step[argument.key] = argument.values.get(value, value)
+        step[argument.key] = argument.values[value] if argument.values else value
     if tool.step is Wait and isinstance(step.get("value"), str):
         step.setdefault("selector", "body")
     return {**step, "note": _literal(" to ".join(notes))} if notes else step
