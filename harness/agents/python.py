@@ -31,9 +31,9 @@ from harness.resilience.threads import ThreadReply, plain_error
 from harness.spec.problems import did_you_mean, join_or
 from harness.spec.steps import Step
 
-T = TypeVar("T")
 _FOREIGN = ("site-packages", "dist-packages")
 _HOUSE = Path(__file__).parents[1]
+R = TypeVar("R")
 
 
 def scene(error: BaseException, source: AgentSource) -> str:
@@ -62,14 +62,17 @@ def _folder_of_module(source: AgentSource) -> Path | None:
     return None if folder.name in _FOREIGN else folder
 
 
-# `observe` and `models.ask` as an agent on another thread calls them.
+# `observe` and the models as an agent on another thread calls them.
+
+ModelsOf = Callable[[Plan, str, int], ModelClient]
+"""The task, the name of the agent, the index of the step that it chooses -> the models for this proposal."""
 
 
-class HarnessBridge:
-    """The agent's calls into the harness during one proposal. Their time does not count as the agent's."""
+class ProposalBridge:
+    """The looks at the page and the calls of models during one proposal. Their time does not count as the agent's."""
 
     def __init__(self, observe: Observe, models: Callable[[], ModelClient] | None = None) -> None:
-        """It must be made on the loop that `observe` belongs to. `models` is called at the first question."""
+        """It must be made on the loop that `observe` and `models` belong to."""
         self._observe = observe
         self._models = models
         self._loop = asyncio.get_running_loop()
@@ -80,38 +83,39 @@ class HarnessBridge:
 
     def observe_blocking(self, *, screenshot: bool = False) -> Observation:
         """Observe for an agent that is not async: blocks its thread. Raises Failed if the page cannot be read."""
-        return self._start("observe", partial(self._observe, screenshot=screenshot)).result()
+        return self._start(self._observe(screenshot=screenshot)).result()
 
     async def observe_async(self, *, screenshot: bool = False) -> Observation:
         """Observe for an agent that is async. Raises Failed if the page cannot be read."""
-        return await asyncio.wrap_future(self._start("observe", partial(self._observe, screenshot=screenshot)))
+        return await asyncio.wrap_future(self._start(self._observe(screenshot=screenshot)))
 
-    def ask(self, model: str, prompt: Prompt) -> Future[ModelAnswer]:
-        """Begin to ask a model. The future raises Failed if none answers."""
-        return self._start("models.ask", partial(self._ask, model, prompt))
+    async def ask_model(self, model: str, prompt: Prompt) -> ModelAnswer:
+        """Ask a model, on any event loop (`inference.ModelClient.ask`)."""
+        return await asyncio.wrap_future(self._start(self._ask(model, prompt)))
 
     async def _ask(self, model: str, prompt: Prompt) -> ModelAnswer:
         if self._models is None:
-            raise Failed(Failure("AGENT_UNAVAILABLE", f"there are no models, so `{model}` cannot be asked"))
+            raise Failed(Failure("MODEL_NOT_FOUND", "There are no models where this agent runs"))
         return await self._models().ask(model, prompt)
 
     @property
     def seconds(self) -> float:
-        """Seconds spent in the harness so far."""
+        """Seconds spent on observations and models so far."""
         return self._seconds + (self._loop.time() - self._since if self._tasks else 0.0)
 
     def close(self) -> None:
-        """End all calls: the proposal is over."""
+        """End all looks and calls: the proposal is over."""
         self._open = False
         for task in self._tasks:
             task.cancel()
 
-    def _start(self, name: str, call: Callable[[], Coroutine[Any, Any, T]]) -> Future[T]:
+    def _start(self, work: Coroutine[Any, Any, R]) -> Future[R]:
         if not self._open:
-            raise RuntimeError(f"{name}() can be called only while propose() runs")
-        return asyncio.run_coroutine_threadsafe(self._timed(call), self._loop)
+            work.close()
+            raise RuntimeError("observe() and models can be used only while propose() runs")
+        return asyncio.run_coroutine_threadsafe(self._measured(work), self._loop)
 
-    async def _timed(self, call: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    async def _measured(self, work: Coroutine[Any, Any, R]) -> R:
         task = asyncio.current_task()
         assert task is not None
         if not self._tasks:
@@ -120,33 +124,28 @@ class HarnessBridge:
         try:
             if not self._open:
                 raise asyncio.CancelledError
-            return await call()
+            return await work
         finally:
+            work.close()
             self._tasks.discard(task)
             if not self._tasks:
                 self._seconds += self._loop.time() - self._since
 
 
-class AgentModels:
-    """The models as one agent object asks them (`models` of its constructor), while it proposes a step."""
+class AgentClient:
+    """The models as an agent keeps them for its whole life (`inference.ModelClient`); each proposal opens them anew."""
 
     def __init__(self) -> None:
-        self.bridge: HarnessBridge | None = None
-        self.blocking = False
-        """Whether the agent is not async: then `ask` blocks its thread."""
+        self.bridge: ProposalBridge | None = None
 
-    def ask(self, model: str, prompt: Prompt) -> Any:
-        """Ask the model of that name in `[tool.harness.models]`; an async agent awaits the answer. Raises Failed."""
+    async def ask(self, model: str, prompt: Prompt) -> ModelAnswer:
+        """Ask a model, on any event loop. Raises Failed; RuntimeError outside of a proposal."""
         if self.bridge is None:
-            raise RuntimeError("models.ask() can be called only while propose() runs")
-        answer = self.bridge.ask(model, prompt)
-        return answer.result() if self.blocking else asyncio.wrap_future(answer)
+            raise RuntimeError("models can be used only while propose() runs")
+        return await self.bridge.ask_model(model, prompt)
 
 
 # An agent of the project: foreign code.
-
-ModelsOf = Callable[[Plan, str, int], ModelClient]
-"""Plan, agent, index of the step that it chooses -> the models as it asks them. Raises Failed if there are none."""
 
 CLOSE_SECONDS = 5.0
 SHORTEST_WAIT = 0.05
@@ -158,26 +157,22 @@ _log = logging.getLogger(__name__)
 class PythonAgent:
     """Foreign code behind the port: it runs on its own thread, is made at its first proposal, and has time limits."""
 
-    def __init__(self, source: AgentSource, models_of: ModelsOf | None = None) -> None:
+    def __init__(self, source: AgentSource, models: ModelsOf | None = None) -> None:
         self._source = source
-        self._models_of = models_of
-        self._models = AgentModels()
+        self._models = models
+        self._client = AgentClient()
         self._thread = AgentThread(source.name)
         self._agent: Any = None
 
     async def propose(self, plan: Plan, history: History, observe: Observe) -> Step | None:
         """The agent's unchecked answer. Raises Failed if it was not made, raised an error, or was too late."""
-        models_of, name = self._models_of, self._source.name
-        bridge = HarnessBridge(observe, partial(models_of, plan, name, len(history)) if models_of else None)
-        self._models.bridge = bridge
+        bridge = self._client.bridge = self._bridge(plan, history, observe)
         try:
             if self._agent is None:
-                self._agent = await self._run_bounded(
-                    partial(self._source.make, self._models), bridge, "was not created"
-                )
+                make = partial(self._source.make, self._client)
+                self._agent = await self._run_bounded(make, bridge, "was not created")
             propose = self._agent.propose
-            self._models.blocking = not _is_async(propose)
-            look = bridge.observe_blocking if self._models.blocking else bridge.observe_async
+            look = bridge.observe_async if _is_async(propose) else bridge.observe_blocking
             proposed: Step | None = await self._run_bounded(
                 partial(propose, plan, history, look), bridge, "did not propose a step"
             )
@@ -189,12 +184,16 @@ class PythonAgent:
             bridge.close()
         return proposed
 
+    def _bridge(self, plan: Plan, history: History, observe: Observe) -> ProposalBridge:
+        models = self._models and partial(self._models, plan, self._source.name, len(history))
+        return ProposalBridge(observe, models)
+
     def _agent_failed(self, error: Exception) -> Failed:
         name, place = self._source.name, scene(error, self._source)
         message = f"Agent `{name}` failed: {type(error).__name__}: {error}" + (f" ({place})" if place else "")
         return Failed(Failure("AGENT_FAILED", message, cause=error))
 
-    async def _run_bounded(self, function: Callable[[], Any], bridge: HarnessBridge, what: str) -> Any:
+    async def _run_bounded(self, function: Callable[[], Any], bridge: ProposalBridge, what: str) -> Any:
         loop, limit = asyncio.get_running_loop(), self._source.timeout
         task = asyncio.ensure_future(self._thread.run(function))
         began = loop.time() - bridge.seconds
@@ -250,15 +249,15 @@ class AgentSource(Struct, frozen=True):
         """The source in the form of the settings."""
         return f"{self.module}:{self.attribute}"
 
-    def make(self, models: AgentModels | None = None) -> Any:
-        """Make a new agent; it gets `models` and `policy` if it has parameters of these names.
+    def make(self, models: ModelClient | None = None) -> Any:
+        """Make a new agent; if its class or function has a parameter `models` or `policy`, it gets that.
 
         Foreign code runs here, and may take its time. Raises Failed.
         """
         make = self._attribute(self._imported())
         if not callable(make):
             raise self._unavailable(f"is {_kind(make)}, not a class or function that makes an agent")
-        options = self._checked_options(make, {"models": models or AgentModels(), "policy": self.policy})
+        options = self._checked_options(make, models)
         try:
             agent = make(**options)
         except Exception as error:
@@ -287,22 +286,23 @@ class AgentSource(Struct, frozen=True):
             found = getattr(found, part)
         return found
 
-    def _checked_options(self, make: Any, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The keyword arguments: the options, and what the harness gives by the names of the parameters."""
+    def _checked_options(self, make: Any, models: ModelClient | None) -> Mapping[str, Any]:
+        """The options, with the models and the policy if the agent has parameters for them. Raises Failed."""
         try:
             signature = inspect.signature(make)
         except (TypeError, ValueError):  # some builtins have no signature
-            return dict(self.options)
-        passed = {name: value for name, value in given.items() if name in signature.parameters}
-        if taken := sorted(passed.keys() & self.options.keys()):
+            return self.options
+        known_here = {"models": models, "policy": self.policy}
+        given = {name: each for name, each in known_here.items() if each is not None and name in signature.parameters}
+        if taken := sorted(given.keys() & self.options.keys()):
             raise self._unavailable(f"gets `{taken[0]}` from the harness: leave it out of the options")
         try:
-            signature.bind(**self.options, **passed)
+            signature.bind(**given, **self.options)
         except TypeError as error:
-            takes = [name for name in signature.parameters if name not in ("args", "kwargs", *passed)]
+            takes = [name for name in signature.parameters if name not in ("args", "kwargs", *given)]
             known = f"it takes {join_or(takes)}" if takes else "it takes none"
             raise self._unavailable(f"does not take the options that are set: {error}; {known}", error) from error
-        return {**self.options, **passed}
+        return {**given, **self.options}
 
     def _check_agent(self, agent: Any) -> Any:
         propose = getattr(agent, "propose", None)

@@ -48,10 +48,8 @@ class Agents:
         settings: Mapping[str, AgentSettings],
         root: Path,
         breaker: Callable[[str], Breaker | None] = lambda _: None,
-        models: ModelsOf | None = None,
     ) -> None:
-        """`breaker` returns the circuit of an agent, by its name; `models` what an agent asks models by."""
-        self._models = models
+        """`breaker` returns the circuit of an agent, by its name."""
         self._settings = settings
         self._root = root
         self._breaker = breaker
@@ -61,14 +59,15 @@ class Agents:
         """All names that `agent` accepts."""
         return tuple(sorted({*self._settings, *(point.name for point in entry_points(group=GROUP))}))
 
-    def agent(self, name: str | None) -> TaskAgent:
+    def agent(self, name: str | None, models: ModelsOf | None = None) -> TaskAgent:
         """The agent for one run of a task; None: its own steps are executed.
 
-        Raises Failed if there is no agent of that name.
+        `models` returns the models for one proposal, for agents that want them. Raises Failed if there is no agent of
+        that name.
         """
         if name is not None:
             self.source(name)
-        return TaskAgent(self.source, self._breaker, self._models)
+        return TaskAgent(self.source, self._breaker, models)
 
     def source(self, name: str) -> AgentSource:
         """The source of an agent. Raises Failed if there is none of that name."""
@@ -101,8 +100,8 @@ class TaskAgent:
         breaker: Callable[[str], Breaker | None],
         models: ModelsOf | None = None,
     ) -> None:
-        self._models = models
         self._source = source
+        self._models = models
         self._breaker = breaker
         self._scripted = ScriptedAgent()
         self._policies: dict[str, AgentPolicy] = {}

@@ -278,8 +278,9 @@ def step_of(call: ToolCall, view: PageView) -> dict[str, Any]:
     """The step that a checked call asks for, as in a file. Raises InvalidCallError, never guesses."""
     if call.name == REMEMBER:
         return _remembering(call, view)
-    tool, notes = BY_NAME[call.name], []
+    tool = BY_NAME[call.name]
     step: dict[str, Any] = {"act": tool.act}
+    notes: list[str] = []
     for name, argument in tool.arguments.items():
         value = call.arguments.get(name)
         if value is None or (value == "" and not argument.required):

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import typer
 from msgspec import Struct
 
-from harness.agents.python import AgentSource
+from harness.agents.python import AgentSource, ModelsOf
 from harness.agents.registry import Agents, TaskAgent
 from harness.browser.context import Tab
 from harness.cli.ending import fail
@@ -65,20 +65,24 @@ class StoppingAgents(Agents):
         super().__init__(settings.agents, settings.root)
         self._stop = stop
 
-    def agent(self, name: str | None) -> TaskAgent:
+    def agent(self, name: str | None, models: ModelsOf | None = None) -> TaskAgent:
         """Like `Agents.agent`."""
         if name is not None:
             self.source(name)
-        return StoppingAgent(self.source, self._breaker, self._stop)
+        return StoppingAgent(self.source, self._breaker, models, self._stop)
 
 
 class StoppingAgent(TaskAgent):
     """Executes the steps; before the step of the stop it waits, and then ends the task."""
 
     def __init__(
-        self, source: Callable[[str], AgentSource], breaker: Callable[[str], Breaker | None], stop: ReplayStop
+        self,
+        source: Callable[[str], AgentSource],
+        breaker: Callable[[str], Breaker | None],
+        models: ModelsOf | None,
+        stop: ReplayStop,
     ) -> None:
-        super().__init__(source, breaker)
+        super().__init__(source, breaker, models)
         self._stop = stop
 
     async def propose(self, plan: Plan, history: History, observe: Observe) -> Step | None:

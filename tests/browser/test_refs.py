@@ -13,7 +13,8 @@ from tests.browser.stage import Stage, passed, perform
 
 PAGE = """<title>Refs</title><ul><li>Mouse <button>Add to cart</button><li>Pad <button id=pad>Add to cart</button></ul>
 <button>Pay "now", it's due</button><label>Name <input></label><p onclick="0" style="cursor:pointer">plain</p>
-<iframe srcdoc="<button>Inside</button><button>Two</button>"></iframe><div id=place aria-label=Place role=group>x</div>"""
+<iframe srcdoc="<button>Inside</button><button>Two</button>"></iframe>
+<div id=place aria-label=Place role=group>x</div>"""
 
 
 async def at_page(stage: Stage) -> tuple[PlaywrightSession, str]:

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from harness.agents.view import NOTE, PageView
 
 SHOP = "- generic [active] [ref=e1]:\n" + "\n".join(
-    f'  - listitem [ref=e{4 * n + 2}]:\n    - text: Item {n}\n    - link "Product {n}" [ref=e{4 * n + 3}] [cursor=pointer]:\n'
+    f"  - listitem [ref=e{4 * n + 2}]:\n    - text: Item {n}\n"
+    f'    - link "Product {n}" [ref=e{4 * n + 3}] [cursor=pointer]:\n'
     f'      - /url: /p/{n}\n    - button "Add {n}" [ref=e{4 * n + 4}]\n    - paragraph [ref=e{4 * n + 5}]: Text of {n}'
     for n in range(60)
 )
