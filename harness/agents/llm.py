@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.agents.prompt import Look, Situation, given_up, mapping_text, prompt_of
+from harness.agents.prompt import CloserLook, Situation, given_up, mapping_text, prompt_of
 from harness.agents.tools import DONE, GIVE_UP, LOOK, InvalidCallError, checked, step_of
 from harness.agents.view import PageView
 from harness.model.inference import ModelClient, Prompt, ToolCall
@@ -111,4 +111,4 @@ async def _looked(now: Situation, call: ToolCall, observe: Observe) -> Situation
         asked, found = f"Lines with {text!r}", now.view.find(str(text), most)
     else:
         asked, found = f"Inside of {arguments['ref']}", now.view.inside(str(arguments["ref"]), most)
-    return replace(now, looks=(*now.looks, Look(asked, found or "nothing")), looks_left=left)
+    return replace(now, looks=(*now.looks, CloserLook(asked, found or "nothing")), looks_left=left)

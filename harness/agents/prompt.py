@@ -44,7 +44,7 @@ FEWEST_LINES = 5
 """The history lines that a smaller question keeps at least."""
 
 
-class Look(Struct, frozen=True):
+class CloserLook(Struct, frozen=True):
     """The result of one closer look."""
 
     asked: str
@@ -61,7 +61,7 @@ class Situation(Struct, frozen=True):
     view: PageView
     max_chars: int
     looks_left: int
-    looks: tuple[Look, ...] = ()
+    looks: tuple[CloserLook, ...] = ()
     picture: bytes | None = None
     lines: int | None = None
     """The number of history lines at the end that are told; None: all."""

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from harness.agents.python import AgentSource, ModelsOf, PythonAgent
 from harness.model.plan import Plan
-from harness.model.policy import UNLIMITED, AgentPolicy, WriteMode
+from harness.model.policy import UNLIMITED, AgentPolicy
 from harness.model.ports import Observe
 from harness.model.record import History
-from harness.model.settings import AgentSettings
+from harness.model.settings import AgentSettings, WriteMode
 from harness.recovery.failure import Failed, Failure
 from harness.resilience.breaker import Breaker, CircuitOpen, Policy, guard
 from harness.spec.problems import did_you_mean, join_or

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
+from functools import cache
 from typing import Any
 
 from msgspec import Struct, field
@@ -159,7 +160,8 @@ BY_NAME = {tool.name: tool for tool in TOOLS}
 # Definitions for a model.
 
 
-def definitions(acts: Collection[str] | None = None, *, looks: bool = True) -> tuple[ToolDefinition, ...]:
+@cache
+def definitions(acts: tuple[str, ...] | None = None, *, looks: bool = True) -> tuple[ToolDefinition, ...]:
     """The tools for a model. `acts`: the acts that its policy allows; None: all. `looks`: whether it may look again."""
     allowed = [tool for tool in TOOLS if acts is None or tool.act in acts]
     own = [each for each in _OWN if (looks or each.name != LOOK) and (each.name != REMEMBER or _may_wait(acts))]

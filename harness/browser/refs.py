@@ -81,14 +81,16 @@ def _and(ref: str, selector: str) -> str:
 
 async def _lasting(page: Page, ref: str, element: PageElement | None) -> str | None:
     """A selector that matches the element with this ref alone: its role and name, else what Playwright finds."""
-    named, frames = _by_role(element), ""
-    if ref.startswith("f"):
-        frames = (await _normalized(page, ref) or "").rpartition(IN_FRAME)[0]
-        if not frames:
+    found: str | None = None
+    if ref.startswith("f"):  # it is in a frame, or on a page that came after another one: Playwright knows which
+        found = await _normalized(page, ref)
+        if found is None:
             return None
+    frames = found.rpartition(IN_FRAME)[0] if found else ""
+    named = _by_role(element)
     if named is not None and await _is_alone(page, ref, frames, named):
         return f"{frames}{IN_FRAME}{named}" if frames else named
-    found = await _normalized(page, ref)
+    found = found or await _normalized(page, ref)
     if found is None:
         return None
     frames, _, own = found.rpartition(IN_FRAME)

@@ -10,6 +10,7 @@ from harness.model.plan import Plan
 from harness.model.policy import AgentPolicy, AllowedElement, WritePermission
 from harness.recovery.failure import Failure, Outcome
 from harness.spec.steps import Api, Step
+from harness.spec.task import AllowedWrite
 from harness.spec.url_patterns import RequestPattern, UrlPattern
 
 HELD_BACK = "POLICY_WRITE"
@@ -30,16 +31,23 @@ def permission(run: Run, step: Step) -> WritePermission | None:
     allowed = run.plan.spec.allowed_writes
     return WritePermission(
         requests=(
-            *(each.request for each in allowed if each.request is not None and each.selector is None),
+            *(pattern for each in allowed if each.selector is None and (pattern := _pattern(each))),
             *_requests_of_steps(run.plan),
             *run.journal.allowed,
         ),
         elements=(
-            *(AllowedElement(each.selector, each.frame, each.request) for each in allowed if each.selector),
+            *(AllowedElement(each.selector, each.frame, _pattern(each)) for each in allowed if each.selector),
             *_elements_of_steps(run.plan),
         ),
         everything=_is_declared(run.plan, step),
     )
+
+
+def _pattern(allowed: AllowedWrite) -> RequestPattern | None:
+    """The requests that it names; None: all."""
+    if allowed.url is None:
+        return None
+    return RequestPattern((allowed.method,) if allowed.method else (), UrlPattern.parse(allowed.url))
 
 
 def _requests_of_steps(plan: Plan) -> Iterator[RequestPattern]:

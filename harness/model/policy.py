@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from msgspec import Struct
 
+from harness.model.settings import WriteMode
 from harness.spec.url_patterns import RequestPattern
-
-WriteMode = Literal["allow", "declared", "ask"]
-"""Which unsafe requests of an agent's steps may leave the browser: all; those that are declared; or those that are
-declared, and those that a person at the terminal allows."""
 
 
 class AgentPolicy(Struct, frozen=True):

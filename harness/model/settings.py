@@ -24,7 +24,6 @@ from pydantic import (
 )
 
 from harness.model.browser_settings import BrowserSettings, check_urls, of_environment
-from harness.model.policy import WriteMode
 from harness.model.service_settings import PORT_VARIABLE, ServiceSettings, overridden, ports_of_environment
 from harness.recovery.declaration import Declaration
 from harness.spec.defaults import Defaults, Meaning, as_tables, not_of_tasks
@@ -143,6 +142,11 @@ class MemorySettings(SettingsTable):
         "entry. `mem()` reads it, and `remember` writes to it unless it is read-only. Default: the harness's own "
         "memory.",
     )
+
+
+WriteMode = Literal["allow", "declared", "ask"]
+"""Which unsafe requests of an agent's steps may leave the browser: all; those that are declared; or those that are
+declared, and those that a person at the terminal allows."""
 
 
 class AgentPolicySettings(SettingsTable):

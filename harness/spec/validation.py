@@ -15,7 +15,16 @@ from harness.spec.expected_request import ExpectedRequest
 from harness.spec.problems import UNKNOWN, JsonPath, Problem, describe_value, did_you_mean, is_misspelt, join_or
 from harness.spec.source import Origin
 from harness.spec.steps import Option, Step
-from harness.spec.task import Budget, Expect, FallbackPlan, Repair, ScoringCheckpoint, StateBinding, TaskSpec
+from harness.spec.task import (
+    AllowedWrite,
+    Budget,
+    Expect,
+    FallbackPlan,
+    Repair,
+    ScoringCheckpoint,
+    StateBinding,
+    TaskSpec,
+)
 
 _EXPECTED = {
     "string_type": "text",
@@ -300,7 +309,6 @@ RULES = Table(_rules)
 
 def _nested() -> Mapping[str, type[BaseModel]]:
     from harness.recovery.rulebook import Rulebook
-    from harness.spec.allowed_writes import AllowedWrite
     from harness.spec.context import ContextOptions
     from harness.spec.routes import Route
 

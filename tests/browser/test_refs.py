@@ -9,7 +9,7 @@ from harness.browser import PlaywrightSession
 from harness.model.record import LASTING
 from harness.recovery.failure import Failure
 from tests.browser.conftest import Run
-from tests.browser.stage import Stage, passed, perform
+from tests.browser.stage import SHOP, Stage, passed, perform
 
 PAGE = """<title>Refs</title><ul><li>Mouse <button>Add to cart</button><li>Pad <button id=pad>Add to cart</button></ul>
 <button>Pay "now", it's due</button><label>Name <input></label><p onclick="0" style="cursor:pointer">plain</p>
@@ -54,6 +54,20 @@ def test_of_two_elements_with_one_name_each_gets_its_own_selector(run: Run[Any],
         first, second = (ref(aria, 'button "Add to cart"', number) for number in (0, 1))
         assert (await lasting(session, second))[second] == "#pad"
         assert "Mouse" in (await lasting(session, first))[first]
+
+    run(body())
+
+
+def test_on_a_later_page_refs_look_as_if_in_a_frame(run: Run[Any], stage: Stage) -> None:
+    async def body() -> None:
+        session = await stage.at()
+        for path in ("/popup", "/"):
+            await passed(session, {"act": "open", "url": f"http://{SHOP}{path}"})
+            aria = (await session.observe(5, screenshot=False)).aria
+        plain, inside = ref(aria, 'button "Plain"'), ref(aria, 'button "In"')
+        assert re.fullmatch(r"f\d+e\d+", plain)
+        assert await lasting(session, plain) == {plain: 'role=button[name="Plain"]'}
+        assert (await lasting(session, inside))[inside].endswith(' >> role=button[name="In"]')
 
     run(body())
 

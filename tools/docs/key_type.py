@@ -22,6 +22,8 @@ _PARTS = {
     "Expect": "mapping",
     "FaultExpect": "mapping",
     "StateBinding": "places",
+    "AllowedWrite": "allowed writes",
+    "AgentPolicySettings": "mapping",
     "ScoringCheckpoint": "parts",
     "Repair": "repairs",
     "DataFile": "data file",
