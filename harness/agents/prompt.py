@@ -150,9 +150,14 @@ def _outcome(record: StepRecord) -> str:
     failure = record.failure
     if failure is None:
         return _passed(record)
-    hint = f" {failure.hint}" if failure.scope is not Scope.AGENT else ""  # such hints are for the agent's owner
+    hint = f" {failure.hint}" if _is_for_agents(failure) else ""
     back = f" The task went back to before step {record.rewound.checkpoint}." if record.rewound else ""
     return f"failed: {failure.code}: {failure.message}.{hint}{back}"
+
+
+def _is_for_agents(failure: Failure) -> bool:
+    """Return whether the hint of a failure helps an agent: some are for who writes settings and tasks."""
+    return failure.scope is not Scope.AGENT and not failure.code.startswith("POLICY_")
 
 
 def _passed(record: StepRecord) -> str:

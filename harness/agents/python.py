@@ -243,6 +243,8 @@ class AgentSource(Struct, frozen=True):
     """Seconds for the choice of one step."""
     options: Mapping[str, Any] = field(default_factory=dict)
     policy: AgentPolicy = UNLIMITED
+    retry: int = 0
+    """How often it is made anew and asked again, after it has raised an error."""
 
     @property
     def python(self) -> str:

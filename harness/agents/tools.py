@@ -265,15 +265,14 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
     "integer": (int,),
     "number": (int, float),
     "boolean": (bool,),
-    "array": (list, tuple),
 }
 
 
 def _fits(value: Any, kind: str) -> bool:
     """Return whether an argument has its JSON type; the items of an array are texts."""
-    if isinstance(value, bool) and kind != "boolean":
-        return False
-    return isinstance(value, _TYPES[kind]) and (kind != "array" or all(isinstance(each, str) for each in value))
+    if kind == "array":
+        return isinstance(value, list | tuple) and all(isinstance(each, str) for each in value)
+    return isinstance(value, _TYPES[kind]) and (kind == "boolean" or not isinstance(value, bool))
 
 
 def step_of(call: ToolCall, view: PageView) -> dict[str, Any]:

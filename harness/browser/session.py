@@ -36,7 +36,8 @@ from harness.recovery import Capture
 from harness.recovery.catalog import Effect, Family, Scope
 from harness.recovery.failure import Failed, Failure, Outcome, Passed, routed_failure
 from harness.resilience import Clock, Deadline, poll_until
-from harness.spec.steps import Api, Open, RequestingStep, Step, SwitchPage, Wait
+from harness.spec.pictures import COMPARISONS, platform_of
+from harness.spec.steps import Api, Assert, Open, RequestingStep, Step, SwitchPage, Wait
 from harness.values import replace
 
 if TYPE_CHECKING:
@@ -263,7 +264,8 @@ class PlaywrightSession:
             return self._with_pages(await failure_of(error, scene))
 
     async def aria(self, selector: str, frame: str | None, within: float) -> str | Failure:
-        return await self._look_at(selector, frame, within, lambda target, ms: target.aria_snapshot(timeout=ms))
+        what = f"ARIA snapshot of {selector}"
+        return await self._look_at(selector, frame, within, lambda target, ms: target.aria_snapshot(timeout=ms), what)
 
     async def matches_aria(
         self, selector: str, frame: str | None, expected: str, expect: float, within: float
@@ -276,13 +278,32 @@ class PlaywrightSession:
                 return await target.aria_snapshot(timeout=ms)
             return None
 
-        return await self._look_at(selector, frame, within, compare)
+        return await self._look_at(selector, frame, within, compare, f"ARIA snapshot of {selector}")
+
+    async def picture(self, step: Assert, patience: float, within: float) -> bytes | Failure:
+        selector = step.selector or ":root"
+        mask = [locate(self.tab.page, each, step.frame) for each in step.mask]
+        of_page = step.selector is None and step.frame is None
+
+        async def take(target: Locator, ms: float) -> bytes:
+            await target.wait_for(state="attached", timeout=1000 * patience)
+            return await self.tab.steady_picture(None if of_page else target, ms, mask, full_page=step.full_page)
+
+        what = f"screenshot of {step.selector or step.frame or 'the page'}"
+        return await self._look_at(selector, step.frame, within, take, what)
+
+    @property
+    def pictures(self) -> Path:
+        return self._request.folder / COMPARISONS
+
+    @property
+    def platform(self) -> str:
+        return platform_of(self.chromium.user_agent)
 
     async def _look_at(
-        self, selector: str, frame: str | None, within: float, look: Callable[[Locator, float], Awaitable[T]]
+        self, selector: str, frame: str | None, within: float, look: Callable[[Locator, float], Awaitable[T]], what: str
     ) -> T | Failure:
         """Look at the first match of a selector; `look` gets it, and the time in milliseconds."""
-        what = f"ARIA snapshot of {selector}"
         scene = replace(self._scene(within), selector=selector, frame=frame, what=what, patience=within)
         try:
             async with asyncio.timeout(within + GRACE):

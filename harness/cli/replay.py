@@ -26,7 +26,7 @@ from harness.cli.open_trace import has_display
 from harness.cli.project import settings_at
 from harness.environment.ownership import LOGS, label, owner_file, read_held
 from harness.model.plan import Plan
-from harness.model.ports import Observe
+from harness.model.ports import Ask, Observe
 from harness.model.record import History, TaskResult
 from harness.model.settings import Settings, SettingsError
 from harness.recovery.failure import Failed, Failure
@@ -65,7 +65,7 @@ class StoppingAgents(Agents):
         super().__init__(settings.agents, settings.root)
         self._stop = stop
 
-    def agent(self, name: str | None, models: ModelsOf | None = None) -> TaskAgent:
+    def agent(self, name: str | None, *, models: ModelsOf | None = None, ask: Ask | None = None) -> TaskAgent:  # noqa: ARG002 - nobody is asked
         """Like `Agents.agent`."""
         if name is not None:
             self.source(name)
@@ -82,7 +82,7 @@ class StoppingAgent(TaskAgent):
         models: ModelsOf | None,
         stop: ReplayStop,
     ) -> None:
-        super().__init__(source, breaker, models)
+        super().__init__(source, breaker, models=models)
         self._stop = stop
 
     async def propose(self, plan: Plan, history: History, observe: Observe) -> Step | None:
@@ -119,7 +119,7 @@ def replay_until(
     `settings.artifacts`. Raises ValueError or OSError for bad settings.
     """
     there: list[str] = []
-    alone = replace(plan, alternative=None)  # the alternative would run after the replay
+    alone = replace(plan, alternative=None, chain=None)  # neither goes on after the replay
 
     async def main(caller: Caller) -> TaskResult:
         async def reached(address: str) -> None:

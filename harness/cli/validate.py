@@ -135,7 +135,7 @@ def _plays_the_file(settings: Settings) -> bool:
     """Return whether the steps of the files are played: no agent chooses others."""
     if settings.chosen_agent is None:
         return True
-    from harness.runner.compile import SCRIPTED
+    from harness.spec.agents import SCRIPTED
 
     return settings.chosen_agent == SCRIPTED
 
@@ -204,17 +204,17 @@ class _Projects:
         label = file_label(file) if project and not self._chosen else "--agent"
         try:
             settings = load_settings(project, **self._chosen) if project else Settings(**self._chosen)
-            if settings.agent is not None:
+            if settings.agent is not None or settings.agents:
                 from harness.agents.registry import Agents
 
-                Agents(settings.agents, settings.root).source(settings.agent)
+                Agents(settings.agents, settings.root).check(settings.agent)
         except SettingsError as error:
             message = str(error).replace(f"{file}: ", "")
             self._broken[str(file)] = Problem(file_label(file), None, None, "", message)
             self._unread.add(folder)
             return Settings()
         except Failed as unknown:
-            path = "" if self._chosen else "tool.harness.agent"
+            path = "" if self._chosen or str(unknown).startswith("[tool.harness.") else "tool.harness.agent"
             self._broken[label] = Problem(label, None, None, path, str(unknown))
         return settings
 

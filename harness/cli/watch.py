@@ -29,13 +29,16 @@ from harness.model.settings import Settings, SettingsError
 from harness.recovery.failure import Failed, Failure
 from harness.reporting.console import failure_text
 from harness.reporting.files import printable, shown_path
+from harness.reporting.task_record import written_baselines
 from harness.runner.compile import compile_plan
 from harness.runner.harness import Ground, Harness, Interaction, SyncHarness
+from harness.runner.inference import TaskInference
 from harness.spec.load import find_tasks, load_file
 from harness.spec.loaded import Loaded
 from harness.spec.parametrize import expand
+from harness.spec.pictures import is_baseline_of
 from harness.spec.problems import SpecError
-from harness.spec.steps import Step
+from harness.spec.steps import Assert, Step
 from harness.spec.suite import dependencies, tasks_before, with_episodes
 from harness.values import replace
 
@@ -75,7 +78,13 @@ def _uses(task: Loaded, path: Path) -> bool:
     ]
     if any(Path(source.file).resolve() == path for source in sources):
         return True
-    return path.is_relative_to(task.folder.resolve()) and origin.mentions(path.name)
+    return path.is_relative_to(task.folder.resolve()) and (origin.mentions(path.name) or _is_look(task, path.name))
+
+
+def _is_look(task: Loaded, name: str) -> bool:
+    """Return whether a file is the baseline of a screenshot: its name has the platform too."""
+    wanted = (step.screenshot for step in task.spec.steps if isinstance(step, Assert) and step.screenshot)
+    return any(is_baseline_of(Path(each).name, name) for each in wanted)
 
 
 def is_watched(path: Path, root: Path, artifacts: Path) -> bool:
@@ -107,14 +116,24 @@ class SteppingAgent:
         self._on = answer != "go on"
         return step
 
+    async def relieve(self, plan: Plan, failure: Failure) -> str | None:
+        """Like the other agent's."""
+        return await self._agent.relieve(plan, failure)
+
 
 class SteppingHarness(Harness):
     """A harness in which a task with someone to ask pauses before each step."""
 
     def _ports(
-        self, plan: Plan, agent: TaskAgent, emit: Callable[[Event], None], interaction: Interaction, ground: Ground
+        self,
+        plan: Plan,
+        agent: TaskAgent,
+        emit: Callable[[Event], None],
+        interaction: Interaction,
+        ground: Ground,
+        inference: TaskInference,
     ) -> Ports:
-        ports = super()._ports(plan, agent, emit, interaction, ground)
+        ports = super()._ports(plan, agent, emit, interaction, ground, inference)
         return ports if interaction.ask is None else replace(ports, agent=SteppingAgent(ports.agent, interaction.ask))
 
 
@@ -299,6 +318,8 @@ class WatchSession:
 def _show_result(plan: Plan, result: TaskResult, harness: SyncHarness) -> bool:
     if ended_as_declared(plan.spec, result):
         _say(f"passed {plan.task_id}  {result.elapsed:.1f} s")
+        for file in written_baselines(plan, result):
+            _say(f"baseline written: {shown_path(Path(file))}")
         return True
     _say(failure_text(plan, result, shutil.get_terminal_size((100, 24)).columns, harness.redactor))
     return False

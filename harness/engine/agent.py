@@ -76,9 +76,9 @@ async def next_proposal(run: Run) -> Step | TaskStop | None:
     Raises Failed when the agent could not be made, when its time or the task's ran out, and when the page could not be
     read and the agent did not handle that.
     """
-    if run.plan.agent is None:
-        return await run.ports.agent.propose(run.plan, tuple(run.journal.history), _Sight(run, ()))
-    if ending := await _unknown(run):
+    if run.agent is None:
+        return await run.ports.agent.propose(run.plan_now, tuple(run.journal.history), _Sight(run, ()))
+    if ending := await unknown_outcome(run):
         return ending
     refused: History = ()
     while True:
@@ -94,7 +94,7 @@ async def next_proposal(run: Run) -> Step | TaskStop | None:
             return TaskStop(record.failure, record.index, GiveUp())
 
 
-async def _unknown(run: Run) -> TaskStop | None:
+async def unknown_outcome(run: Run) -> TaskStop | None:
     """End the task if a write has an unknown outcome: an agent that sees the failure would do the write again."""
     last = run.journal.history[-1] if run.journal.history else None
     if last is None or last.failure is None or await took_effect(run, last.step, last.failure, last.sent) is not None:
@@ -113,7 +113,7 @@ async def _answer(run: Run, history: History) -> Any:
     limit = asyncio.timeout(run.left)
     try:
         async with limit:
-            return await run.ports.agent.propose(run.plan, history, _Sight(run, history))
+            return await run.ports.agent.propose(run.plan_now, history, _Sight(run, history))
     except Failed as failed:
         if failed.failure.code == INVALID:
             return _Refused(failed.failure)
@@ -121,7 +121,7 @@ async def _answer(run: Run, history: History) -> Any:
     except Exception as error:  # noqa: BLE001 - foreign code may raise anything; this is the one place
         if limit.expired():
             raise Failed(task_timeout(run, _thinking(run))) from None
-        message = f"Agent `{run.plan.agent}` failed: {type(error).__name__}: {error}"
+        message = f"Agent `{run.agent}` failed: {type(error).__name__}: {error}"
         return TaskStop(Failure("AGENT_FAILED", message, cause=error), run.journal.under_way, GiveUp())
 
 
@@ -133,13 +133,13 @@ class _Refused(Struct, frozen=True):
 
 def _allowed(run: Run, step: Step) -> Step:
     """The step, if the agent may do its act. Raises BadProposalError."""
-    if why := act_refusal(run.ports.policy(run.plan), step.act):
+    if why := act_refusal(run.ports.policy(run.plan_now), step.act):
         raise BadProposalError(why, "POLICY_ACT")
     return step
 
 
 def _thinking(run: Run) -> Failure:
-    return Failure("AGENT_TIMEOUT", f"agent `{run.plan.agent}` was choosing the next step")
+    return Failure("AGENT_TIMEOUT", f"agent `{run.agent}` was choosing the next step")
 
 
 class _Sight:
@@ -172,10 +172,10 @@ def _record(run: Run, proposal: Any, error: BadProposalError, *, number: int) ->
     index, started = run.journal.under_way, run.ports.clock.wall()
     step = cast("Step", Invalid(value=describe_proposal(proposal)))
     what = "is not a step" if error.code == INVALID else "it may not do"
-    failure = Failure(error.code, f"Agent `{run.plan.agent}` proposed something that {what}: {error}")
+    failure = Failure(error.code, f"Agent `{run.agent}` proposed something that {what}: {error}")
     attempt = Attempt(step, run.t, 0.0, started, failure)
     answers = (Answer(failure.family, Retry()),) if number < INVALID_IN_A_ROW else ()
-    record = StepRecord(index, step, (attempt,), answers=answers)
+    record = StepRecord(index, step, (attempt,), answers=answers, agent=run.agent or "")
     run.journal.trace.append(record)
     run.ports.emit(StepStarted(run.plan, index, step, started))
     attempt_ended(run, index, step, attempt)
@@ -191,9 +191,10 @@ def left(run: Run) -> dict[str, float]:
 
 
 def is_stuck(history: list[StepRecord]) -> bool:
-    """Return whether the last three steps were the same and failed."""
+    """Return whether the last three steps were the same, of the same agent, and failed."""
     last = history[-3:]
-    return len(last) == 3 and all(not record.passed and record.step == last[0].step for record in last)
+    same = (record.step == last[0].step and record.agent == last[0].agent for record in last)
+    return len(last) == 3 and all(same) and not any(record.passed for record in last)
 
 
 # Converts a proposal of an agent to a step: it is checked like a step of a file, references are filled in.

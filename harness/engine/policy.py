@@ -26,7 +26,7 @@ def act_refusal(policy: AgentPolicy, act: str) -> str | None:
 
 def permission(run: Run, step: Step) -> WritePermission | None:
     """The requests that may leave the pages during a step of the agent; None: all."""
-    if not run.ports.policy(run.plan).restricts_writes:
+    if not run.ports.policy(run.plan_now).restricts_writes:
         return None
     allowed = run.plan.spec.allowed_writes
     return WritePermission(
@@ -84,11 +84,11 @@ async def allowed_by_person(run: Run, outcome: Outcome) -> bool:
     """
     if not isinstance(outcome, Failure) or outcome.code != HELD_BACK or run.ports.ask is None:
         return False
-    policy, method, url = run.ports.policy(run.plan), str(outcome.details["method"]), str(outcome.details["url"])
+    policy, method, url = run.ports.policy(run.plan_now), str(outcome.details["method"]), str(outcome.details["url"])
     wanted = RequestPattern((method,), UrlPattern.parse(url))
     if policy.writes != "ask" or wanted in run.journal.allowed:
         return False
-    question = f"{run.plan.task_id}: agent {run.plan.agent} would send {method} {url}. May it?"
+    question = f"{run.plan.task_id}: agent {run.agent} would send {method} {url}. May it?"
     if await run.ports.ask(question, (ALLOW, REFUSE)) != ALLOW:
         return False
     run.journal.allowed.append(wanted)

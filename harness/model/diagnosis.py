@@ -235,7 +235,7 @@ def error_report(plan: Plan, result: TaskResult, context: Context, expected: boo
         error_message=failure.message,
         stack_trace=_stack(failure),
         context=context,
-        recovery_attempted=bool(record and record.answers) or any(r.rewound for r in result.history),
+        recovery_attempted=_recovery_attempted(record, result),
         recovery_strategy=rule.strategy if rule else None,
         recovery_success=False,
         final_state=result.final_state,
@@ -258,6 +258,11 @@ def error_report(plan: Plan, result: TaskResult, context: Context, expected: boo
         expected=expected,
         source=plan.source,
     )
+
+
+def _recovery_attempted(record: StepRecord | None, result: TaskResult) -> bool:
+    """Return whether the failing step was answered, the task went back, or another agent went on."""
+    return bool((record and record.answers) or result.takeovers or any(r.rewound for r in result.history))
 
 
 LOOKED_ONCE = "It was checked only once. If the page needs time, use `expect_timeout: 5` or EVENTUALLY(...)."
@@ -306,6 +311,9 @@ def _step_json(record: StepRecord) -> dict[str, Any]:
 def trace(result: TaskResult) -> dict[str, Any]:
     """Make the Trace of a run, with one line for each attempt."""
     lines = [_line(record, attempt) for record in result.history for attempt in record.attempts if record.index >= 0]
+    if result.takeovers:
+        named = (record.agent for record in result.history for _ in record.attempts if record.index >= 0)
+        lines = [{**line, **({"agent": name} if name else {})} for line, name in zip(lines, named, strict=True)]
     document: dict[str, Any] = {"task_id": result.task_id, "steps": lines}
     if result.routes:
         document["routes"] = [route_report(met).model_dump(mode="json") for met in result.routes]

@@ -38,7 +38,7 @@ FIGURES: Mapping[str, str] = {
     "successful.",
     "failed retries": "All other retries.",
     "fallbacks": "How often something else was tried: another selector, the other side of an inconsistent state, "
-    "or the alternative task. A fallback is not a retry.",
+    "another agent, or the alternative task. A fallback is not a retry.",
     "recovered": "Steps that failed and passed in the end, by a retry, by a fallback, or because their effect was "
     "already there. A skipped step does not count, nor does a repair that did not help.",
     "recovery_success_rate": "For each rule of `error_recovery`: among the steps at which the rule acted, the share"
@@ -83,8 +83,8 @@ class _Failing(Struct):
 
 
 def figures(result: TaskResult) -> Figures:
-    """Sum up the records of a task; an alternative task in its place counts as one fallback."""
-    total = Figures(fallbacks=result.alternative is not None)
+    """Sum up the records of a task; another agent or an alternative task in its place counts as one fallback."""
+    total = Figures(fallbacks=(result.alternative is not None) + len(result.takeovers))
     troubles: dict[Hashable, _Failing] = {}
     for record in result.history:
         total += _attempt_figures(record)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from harness.model.settings import WriteMode
+from harness.model.agent_settings import WriteMode
 from harness.spec.url_patterns import RequestPattern
 
 

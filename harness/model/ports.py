@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from msgspec import Struct, field
 
 from harness.model.events import Event
+from harness.model.inference import ModelCall
 from harness.model.plan import Plan
 from harness.model.policy import UNLIMITED, AgentPolicy, WritePermission
 from harness.model.record import History, MetFault, MetRoute, PageRequest, Sent, TaskResult
@@ -19,7 +20,7 @@ from harness.recovery import Capture, Random
 from harness.recovery.failure import Failure, Outcome
 from harness.resilience import Clock
 from harness.resilience.breaker import Breaker
-from harness.spec.steps import Step
+from harness.spec.steps import Assert, Step
 
 if TYPE_CHECKING:
     from harness.spec.faults import Fault
@@ -173,6 +174,23 @@ class Session(Protocol):
 
         Returns None if it matches, else the snapshot; a Failure if there is no match in time.
         """
+        ...
+
+    async def picture(self, step: Assert, patience: float, within: float) -> bytes | Failure:
+        """A PNG of the element of the step, or of the page: masked, without animations, one pixel for a CSS pixel.
+
+        It looks for the element for `patience` seconds, and takes `within` seconds at most.
+        """
+        ...
+
+    @property
+    def pictures(self) -> Path:
+        """The folder whose pictures of failed comparisons are kept with the evidence; it need not exist."""
+        ...
+
+    @property
+    def platform(self) -> str:
+        """The platform that the browser runs on, `linux`, `darwin` or `win32`; it may be another machine."""
         ...
 
     async def read(self, function: str, selector: str | None, name: str | None, within: float) -> Json:
@@ -371,6 +389,10 @@ class Agent(Protocol):
         """Return the next step, or None if there is no more to do."""
         ...
 
+    async def relieve(self, plan: Plan, failure: Failure) -> str | None:
+        """Return the name of the agent that goes on after this failure of the plan's agent; None: it ends the task."""
+        ...
+
 
 class Injector(Protocol):
     """Injects the declared faults."""
@@ -436,6 +458,11 @@ async def _none_to_wait_for() -> None:
     """The default of `ready`: the harness runs no service."""
 
 
+def _no_model_calls(_plan: Plan) -> tuple[ModelCall, ...]:
+    """The default of `model_calls`: no agent asks a model."""
+    return ()
+
+
 class Ports(Struct, frozen=True):
     """All that the engine needs to run a task."""
 
@@ -454,6 +481,8 @@ class Ports(Struct, frozen=True):
     """Waits until a service of the harness at this URL answers again, if there is one and it is down; never raises."""
     ready: Callable[[], Awaitable[None]] = _none_to_wait_for
     """Waits until the services of the task listen, and restarts lost ones. Raises Failed."""
+    model_calls: Callable[[Plan], tuple[ModelCall, ...]] = _no_model_calls
+    """The requests to models of a task so far."""
     ask: Ask | None = None
     """Asks a person at a terminal; None if there is none."""
     repair: RepairHook | None = None

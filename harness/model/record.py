@@ -11,11 +11,13 @@ from urllib.parse import parse_qs
 
 from msgspec import Struct, field
 
+from harness.model.inference import ModelCall
 from harness.model.report import ErrorReport
 from harness.model.snapshot import with_selectors
 from harness.recovery import Remedy
 from harness.recovery.catalog import Effect, Family
 from harness.recovery.failure import Failure, Outcome, Passed
+from harness.spec.agents import SCRIPTED
 from harness.spec.steps import Step, Type
 from harness.spec.task import FinalState
 
@@ -92,6 +94,8 @@ class Rewound(Struct, frozen=True):
     """Whether it is in a new browser."""
     stretch: float = 1.0
     """The factor for `timeout` and `step_timeout` from here on."""
+    why: str = ""
+    """The reason, if it is not the failure of the step: another agent begins anew."""
 
 
 class StepRecord(Struct, frozen=True):
@@ -115,6 +119,9 @@ class StepRecord(Struct, frozen=True):
     """A write that passed, or may have taken effect, was done again because `done_when` was false."""
     contradicted: bool = False
     """A write passed, and `done_when` did not hold after it."""
+    agent: str = ""
+    """The name of the agent that chose it (`scripted`: it is a step of the file); empty for what belongs to no agent.
+    """
 
     @property
     def passed(self) -> bool:
@@ -289,6 +296,26 @@ class MetRoute(Struct, frozen=True):
         return f"{self.late} matched, but not during its `steps`" if self.late else "none matched"
 
 
+class TakeOver(Struct, frozen=True):
+    """An agent failed, and another one was to go on with the task."""
+
+    before: str
+    """The name of the agent that failed; `scripted` for the steps of the file."""
+    after: str
+    failure: Failure
+    """The failure of the first one."""
+    index: int
+    """The number of the step at which it failed."""
+    t: float = 0.0
+    """The moment, in seconds since the start of the task."""
+    refused: str = ""
+    """The reason why the next one did not begin anew, although it was to; empty: it was not, or it did."""
+
+    def describe(self) -> str:
+        """One line for people."""
+        return f"`{self.after}` went on in place of `{self.before}`: {self.failure.message}"
+
+
 class PageRequest(Struct, frozen=True):
     """A request that a page sent, as criteria read it with `requests(...)`."""
 
@@ -377,12 +404,26 @@ class TaskResult(Struct, frozen=True):
     """The results of the declared faults, in the order of the file."""
     routes: tuple[MetRoute, ...] = ()
     """What the declared routes have answered, in the order of the file."""
+    model_calls: tuple[ModelCall, ...] = ()
+    """The requests to models that its agents made, in order."""
+    takeovers: tuple[TakeOver, ...] = ()
+    """The agents that went on in place of one that failed, in order."""
     skipped: str = ""
     """Why the task was left out (`on_precondition_fail: skip_task`); it counts as neither passed nor failed."""
 
     @property
     def ok(self) -> bool:
         return self.final_state in ("completed", "partial_success") and not self.skipped
+
+    def chosen_by(self, first: str | None) -> tuple[str, ...]:
+        """The names of all agents that chose steps, in order; `first` began, None: the steps of the file."""
+        begun = (first or SCRIPTED,) if first or self.takeovers else ()
+        return (*begun, *(each.after for each in self.takeovers))
+
+    @property
+    def makeshift(self) -> bool:
+        """Whether it passed only in part, or by another agent than its own: `--taskspec-strict` refuses that."""
+        return self.ok and (self.final_state == "partial_success" or bool(self.takeovers))
 
     @property
     def steps_completed(self) -> int:

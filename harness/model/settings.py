@@ -15,7 +15,6 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     Field,
-    JsonValue,
     ValidationError,
     ValidationInfo,
     WithJsonSchema,
@@ -23,17 +22,21 @@ from pydantic import (
     model_validator,
 )
 
+from harness.model.agent_settings import AgentSettings, chain_problem
 from harness.model.browser_settings import BrowserSettings, check_urls, of_environment
+from harness.model.model_settings import ModelSettings, checked_models
 from harness.model.service_settings import PORT_VARIABLE, ServiceSettings, overridden, ports_of_environment
 from harness.recovery.declaration import Declaration
 from harness.spec.defaults import Defaults, Meaning, as_tables, not_of_tasks
 from harness.spec.names import template_problem
-from harness.spec.problems import did_you_mean, join_or
+from harness.spec.problems import did_you_mean
 from harness.spec.steps import Step
 from harness.spec.task import TimeoutProfile
 
 # The errors in `[tool.harness]`, in the words of its file. Pure.
 
+MODEL_KEY_DEPTH = 3
+"""The length of a place inside the table of a model: a shorter one is the whole table, with a key that may be secret."""
 SAID = {"tuple_type": 'must be a list, as in ["..."]'}
 """pydantic's type of error -> a message in TOML's terms."""
 
@@ -49,7 +52,9 @@ def problem(file: Path, model: type[BaseModel], found: Any) -> str:
         return f"{file}: {place}: unknown key `{name}`{f' ({meant})' if meant else ''}"
     path = ".".join(["tool", "harness", *map(str, found["loc"])]).replace("harness.defaults.0", "harness.defaults")
     unsaid = ("browser_endpoint",), ("defaults",)  # the first may be secret, the second names the key itself
-    told = "" if found["loc"][:1] in unsaid else f" (found: {found['input']!r:.80})"
+    place = found["loc"]
+    secret = place[:1] == ("models",) and ("key" in place or len(place) < MODEL_KEY_DEPTH)
+    told = "" if place[:1] in unsaid or secret else f" (found: {found['input']!r:.80})"
     return f"{file}: {path}: {SAID.get(found['type'], found['msg'].removeprefix('Value error, '))}{told}"
 
 
@@ -142,57 +147,6 @@ class MemorySettings(SettingsTable):
         "entry. `mem()` reads it, and `remember` writes to it unless it is read-only. Default: the harness's own "
         "memory.",
     )
-
-
-WriteMode = Literal["allow", "declared", "ask"]
-"""Which unsafe requests of an agent's steps may leave the browser: all; those that are declared; or those that are
-declared, and those that a person at the terminal allows."""
-
-
-class AgentPolicySettings(SettingsTable):
-    """`[tool.harness.agents.<name>.policy]`: what an agent may do."""
-
-    acts: tuple[str, ...] | None = Field(
-        None, description="Acts that it may propose, such as `open`, `click`, `type`. Default: all."
-    )
-    writes: WriteMode | None = Field(
-        None,
-        description="Unsafe requests (POST, PUT, PATCH, DELETE) that its steps may cause: `allow` all; `declared`, "
-        "those that the task declares in `allowed_writes` or as a step with `effect: write`; `ask`, also those that a "
-        "person at the terminal allows. Default: `declared` for the agent `llm`, `allow` for others.",
-    )
-
-    @field_validator("acts")
-    @classmethod
-    def _acts_exist(cls, acts: tuple[str, ...] | None) -> tuple[str, ...] | None:
-        from harness.spec.validation import ACTS  # few projects limit an agent
-
-        if unknown := [act for act in acts or () if act not in ACTS]:
-            hint = did_you_mean(unknown[0], ACTS) or f"the acts are {join_or(sorted(ACTS))}"
-            raise ValueError(f"there is no act `{unknown[0]}`: {hint}")
-        if acts == ():
-            raise ValueError("an agent that may do nothing cannot do a task: name at least one act")
-        return acts
-
-
-class AgentSettings(SettingsTable):
-    """`[tool.harness.agents.<name>]`: who can choose the steps of a task."""
-
-    python: str | None = Field(
-        None,
-        description="`package.module:name` of a class or function that creates the agent. Default: the agent of "
-        "this name from an installed package.",
-    )
-    timeout: float = Field(60.0, gt=0, le=3600, description="Limit for the choice of one step, in seconds.")
-    options: dict[str, JsonValue] = Field(default_factory=dict, description="Keyword arguments for it.")
-    policy: AgentPolicySettings = Field(AgentPolicySettings(), description="What it may do.")
-
-    @model_validator(mode="after")
-    def _names_a_place(self) -> Self:
-        module, _, attribute = ("a:b" if self.python is None else self.python).partition(":")
-        if not all(part.isidentifier() for part in (*module.split("."), *attribute.split("."))):
-            raise ValueError(f"`python` must be written `package.module:name`, not {self.python!r}")
-        return self
 
 
 def _criterion(text: str) -> str:
@@ -338,6 +292,9 @@ class Settings(SettingsTable):
         default_factory=dict, description="Logins that tasks name with `login`, by a name of your choice."
     )
     agents: dict[str, AgentSettings] = Field(default_factory=dict, description="The agents of the project, by name.")
+    models: Annotated[dict[str, ModelSettings], AfterValidator(checked_models)] = Field(
+        default_factory=dict, description="The models that agents may ask, by a name of your choice."
+    )
     agent: str | None = Field(None, description="The agent that chooses the steps of a task that has none.")
     base_url: str | None = Field(None, description="Base of relative URLs in tasks.")
     init_script: Path | None = Field(
@@ -441,6 +398,13 @@ class Settings(SettingsTable):
         if name is not None and name not in self.channels:
             known = ", ".join(sorted(self.channels)) or "none"
             raise ValueError(f"memory.channel: there is no channel `{name}` in [tool.harness.channels]; known: {known}")
+        return self
+
+    @model_validator(mode="after")
+    def _agents_follow_each_other(self) -> Self:
+        for name, each in self.agents.items():
+            if problem := chain_problem(name, each, self.agents):
+                raise ValueError(f"agents.{name}{problem}")
         return self
 
     @field_validator("world_header", "world_cookie", "reset", "parallel")

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from harness.model.figures import is_retry
-from harness.model.record import History, Rewound, StepRecord, Warning_
+from harness.model.record import History, Rewound, StepRecord, TakeOver, Warning_
 from harness.recovery import Retry, Substitute, Trust
 from harness.recovery.catalog import FAMILIES, Effect, Family
 from harness.recovery.failure import Failure, Passed
+from harness.spec.agents import SCRIPTED
 
 
 def warnings(history: History) -> Iterator[Warning_]:
@@ -80,8 +81,19 @@ def _refused_hosts(history: History) -> tuple[str, ...]:
     return tuple(dict.fromkeys(hosts))
 
 
+def takeover_warnings(takeovers: Iterable[TakeOver]) -> Iterator[Warning_]:
+    """Yield the warnings about agents that went on in place of others."""
+    for each in takeovers:
+        details = {"from": each.before, "to": each.after, "code": each.failure.code}
+        if each.refused:
+            text = f"The agent `{each.after}` did not begin anew at step {each.index}: {each.refused}"
+            yield Warning_("restart_refused", text, each.index, details)
+        if not (each.refused and each.after == SCRIPTED):
+            yield Warning_("agent_fallback_used", each.describe(), each.index, details)
+
+
 def _rewind_warnings(record: StepRecord, rewound: Rewound) -> Iterator[Warning_]:
-    why = record.failure.message if record.failure else ""
+    why = rewound.why or (record.failure.message if record.failure else "")
     details = {"checkpoint": rewound.checkpoint}
     if rewound.restart:
         text = f"A new browser was started after step {record.index}: {why}"

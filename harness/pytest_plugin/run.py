@@ -302,5 +302,8 @@ def _judge(plan: Plan, result: TaskResult, redactor: Redactor, settings: Setting
     elif result.failure is not None:
         kind = CriterionFailed if result.failure.family is Family.ASSERTION else TaskFailed
         raise kind(brief(plan, result, redactor), text, cause(plan, result, redactor))
-    elif result.final_state == "partial_success" and plan.strict:
-        raise TaskFailed(f"{plan.task_id} ended as partial_success, which --taskspec-strict refuses", text)
+    elif result.makeshift and plan.strict:
+        how = (
+            f"was ended by the agent `{result.takeovers[-1].after}`" if result.takeovers else "ended as partial_success"
+        )
+        raise TaskFailed(f"{plan.task_id} {how}, which --taskspec-strict refuses", text)

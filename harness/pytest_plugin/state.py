@@ -96,8 +96,8 @@ class SessionState(Struct):
 
             self._harness = SyncHarness(self.settings, self.run_id, self.tell)
             self.begun()
-            if named := self.chosen or self.settings.agent:
-                self._harness.check_agent(named)
+            if self.chosen or self.settings.agent or self.settings.agents:
+                self._harness.check_agents(self.chosen or self.settings.agent)
         return self._harness
 
     def check_folders(self) -> None:

@@ -27,6 +27,7 @@ from harness.model.plan import Plan
 from harness.model.record import MetRoute, StepRecord, TaskResult
 from harness.recovery.catalog import Family
 from harness.recovery.failure import Failure
+from harness.reporting.comparisons import compared_pictures
 from harness.reporting.files import ARTIFACTS, shown_path
 from harness.reporting.redaction import MARK, Redactor, is_secret_name
 from harness.spec.names import commandless
@@ -131,7 +132,7 @@ def _records(plan: Plan, result: TaskResult) -> dict[int, StepRecord]:
     """The last record of each step. A comparison of `state_bindings` after it replaces it only if it failed."""
     found: dict[int, StepRecord] = {}
     for record in result.history:
-        own = record.index >= len(plan.steps) or record.step == plan.steps[record.index]
+        own = record.index >= len(plan.steps) or (record.index >= 0 and record.step == plan.steps[record.index])
         if own or not record.passed or record.index not in found:
             found[record.index] = record
     return found
@@ -158,7 +159,15 @@ def before_the_first_step(result: TaskResult) -> bool:
 def chosen_nothing(result: TaskResult) -> bool:
     """Return whether the agent failed to choose the next step."""
     code = result.failure.code if result.failure else ""
-    return code in ("AGENT_FAILED", "AGENT_TIMEOUT", "AGENT_INVALID_STEP", "AGENT_UNAVAILABLE")
+    return code in (
+        "AGENT_FAILED",
+        "AGENT_TIMEOUT",
+        "AGENT_INVALID_STEP",
+        "AGENT_GAVE_UP",
+        "AGENT_GONE",
+        "AGENTS_EXHAUSTED",
+        "AGENT_UNAVAILABLE",
+    )
 
 
 def incomplete(result: TaskResult) -> bool:
@@ -182,6 +191,8 @@ def step_target(step: Step) -> str:
     value = getattr(step, "value", None)
     if value and step.act == "type" and is_secret_name(step.target or ""):
         value = MARK
+    if picture := getattr(step, "screenshot", None):
+        return f"{step.target or getattr(step, 'frame', None) or 'the page'} looks like {picture}"
     if getattr(step, "aria", None):
         return f"ARIA snapshot of {step.target or 'the page'}"
     found = getattr(step, "url", None) or getattr(step, "expr", None) or step.target or ""
@@ -475,6 +486,8 @@ def _page_lines(result: TaskResult, width: int) -> Iterator[str]:
         yield from _list("console", list(said), width, _CONSOLE)
     if result.artifacts is not None:
         yield f"  artifacts: {shown_path(result.artifacts)}"
+        for each in list(compared_pictures(result.artifacts))[:_MATCHES]:
+            yield f"  pictures: {shown_path(each.files[next(iter(each.files))].parent)} ({', '.join(each.files)})"
 
 
 def fold_lines(lines: Iterable[str], room: int | None = None) -> tuple[str, ...]:

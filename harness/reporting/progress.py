@@ -7,7 +7,7 @@ from typing import TextIO, assert_never
 
 from rich.cells import cell_len, set_cell_size
 
-from harness.model.events import Event, ResilienceActed, StepStarted, TaskEnded, TaskStarted
+from harness.model.events import AGENT, Event, ResilienceActed, StepStarted, TaskEnded, TaskStarted
 from harness.model.plan import Plan
 from harness.recovery import Remedy, RepairPrecondition, Rewind, Substitute
 from harness.reporting.console import place, shortened, step_label
@@ -73,6 +73,8 @@ def _acted(event: ResilienceActed) -> str:
             return f"waiting {seconds:.1f} s: {shortened(reason, 200)}"
         case Retrying():
             return _again(event.event, event.remedy)
+        case FellBack(name=name, after=agent) if name == AGENT:
+            return f"`{agent}` goes on"
         case FellBack(after=selector):
             return f"trying {shortened(selector, 100)}" if isinstance(event.remedy, Substitute) else ""
         case Recovered() | Degraded() | GaveUp():

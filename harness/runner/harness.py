@@ -43,6 +43,8 @@ from harness.reporting.telemetry.stream import in_task, of_all_tasks
 from harness.resilience import SystemClock
 from harness.resilience.events import Emit, ResilienceEvent, ServiceChanged, discard
 from harness.runner.circuits import RunCircuits
+from harness.runner.compile import recovers
+from harness.runner.inference import Inference, TaskInference
 from harness.runner.logins import Logins, NoArtifacts
 from harness.runner.loop import Caller, LoopFuture, LoopThread
 from harness.runner.scratch import Scratch
@@ -133,7 +135,8 @@ class Harness:
         hosts = [self.services.hosts_of(slot) for slot in range(self.services.instances)]
         ends = Endpoints.of(settings, self.circuits.endpoint, os.environ)
         self.browsers = Browsers(settings.browser, self.clock, ends, temp=temp, guard=guard, hosts=hosts)
-        self.agents = Agents(settings.agents, settings.root, self.circuits.agent)
+        self.agents = self._make_agents()
+        self.inference = Inference(settings, run_id, self.clock, self.circuits, tell)
         self.memory = MemoryStore(temp / "memory.sqlite3")
         self._runs: Counter[str] = Counter()
         self._started = asyncio.Lock()
@@ -141,6 +144,10 @@ class Harness:
         self._services_begun: asyncio.Task[None] | None = None
         self._browser_begun: asyncio.Task[None] | None = None
         """Their start before the first task, if it was prepared."""
+
+    def _make_agents(self) -> Agents:
+        settings, retries = self.settings, recovers(self.settings, os.environ)
+        return Agents(settings.agents, settings.root, self.circuits.agent, emit=self._tell, retries=retries)
 
     def _of_services(self, event: ResilienceEvent) -> None:
         """Close the circuits of a service that is back, whoever has started it: waiting tasks need not wait longer."""
@@ -185,17 +192,19 @@ class Harness:
         self, plan: Plan, emit: Callable[[Event], None], interaction: Interaction = NO_INTERACTION
     ) -> TaskResult:
         """Run one task. Failures are in the result; only a cancellation before it began is raised."""
-        agent = self.agents.agent(None)
         plan = self._in_a_fresh_world(plan)
+        inference = self.inference.of(plan, emit)
+        agent = self.agents.agent(None, models=inference.client, ask=interaction.ask)
         try:
             with in_task(plan, wake=emit):
                 async with self._ground(plan) as empty:
                     ground = await self._logged_in(plan, empty)
-                    result = await run_task(plan, self._ports(plan, agent, emit, interaction, ground))
+                    result = await run_task(plan, self._ports(plan, agent, emit, interaction, ground, inference))
             self._hand_on(plan, result, ground)
             return result
         finally:
             await agent.close()
+            await inference.close()
 
     async def _logged_in(self, plan: Plan, ground: Ground) -> Ground:
         """The ground of a task that names a login, with the browser storage of someone who is logged in."""
@@ -216,14 +225,16 @@ class Harness:
         """Play a login or its check in the world of the task (logins.Play)."""
         plan = replace(plan, world=task.world)
         inside = Ground(ground.slot, episode=True, storage=storage)
-        agent = self.agents.agent(None)
+        inference = self.inference.of(plan, lambda _: None)
+        agent = self.agents.agent(None, models=inference.client)
         try:
-            ports = self._ports(plan, agent, lambda _: None, NO_INTERACTION, inside)
+            ports = self._ports(plan, agent, lambda _: None, NO_INTERACTION, inside, inference)
             if task.login is not None and plan.key == task.login.check.key:
                 ports = replace(ports, archive=NoArtifacts(self.archive), witness=None)
             return await run_task(plan, ports), inside.left.get(plan.key)
         finally:
             await agent.close()
+            await inference.close()
 
     @asynccontextmanager
     async def _ground(self, plan: Plan) -> AsyncIterator[Ground]:
@@ -302,7 +313,7 @@ class Harness:
         """Load channels and agents anew with the next task: the project's Python has changed."""
         old = list(self._grounds.values())
         self._grounds.clear()
-        self.agents = Agents(self.settings.agents, self.settings.root, self.circuits.agent)
+        self.agents = self._make_agents()
         await asyncio.gather(*(channels.close() for channels in old))
 
     def _hand_on(self, plan: Plan, result: TaskResult, ground: Ground) -> None:
@@ -324,15 +335,21 @@ class Harness:
         return plan if count == 1 else replace(plan, world=f"{plan.world}.{count}")
 
     def _ports(
-        self, plan: Plan, agent: TaskAgent, emit: Callable[[Event], None], interaction: Interaction, ground: Ground
+        self,
+        plan: Plan,
+        agent: TaskAgent,
+        emit: Callable[[Event], None],
+        interaction: Interaction,
+        ground: Ground,
+        inference: TaskInference,
     ) -> Ports:
         random = Random(plan.spec.seed).random
         explain, breaker = partial(self.services.explain, slot=ground.slot), self.circuits.of(plan)
-        recover, stage = partial(self._recover, ground.slot), partial(self._stage, ground)
+        recover, stage = partial(self._recover, ground.slot), partial(self._stage, ground, inference)
         ready, ask, repair = partial(self.services.await_ready, ground.slot), interaction.ask, interaction.repair
         return Ports(
-            stage, agent, self.archive, self.clock, emit, random, explain, breaker, recover, ready, ask, repair,
-            policy=agent.policy, witness=None if plan.in_full else self._witness,
+            stage, agent, self.archive, self.clock, emit, random, explain, breaker, recover, ready,
+            inference.calls, ask, repair, policy=agent.policy, witness=None if plan.in_full else self._witness,
         )  # fmt: skip
 
     async def _recover(self, slot: int, url: str) -> None:
@@ -342,7 +359,7 @@ class Harness:
             with contextlib.suppress(Failed):
                 await self.services.recover(name)
 
-    async def _stage(self, ground: Ground, plan: Plan, folder: Path) -> Stage:
+    async def _stage(self, ground: Ground, inference: TaskInference, plan: Plan, folder: Path) -> Stage:
         if ground.trouble is not None:
             raise Failed(ground.trouble)
         await self.start()
@@ -357,9 +374,10 @@ class Harness:
         )
         routing, gate = await self._routing(plan, world), self._gate(plan)
         request = replace(self._request(plan, folder, ground), routing=routing, gate=gate)
+        inference.found_at(plan, request.hosts)
         if not plan.faults:
             return Stage(await self.browsers.open_session(request), world, NoFaults())
-        return await self._stage_with_faults(plan, request, world, ground)
+        return await self._stage_with_faults(plan, request, world, ground, inference)
 
     @staticmethod
     async def _routing(plan: Plan, world: TaskWorld) -> Routing | None:
@@ -371,14 +389,16 @@ class Harness:
         return await Routing.of(plan.routes, plan.folder, world.memory)
 
     def _gate(self, plan: Plan) -> WriteGate | None:
-        """The gate for the writes of the task's agent; None if its policy lets all leave. Raises Failed."""
-        if not self.agents.agent(plan.agent).policy(plan).restricts_writes:
+        """The gate for the writes of the task's agents; None if their policies let all leave. Raises Failed."""
+        if not self.agents.agent(None).restricts_writes(plan):
             return None
         from harness.browser.write_gate import WriteGate
 
         return WriteGate()
 
-    async def _stage_with_faults(self, plan: Plan, request: SessionRequest, world: TaskWorld, ground: Ground) -> Stage:
+    async def _stage_with_faults(
+        self, plan: Plan, request: SessionRequest, world: TaskWorld, ground: Ground, inference: TaskInference
+    ) -> Stage:
         from harness.faults.injector import FaultInjector, Where
         from harness.faults.network import prepare
         from harness.faults.services import SiteTarget
@@ -388,6 +408,7 @@ class Harness:
         request = replace(
             request, hosts=network.hosts, on_request_failed=network.request_failed, tls_problem=network.tls_problem
         )
+        inference.found_at(plan, network.hosts)
         hands = StateTarget(world, self.settings.root, partial(self.services.folder_of, slot=ground.slot))
         where = Where(network, hands, SiteTarget(self.services.seen_from(ground.slot)))
         injector = FaultInjector(plan.faults, where, self.clock, seed=plan.fault_seed, task=plan.task_id)
@@ -423,6 +444,7 @@ class Harness:
             self._logins.close()
         await asyncio.gather(*(channels.close() for channels in self._grounds.values()))
         self.memory.close()
+        await self.inference.close()
         self.circuits.close()
         await self.services.stop()
         self._scratch.close()
@@ -496,10 +518,10 @@ class SyncHarness:
         """The number of tasks that may run at once because they share a state; None: no state is shared."""
         return self._harness.services.instances if self.settings.shared_state else None
 
-    def check_agent(self, name: str) -> None:
-        """Raises ValueError if there is no agent of that name."""
+    def check_agents(self, name: str | None) -> None:
+        """Raises ValueError if there is no agent of that name, or none of a name in the settings of agents."""
         try:
-            self._harness.agents.source(name)
+            self._harness.agents.check(name)
         except Failed as failed:
             raise ValueError(failed.failure.message) from failed
 

@@ -70,16 +70,17 @@ def check_spec(
     channels: frozenset[str] | None = None,
     environ: Mapping[str, str] | None = None,
     needs_steps: bool = True,
-    agents: Sequence[str] = (),
+    agents: Sequence[str] | None = None,
 ) -> list[Problem]:
     """Return all problems of a task whose types are right.
 
-    `needs_steps`: the task must have steps, since no agent chooses them. `agents`: the agents of the project, for
-    hints.
+    `needs_steps`: the task must have steps, unless it names an agent that chooses them. `agents`: the agents of the
+    project; None: the names of agents are not checked.
     """
     return [
         *_task_id(spec, origin),
-        *(_no_steps(spec, origin, agents) if needs_steps else ()),
+        *(_no_steps(spec, origin, agents or ()) if needs_steps and spec.agent is None else ()),
+        *_of_agents(spec, origin, agents),
         *_time(spec, origin),
         *_domains(spec, origin),
         *mark_problems(spec, origin),
@@ -185,7 +186,7 @@ def check_steps(
         if isinstance(step, Upload):
             yield from _uploads(step, path, origin, folder, hide)
         if isinstance(step, Assert) and step.baseline is not None and "${" not in step.baseline:
-            yield from _baseline(step.baseline, path, origin, folder)
+            yield from _baseline(step.baseline, (*path, "aria" if step.aria else "screenshot"), origin, folder)
         if isinstance(step, Open | Api) and (found := _SCHEME.match(step.url)) and found[1].lower() not in SCHEMES:
             hint = "write http:// in front of a host" if "." in found[1] or found[1] == "localhost" else ""
             scheme = found[1] if hide(step.url).startswith(found[0]) else HIDDEN  # the scheme may be part of a secret
@@ -201,9 +202,7 @@ def _baseline(name: str, path: JsonPath, origin: Origin, folder: Path) -> Iterat
     """Yield the problem of a baseline outside of the task's folder; it need not be there: a run may write it."""
     problem = file_problem(name, folder)
     if problem is not None and problem != ABSENT:
-        yield origin.problem(
-            (*path, "aria"), problem, expected="a file in the task's folder", found=describe_value(name)
-        )
+        yield origin.problem(path, problem, expected="a file in the task's folder", found=describe_value(name))
 
 
 def _expected(pattern: str, path: JsonPath, origin: Origin) -> Iterator[Problem]:
@@ -236,6 +235,13 @@ def login_problems(name: str, origin: Origin, known: Collection[str]) -> Iterato
         expected = join_or(sorted(known)) if known else "a login of [tool.harness.logins]; there is none"
         hint = did_you_mean(name, known)
         yield origin.problem(("login",), f"there is no login `{name}`", expected=expected, hint=hint)
+
+
+def _of_agents(spec: TaskSpec, origin: Origin, agents: Sequence[str] | None) -> Iterator[Problem]:
+    if spec.agent is not None or spec.agent_fallback or spec.agent_fallback_if_unmet:
+        from harness.spec.agents import agent_problems  # few tasks name an agent
+
+        yield from agent_problems(spec, origin, agents)
 
 
 def _of_writes(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:

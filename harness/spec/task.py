@@ -272,6 +272,15 @@ class Budget(Declaration):
         description="Retries and fallbacks of all steps. Going back to a checkpoint is a retry, as a number of "
         "attempts.",
     )
+    max_model_calls: int | None = Field(
+        None,
+        ge=1,
+        description="Requests to models of the task's agents, with those that failed, as a number of requests.",
+    )
+    max_tokens: int | None = Field(None, ge=1, description="Input and output of these requests, as a number of tokens.")
+    max_cost: float | None = Field(
+        None, gt=0, description="What these requests cost, in US dollars. The price of each model must be known."
+    )
 
 
 # Time limits by the amount of work (docs/design/deadlines.md).
@@ -434,6 +443,22 @@ class TaskSpec(BaseModel):
         None, description="The outcome that the task must have. Its pytest item passes only with this outcome."
     )
     steps: tuple[Step, ...] = Field((), description="Steps, in order. Without steps an agent chooses them.")
+    agent: str | None = Field(
+        None,
+        min_length=1,
+        description="Name of the agent that chooses the steps, also if the task has some; `scripted` executes its own "
+        "`steps`, `manual` is a person at the terminal. `--task-agent` overrides it.",
+    )
+    agent_fallback: tuple[Annotated[str, Field(min_length=1)], ...] | None = Field(
+        None,
+        description="Names of the agents that go on, in this order, when the one before fails. `scripted` begins the "
+        "task anew. Default: the `fallback` of the agent's settings.",
+    )
+    agent_fallback_if_unmet: bool = Field(
+        False,
+        description="Whether the next agent also goes on when the steps are done and a success criterion does not "
+        "hold.",
+    )
     expected_memory: dict[str, JsonValue] = Field(
         default_factory=dict,
         description="Memory entries and their values at the end. A difference is a warning, and with "

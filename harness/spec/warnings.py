@@ -32,6 +32,8 @@ WARNINGS: Mapping[str, WarningFacts] = {
     "browser_restarted": _RECOVERED,
     "effect_already_done": _RECOVERED,
     "alternative_task_used": WarningFacts(recovered=True, to_act_on=True),
+    "agent_fallback_used": WarningFacts(recovered=True, to_act_on=True),
+    "restart_refused": _TO_ACT_ON,
     "step_skipped": _TO_ACT_ON,
     "criteria_relaxed": _TO_ACT_ON,
     "write_repeated": _TO_ACT_ON,

@@ -23,7 +23,7 @@ _PARTS = {
     "FaultExpect": "mapping",
     "StateBinding": "places",
     "AllowedWrite": "allowed writes",
-    "AgentPolicySettings": "mapping",
+    "AgentPolicyTable": "mapping",
     "ScoringCheckpoint": "parts",
     "Repair": "repairs",
     "DataFile": "data file",

@@ -46,6 +46,7 @@ TABLES = {
     "breaker": "[tool.harness.breaker]",
     "agents": "[tool.harness.agents.NAME]",
     "agents.policy": "[tool.harness.agents.NAME.policy]",
+    "agents.breaker": "[tool.harness.agents.NAME.breaker]",
     "telemetry": "[tool.harness.telemetry]",
 }
 """Key -> the heading of its table."""

@@ -105,7 +105,8 @@ class AllureSink:
     def _fill(self, test: TestResult, plan: Plan, result: TaskResult, browser: str) -> None:
         redactor = self._redactor.plus(plan.secrets)
         steps = step_results(result, redactor)
-        test.steps.extend(sorted((*fault_steps(result, redactor), *(step for _, step in steps)), key=_start_of))
+        around = (*fault_steps(result, redactor), *takeover_steps(result, redactor))
+        test.steps.extend(sorted((*around, *(step for _, step in steps)), key=_start_of))
         if result.alternative is not None:
             test.steps.append(inner_task(result.alternative, redactor))
         failing = next(
@@ -149,6 +150,7 @@ def _describe(test: TestResult, plan: Plan, result: TaskResult, browser: str) ->
     counted = figures(result)
     figured = {"retries": counted.retries, "fallbacks": counted.fallbacks, "recovered": counted.recovered}
     values = {"seed": plan.spec.seed, "browser": browser, "final_state": state, "score": score}
+    values["agent"] = " -> ".join(result.chosen_by(plan.agent))
     values |= {name: value or "" for name, value in figured.items()} | dict(plan.spec.own.notes)
     for name, value in values.items():
         if value != "":
@@ -179,6 +181,15 @@ def step_results(result: TaskResult, redactor: Redactor) -> list[tuple[StepRecor
         steps.append((record, _step(record, result.steps_total, redactor, moment)))
         moment = steps[-1][1].stop
     return steps
+
+
+def takeover_steps(result: TaskResult, redactor: Redactor) -> Iterator[TestStepResult]:
+    """A step for each agent that failed and was relieved."""
+    for each in result.takeovers:
+        step = TestStepResult(name=redactor.text(shortened(each.describe(), _TITLE)))
+        step.start = step.stop = milliseconds(result.started + timedelta(seconds=each.t))
+        step.status = str(Status.BROKEN)
+        yield step
 
 
 def fault_steps(result: TaskResult, redactor: Redactor) -> Iterator[TestStepResult]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
+from harness.model.events import AGENT
 from harness.reporting.files import read_json, shown_path, write_json
 from harness.reporting.history.file import (
     PATIENCE,
@@ -30,6 +31,7 @@ from harness.reporting.history.rows import (
 )
 from harness.reporting.telemetry.log import Tail, events_of, level_name
 from harness.reporting.telemetry.record import Record, describe
+from harness.resilience.events import FellBack
 
 # Runs whose process has ended without finishing them: a later run notes that, and saves what it can find.
 
@@ -73,7 +75,9 @@ def _happenings(records: Iterator[Record]) -> Iterator[Happening]:
 
 
 def _is_around(record: Record) -> bool:
-    kind = record.event.type
+    kind, event = record.event.type, record.event
+    if isinstance(event, FellBack) and event.name == AGENT:
+        return True  # no attempt shows that another agent went on
     return kind not in _OF_TASKS and not (record.step is not None and kind in _OF_ATTEMPTS)
 
 

@@ -19,7 +19,10 @@ NAMES = ("A", "B")
 def tasks(tmp_path: Path) -> list[Loaded]:
     write(tmp_path, GROUP, "look.steps.yaml")
     (tmp_path / "a.csv").write_text("x", "utf-8")
-    steps = {"A": "- {use: look}", "B": "- {act: upload, selector: '#f', value: a.csv}"}
+    steps = {
+        "A": "- {use: look}",
+        "B": "- {act: upload, selector: '#f', value: a.csv}\n  - {act: assert, screenshot: looks/b.png}",
+    }
     files = [write(tmp_path, f"task_id: {name}\nsteps:\n  {steps[name]}\n", f"{name}.task.yaml") for name in NAMES]
     return [load_file(file) for file in files]
 
@@ -30,6 +33,7 @@ def tasks(tmp_path: Path) -> list[Loaded]:
         ("A.task.yaml", [], ["A"]),
         ("look.steps.yaml", [], ["A"]),
         ("a.csv", [], ["B"]),
+        ("looks/b-linux-phone.png", [], ["B"]),
         ("other.csv", [], []),
         ("conftest.py", ["B"], ["B"]),
         ("conftest.py", [], ["A", "B"]),

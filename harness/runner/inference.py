@@ -1,0 +1,108 @@
+"""Joins agents and models: an agent that wants them gets a client; nothing of the models is imported before."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING
+
+from harness.model.events import Event
+from harness.model.inference import ModelCall, ModelClient
+from harness.model.plan import Plan
+from harness.model.settings import Settings
+from harness.resilience import Clock
+from harness.resilience.events import Emit
+from harness.runner.circuits import RunCircuits, thresholds_of
+from harness.runner.compile import recovers
+
+if TYPE_CHECKING:
+    from harness.models.run import RunModels
+    from harness.models.task import TaskModels
+
+NO_HOSTS: Mapping[str, int] = {}
+FLOORS = Path(".harness", "floors")
+"""The folder of the files through which the workers of a run share how long providers have asked to wait."""
+
+
+class Inference:
+    """The models of a run, which are made when the first agent asks one."""
+
+    def __init__(self, settings: Settings, run_id: str, clock: Clock, circuits: RunCircuits, tell: Emit) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._circuits = circuits
+        self._tell = tell
+        self._floors = settings.root / FLOORS / f"{run_id}.sqlite3"
+        self._models: RunModels | None = None
+
+    @property
+    def models(self) -> RunModels:
+        """The models, made when this is first read."""
+        if self._models is None:
+            from harness.models.run import RunModels
+
+            self._models = RunModels(
+                self._settings.models,
+                clock=self._clock,
+                environ=os.environ,
+                breaker=self._circuits.provider,
+                thresholds=thresholds_of,
+                tell=self._tell,
+                enabled=recovers(self._settings, os.environ),
+                floors=self._floors if "PYTEST_XDIST_WORKER" in os.environ else None,
+            )
+        return self._models
+
+    def of(self, plan: Plan, emit: Callable[[Event], None]) -> TaskInference:
+        """The models for one task and the tasks inside it. `emit` receives the events of the task itself."""
+        return TaskInference(self, plan, emit)
+
+    async def close(self) -> None:
+        """Close the connections. The file of the run's workers is removed by who is not one of them."""
+        if self._models is not None:
+            await self._models.close()
+        if "PYTEST_XDIST_WORKER" not in os.environ and self._floors.parent.is_dir():
+            for file in self._floors.parent.glob(f"{self._floors.name}*"):
+                file.unlink(missing_ok=True)
+
+
+class TaskInference:
+    """The models of one task and of the tasks inside it, each with its own budget and ledger."""
+
+    def __init__(self, run: Inference, plan: Plan, emit: Callable[[Event], None]) -> None:
+        self._run = run
+        self._plan = plan
+        self._emit = emit
+        self._tasks: dict[str, TaskModels] = {}
+        self._hosts: dict[str, Mapping[str, int]] = {}
+
+    def found_at(self, plan: Plan, hosts: Mapping[str, int]) -> None:
+        """The hosts of the project as a task's requests find them: with faults, through their gates."""
+        self._hosts[plan.key] = hosts
+
+    def client(self, plan: Plan, agent: str, step: int) -> ModelClient:
+        """The models for an agent that chooses the step with this index; to be used on the harness's loop."""
+        if plan.key not in self._tasks:
+            emit = self._emit if plan.key == self._plan.key else _nobody
+            random = Random(plan.spec.seed).random
+            self._tasks[plan.key] = self._run.models.of(plan, partial(self._hosts_of, plan.key), emit, random)
+        return self._tasks[plan.key].client(agent, step)
+
+    def _hosts_of(self, key: str) -> Mapping[str, int]:
+        return self._hosts.get(key, NO_HOSTS)
+
+    def calls(self, plan: Plan) -> tuple[ModelCall, ...]:
+        """The requests to models that a task has made so far."""
+        return self._tasks[plan.key].ledger.calls if plan.key in self._tasks else ()
+
+    async def close(self) -> None:
+        """Close what the tasks have opened; it never raises."""
+        for models in self._tasks.values():
+            await models.close()
+
+
+def _nobody(_event: Event) -> None:
+    """Nobody hears the events of a task inside another."""
