@@ -139,13 +139,14 @@ def _lines(
 
 
 def _step(record: StepRecord, asked: tuple[ModelCall, ...], refer: Callable[[str], str]) -> TrajectoryStep:
+    step = record.lasting_step or record.step
     return TrajectoryStep(
         index=record.index,
         agent=record.agent,
         at=record.attempts[0].started,
         seconds=round(sum(each.seconds for each in record.attempts), 3),
-        step=document(record.step, refer),
-        lasting="aria-ref=" not in str(record.step),
+        step=document(step, refer),
+        lasting="aria-ref=" not in str(step),
         passed=record.passed,
         code=record.failure.code if record.failure else None,
         asked=asked,

@@ -19,7 +19,7 @@ from uuid import uuid4
 
 from msgspec import Struct, field
 
-from harness.agents.registry import Agents
+from harness.agents.registry import Agents, TaskAgent
 from harness.browser import Browsers, Endpoints, SessionRequest, StorageState
 from harness.engine import run_task
 from harness.environment.channels import Channels
@@ -32,7 +32,7 @@ from harness.environment.world import TaskWorld
 from harness.model.events import Event
 from harness.model.outcome import ended_as_declared
 from harness.model.plan import Plan
-from harness.model.ports import Agent, Ask, Ports, RepairHook, Stage
+from harness.model.ports import Ask, Ports, RepairHook, Stage
 from harness.model.record import MetFault, TaskResult, Warning_
 from harness.model.settings import LOGINS, Settings
 from harness.model.warnings import trajectory_not_kept
@@ -56,6 +56,7 @@ from harness.values import replace
 
 if TYPE_CHECKING:
     from harness.browser.routing import Routing
+    from harness.browser.write_gate import WriteGate
 
 
 class Interaction(Struct, frozen=True):
@@ -353,7 +354,7 @@ class Harness:
     def _ports(
         self,
         plan: Plan,
-        agent: Agent,
+        agent: TaskAgent,
         emit: Callable[[Event], None],
         interaction: Interaction,
         ground: Ground,
@@ -365,7 +366,7 @@ class Harness:
         ready, ask, repair = partial(self.services.await_ready, ground.slot), interaction.ask, interaction.repair
         return Ports(
             stage, agent, self.archive, self.clock, emit, random, explain, breaker, recover, ready,
-            inference.calls, ask, repair, witness=None if plan.in_full else self._witness,
+            inference.calls, ask, repair, policy=agent.policy, witness=None if plan.in_full else self._witness,
         )  # fmt: skip
 
     async def _recover(self, slot: int, url: str) -> None:
@@ -388,7 +389,8 @@ class Harness:
             self.settings.memory.channel,
             put_back=self.settings.isolation != "none",
         )
-        request = replace(self._request(plan, folder, ground), routing=await self._routing(plan, world))
+        routing, gate = await self._routing(plan, world), self._gate(plan)
+        request = replace(self._request(plan, folder, ground), routing=routing, gate=gate)
         inference.found_at(plan, request.hosts)
         if not plan.faults:
             return Stage(await self.browsers.open_session(request), world, NoFaults())
@@ -402,6 +404,14 @@ class Harness:
         from harness.browser.routing import Routing
 
         return await Routing.of(plan.routes, plan.folder, world.memory)
+
+    def _gate(self, plan: Plan) -> WriteGate | None:
+        """The gate for the writes of the task's agents; None if their policies let all leave. Raises Failed."""
+        if not self.agents.agent(None).restricts_writes(plan):
+            return None
+        from harness.browser.write_gate import WriteGate
+
+        return WriteGate()
 
     async def _stage_with_faults(
         self, plan: Plan, request: SessionRequest, world: TaskWorld, ground: Ground, inference: TaskInference

@@ -45,6 +45,7 @@ TABLES = {
     "browser.http_credentials": "[tool.harness.browser.http_credentials]",
     "breaker": "[tool.harness.breaker]",
     "agents": "[tool.harness.agents.NAME]",
+    "agents.policy": "[tool.harness.agents.NAME.policy]",
     "agents.breaker": "[tool.harness.agents.NAME.breaker]",
     "cassettes": "[tool.harness.cassettes]",
     "models": "[tool.harness.models.NAME]",
