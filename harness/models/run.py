@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -12,7 +13,7 @@ from harness.model.events import Event
 from harness.model.model_settings import ModelSettings
 from harness.model.plan import Plan
 from harness.models.exchange import AsksModel
-from harness.models.provider import Lane, Surroundings
+from harness.models.provider import ModelLane, Surroundings
 from harness.models.task import TaskModels
 from harness.models.transport import Hosts, TaskTransport, connections
 from harness.models.verdicts import ModelError
@@ -21,7 +22,7 @@ from harness.resilience import Clock
 from harness.resilience.breaker import Breaker, BreakerSettings
 from harness.resilience.circuits import CircuitName, CircuitScope
 from harness.resilience.events import Emit, discard
-from harness.resilience.pace import FloorStore, Pace
+from harness.resilience.pace import FloorStore, ProviderPace
 
 NEEDED = "pip install 'pytest-taskspec[agents]'"
 
@@ -54,7 +55,7 @@ class RunModels:
         self._tell = tell
         self._enabled = enabled
         self._floors = None if floors is None else FloorStore(floors)
-        self._lanes: dict[str, Lane] = {}
+        self._lanes: dict[str, ModelLane] = {}
         self._lock = threading.Lock()
         self._connections: httpx2.AsyncBaseTransport | None = None
 
@@ -65,21 +66,21 @@ class RunModels:
             plan,
             self._models,
             lambda model: self._lane(lanes, model, own=bool(plan.faults)),
-            lambda model: self._wire(model, hosts),
+            lambda model: asyncio.to_thread(self._wire, model, hosts),  # it imports clients, which takes seconds
             Surroundings(self._clock, random, discard, self._enabled),
             emit,
         )
 
-    def _lane(self, lanes: dict[str, Lane], model: str, *, own: bool) -> Lane:
+    def _lane(self, lanes: dict[str, ModelLane], model: str, *, own: bool) -> ModelLane:
         """What the calls of a model share. Failures that a task has ordered hold up no other task."""
         if model not in lanes:
             name, settings = str(CircuitName(CircuitScope.PROVIDER, model)), self._models[model]
-            pace = Pace(name, settings.pace.concurrent, self._clock, None if own else self._floors)
+            pace = ProviderPace(name, settings.pace.concurrent, self._clock, None if own else self._floors)
             if own and self._breaker(model) is not None:
                 breaker = Breaker(name, self._thresholds(settings), now=self._clock.now, emit=self._tell)
-                lanes[model] = Lane(lambda: breaker, pace)
+                lanes[model] = ModelLane(lambda: breaker, pace)
             else:
-                lanes[model] = Lane(lambda: self._breaker(model), pace)
+                lanes[model] = ModelLane(lambda: self._breaker(model), pace)
         return lanes[model]
 
     def _wire(self, model: str, hosts: Hosts) -> AsksModel:

@@ -279,7 +279,7 @@ class Budget(Declaration):
     )
     max_tokens: int | None = Field(None, ge=1, description="Input and output of these requests, as a number of tokens.")
     max_cost: float | None = Field(
-        None, gt=0, description="What these requests cost, in US dollars. The price of each model must be known."
+        None, gt=0, description="What these requests cost, whose models must have a known price, in US dollars."
     )
 
 

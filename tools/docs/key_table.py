@@ -29,6 +29,8 @@ UNITS = (
         "metres",
         "steps",
         "requests",
+        "tokens",
+        "US dollars",
         "connections",
         "bytes",
         "occasions",
