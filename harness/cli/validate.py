@@ -16,6 +16,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from harness.cli.addresses import address_advice
+from harness.cli.model_advice import model_advice
 from harness.cli.project import project_of
 from harness.faults.checks import Project, misplaced_faults, misplaced_in_plan
 from harness.model.cassette_settings import CASSETTES
@@ -177,6 +178,7 @@ def _advised(
         ),
         *address_advice(task, settings),
     ]
+    told += model_advice(task, settings, file_label(settings.root / "pyproject.toml"))
     told += misplaced_faults(task, projects.project(task.folder))
     return sorted([*problems, *_promoted(told, strict)], key=lambda each: (each.file != task.source, *_place(each)))
 

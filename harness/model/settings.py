@@ -54,7 +54,7 @@ def problem(file: Path, model: type[BaseModel], found: Any) -> str:
     path = ".".join(["tool", "harness", *map(str, found["loc"])]).replace("harness.defaults.0", "harness.defaults")
     unsaid = ("browser_endpoint",), ("defaults",)  # the first may be secret, the second names the key itself
     place = found["loc"]
-    secret = place[:1] == ("models",) and ("key" in place or len(place) < MODEL_KEY_DEPTH)
+    secret = place[:1] == ("models",) and (place[-1] in ("key", "base_url") or len(place) < MODEL_KEY_DEPTH)
     told = "" if place[:1] in unsaid or secret else f" (found: {found['input']!r:.80})"
     return f"{file}: {path}: {SAID.get(found['type'], found['msg'].removeprefix('Value error, '))}{told}"
 

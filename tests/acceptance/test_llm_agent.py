@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ import pytest
 from tests.acceptance.conftest import Project
 from tests.acceptance.scripted_model import install, questions
 
+DOCUMENT = Path(__file__).parents[2] / "docs" / "agents.md"
 DECLARED = '[tool.harness.agents.builder.policy]\nwrites = "declared"\n'
 TO_CART = """
 browser_navigate url=<http://shop.local/>
@@ -159,3 +162,13 @@ def test_a_policy_with_an_unknown_act_is_refused(project: Project) -> None:
     found.stderr.fnmatch_lines(
         ["*tool.harness.agents.builder.policy.acts*there is no act `clik`*did you mean `click`*"]
     )
+
+
+def test_the_agent_of_the_documentation_passes_its_task(project: Project) -> None:
+    section = DOCUMENT.read_text("utf-8").partition("## A language model\n")[2].partition("\n## ")[0]
+    found = dict(re.findall(r"^```(toml|yaml)\n(.*?)^```", section, re.MULTILINE | re.DOTALL))
+    toml, task = found["toml"], found["yaml"]
+    path = project.path / "pyproject.toml"
+    path.write_text(f"{path.read_text('utf-8')}\n{toml}", "utf-8")
+    (project.path / "buy.task.yaml").write_text(task, "utf-8")
+    project.run().assert_outcomes(passed=1)
