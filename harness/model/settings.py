@@ -24,6 +24,7 @@ from pydantic import (
 
 from harness.model.agent_settings import AgentSettings, chain_problem
 from harness.model.browser_settings import BrowserSettings, check_urls, of_environment
+from harness.model.cassette_settings import CassetteSettings
 from harness.model.model_settings import ModelSettings, checked_models
 from harness.model.service_settings import PORT_VARIABLE, ServiceSettings, overridden, ports_of_environment
 from harness.recovery.declaration import Declaration
@@ -36,7 +37,7 @@ from harness.spec.task import TimeoutProfile
 # The errors in `[tool.harness]`, in the words of its file. Pure.
 
 MODEL_KEY_DEPTH = 3
-"""The length of a place inside the table of a model: a shorter one is the whole table, with a key that may be secret."""
+"""The length of a place inside the table of a model; a shorter one is the whole table, whose key may be secret."""
 SAID = {"tuple_type": 'must be a list, as in ["..."]'}
 """pydantic's type of error -> a message in TOML's terms."""
 
@@ -53,7 +54,7 @@ def problem(file: Path, model: type[BaseModel], found: Any) -> str:
     path = ".".join(["tool", "harness", *map(str, found["loc"])]).replace("harness.defaults.0", "harness.defaults")
     unsaid = ("browser_endpoint",), ("defaults",)  # the first may be secret, the second names the key itself
     place = found["loc"]
-    secret = place[:1] == ("models",) and ("key" in place or len(place) < MODEL_KEY_DEPTH)
+    secret = place[:1] == ("models",) and (place[-1] in ("key", "base_url") or len(place) < MODEL_KEY_DEPTH)
     told = "" if place[:1] in unsaid or secret else f" (found: {found['input']!r:.80})"
     return f"{file}: {path}: {SAID.get(found['type'], found['msg'].removeprefix('Value error, '))}{told}"
 
@@ -302,6 +303,9 @@ class Settings(SettingsTable):
     models: Annotated[dict[str, ModelSettings], AfterValidator(checked_models)] = Field(
         default_factory=dict, description="The models that agents may ask, by a name of your choice."
     )
+    cassettes: CassetteSettings = Field(
+        CassetteSettings(), description="Whether models are asked, or recordings of their answers."
+    )
     agent: str | None = Field(None, description="The agent that chooses the steps of a task that has none.")
     base_url: str | None = Field(None, description="Base of relative URLs in tasks.")
     init_script: Path | None = Field(
@@ -485,7 +489,8 @@ def load_settings(root: Path, **options: Any) -> Settings:
     ports = options.pop("ports", {})
     chosen = options.get("browser", {})
     tables = {
-        name: {**_inner(file, table, name, "tool.harness"), **options.pop(name, {})} for name in ("browser", "breaker")
+        name: {**_inner(file, table, name, "tool.harness"), **options.pop(name, {})}
+        for name in ("browser", "breaker", "cassettes")
     }
     if "device" in chosen:  # a device has a viewport and a user agent of its own
         declared = _inner(file, table, "browser", "tool.harness")

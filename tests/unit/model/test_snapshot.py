@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.agents.monkey import elements
+from harness.model.snapshot import elements
 
 SNAPSHOT = """
 - generic [active] [ref=f1e17]:
