@@ -128,7 +128,12 @@ def _settings(flaky: str, mock: LLMock) -> str:
 
 
 def _task(folder: Path, task_id: str, asks: list[Any]) -> None:
-    document = {"task_id": task_id, "goal": "Say done.", "inputs": {"asks": asks}, "success_criteria": ["1 == 1"]}
+    document = {
+        "task_id": task_id,
+        "goal": f"Say done in {task_id}.",
+        "inputs": {"asks": asks},
+        "success_criteria": ["1 == 1"],
+    }
     (folder / f"{task_id}.task.json").write_text(json.dumps(document), "utf-8")
 
 
@@ -183,7 +188,7 @@ def test_nobody_asks_before_the_time_that_the_provider_has_asked_to_wait(
         _task(tmp_path, f"T-{number}", ["gpt"])
 
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", *options]
-    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    ended = subprocess.run(command, check=False, cwd=tmp_path, capture_output=True, text=True, timeout=300)
 
     assert ended.returncode == 0, ended.stdout + ended.stderr
     requests = sorted(mock.requests, key=lambda each: each.started_at)
@@ -193,7 +198,7 @@ def test_nobody_asks_before_the_time_that_the_provider_has_asked_to_wait(
     assert after
     assert min(after) >= 2 - UNDER_WAY
     mock.assert_resilient()
-    assert list((tmp_path / ".harness").glob("floors/*.sqlite3*")) == []
+    assert list((tmp_path / ".harness").glob("floors/*/*")) == []
 
 
 UNDER_WAY = 0.4
