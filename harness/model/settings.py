@@ -76,6 +76,8 @@ _TOKEN = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _OWN_HEADERS = frozenset({"connection", "content-length", "cookie", "host", "origin", "referer", "user-agent"})
 LOGINS = Path(".harness", "logins")
 """The folder of logins that are kept, and of those of each run, relative to the project."""
+FLOORS = Path(".harness", "floors")
+"""The folder of the files through which the workers of a run share how long providers of models have asked to wait."""
 MOST_WORKERS = 100
 """The largest number of tasks at the same time in one process."""
 
@@ -444,6 +446,10 @@ class Settings(SettingsTable):
     def logins_of(self, run_id: str) -> Path:
         """The folder of the logins that only the run of this id uses."""
         return self.root / LOGINS / run_id
+
+    def floors_of(self, run_id: str) -> Path:
+        """The folder of the floors of the run of this id."""
+        return self.root / FLOORS / run_id
 
     @property
     def world_mark(self) -> WorldMark:
