@@ -1,0 +1,96 @@
+"""Recorded actions, in the words of Playwright's recorder. What records them does not matter: a browser, or a test."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+from harness.spec.recorded.locators import Locator, Target, target_of
+
+ActionName = Literal[
+    "navigate",
+    "click",
+    "fill",
+    "press",
+    "check",
+    "uncheck",
+    "select",
+    "setInputFiles",
+    "hover",
+    "drag",
+    "scroll",
+    "wait",
+    "waitFor",
+    "screenshot",
+    "assertText",
+    "assertValue",
+    "assertVisible",
+    "assertChecked",
+    "assertCount",
+    "assertExists",
+    "assertEnabled",
+    "assertFocused",
+    "assertAttribute",
+    "assertUrl",
+    "assertTitle",
+    "assertSnapshot",
+    "missing",
+]
+
+
+class GivenAnswer(Struct, frozen=True):
+    """What was answered to a dialog that an action opened."""
+
+    accepted: bool = True
+    text: str | None = None
+    """The text that was entered into a prompt."""
+
+
+class Action(Struct, frozen=True, kw_only=True):
+    """One thing that was done or checked.
+
+    Texts are written as in a task file: `${env:NAME}` is a reference, and `$${` stands for `${`.
+    """
+
+    name: ActionName
+    locator: Locator = ()
+    element: Target | None = None
+    """The element, if no locator describes it."""
+    text: str = ""
+    """What was typed, the key, the address, the name of an attribute, the number of elements; or what is missing."""
+    values: tuple[str, ...] = ()
+    """Options that were chosen, file names, the value of an attribute."""
+    onto: Locator = ()
+    """The element on which another one was dropped."""
+    exact: bool = True
+    """Whether a text must be the whole text."""
+    pattern: bool = False
+    """Whether a text to compare with is a regular expression."""
+    negated: bool = False
+    """Whether an assertion claims the opposite."""
+    force: bool = False
+    page: int = 0
+    """The page of the action, in the order of opening."""
+    newest: bool = False
+    """Whether this page was the newest one."""
+    sent: tuple[str, ...] = ()
+    """Method and path of the unsafe requests that it sent."""
+    dialogs: tuple[GivenAnswer, ...] = ()
+    download: str | None = None
+    """The name of the file that it downloaded; empty if it is not known."""
+    reached: str = ""
+    """The address of the page after it, if it changed."""
+    place: str = ""
+    """The line of the source that says so, as `file:line`; empty for a browser."""
+    why: str = ""
+    """For what is missing: the reason."""
+
+    @property
+    def target(self) -> Target:
+        """The element. Raises UnwritableError."""
+        return self.element or target_of(self.locator)
+
+    @property
+    def asserts(self) -> bool:
+        return self.name.startswith("assert")
