@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from importlib.metadata import version
 from typing import Any
 from urllib.parse import urlsplit
 
-from msgspec import Struct
 from playwright.async_api import CDPSession, Download, Frame, Page, Request
 from playwright.async_api import Error as PlaywrightError
 
@@ -18,7 +17,7 @@ from harness.browser.page_events import listen
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Clock
 from harness.spec.names import host_of
-from harness.spec.recorded.actions import Action, GivenAnswer
+from harness.spec.recorded.actions import GivenAnswer, Recording
 from harness.spec.recorded.events import Effects, RecordedEvent, action_of
 
 CAUSE_SECONDS = 3.0
@@ -55,20 +54,6 @@ _WATCH = (
 })();
 """
 )
-
-
-class Recording(Struct, frozen=True):
-    """What was recorded: the actions, and what is known about the pages."""
-
-    actions: tuple[Action, ...]
-    passwords: Mapping[str, str]
-    """What was typed into a password field -> the field's name. Only texts that a task must not contain."""
-    visited: tuple[str, ...]
-    """The hosts of the pages."""
-    loaded: tuple[str, ...]
-    """The other hosts from which the pages have loaded something."""
-    address: str
-    """The address of the page that was shown last."""
 
 
 class Recorder:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 from msgspec import Struct
@@ -94,3 +95,17 @@ class Action(Struct, frozen=True, kw_only=True):
     @property
     def asserts(self) -> bool:
         return self.name.startswith("assert")
+
+
+class Recording(Struct, frozen=True):
+    """What was recorded: the actions, and what is known about the pages."""
+
+    actions: tuple[Action, ...]
+    passwords: Mapping[str, str]
+    """What was typed into a password field -> the field's name. Only texts that a task must not contain."""
+    visited: tuple[str, ...]
+    """The hosts of the pages."""
+    loaded: tuple[str, ...]
+    """The other hosts from which the pages have loaded something."""
+    address: str
+    """The address of the page that was shown last."""

@@ -63,7 +63,8 @@ def action_of(event: RecordedEvent) -> Action:
         return replace(known, text=str(what), why=problem)
     if event.files:
         return replace(known, name="setInputFiles", values=event.files)
-    return replace(known, name=cast(ActionName, data["name"]), **_SAID.get(data["name"], lambda _: {})(data))
+    said = _SAID[data["name"]](data) if data["name"] in _SAID else {}
+    return replace(known, name=cast("ActionName", data["name"]), **said)
 
 
 def _problem(data: Mapping[str, Any]) -> str:

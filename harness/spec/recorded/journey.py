@@ -180,25 +180,33 @@ def _at(action: Action) -> dict[str, str]:
 def tidied(actions: Sequence[Action]) -> list[Action]:
     """Recorded actions without clicks into a field that is then filled, the Tab key between fields, and the like."""
     kept: list[Action] = []
-    for number, action in enumerate(actions):
-        after = actions[number + 1] if number + 1 < len(actions) else None
-        if not _is_idle(action, kept[-1] if kept else None, after):
+    after: Action | None = None
+    for number, action in reversed(list(enumerate(actions))):
+        if not _is_idle(action, actions[number - 1] if number else None, after):
             kept.append(action)
-    return kept
+            after = action
+    return kept[::-1]
 
 
 def _is_idle(action: Action, before: Action | None, after: Action | None) -> bool:
     if action.sent or action.dialogs or action.download is not None:
         return False
     if action.name == "press":
-        between = before is not None and before.name in _FIELDS and after is not None and not after.asserts
-        return action.text == "CapsLock" or (action.text in ("Tab", "Shift+Tab") and between)
+        return _is_idle_key(action, before, after)
     if action.name != "click" or after is None or after.page != action.page:
         return action.name == "click" and _is_background(action)
     return _is_background(action) or _leads_into(action, after)
 
 
 _FIELDS = ("fill", "select", "check", "uncheck")
+
+
+def _is_idle_key(action: Action, before: Action | None, after: Action | None) -> bool:
+    """Return whether a key only goes on to the next field, or marks a text that is then replaced."""
+    if action.text in ("Tab", "Shift+Tab"):
+        return before is not None and before.name in _FIELDS and after is not None and not after.asserts
+    marks = action.text in ("Control+a", "Meta+a") and after is not None and _leads_into(action, after)
+    return marks or action.text == "CapsLock"
 
 
 def _is_background(action: Action) -> bool:

@@ -183,9 +183,13 @@ def recorded_locator(described: Mapping[str, Any], aria: str = "", ref: str = ""
     the element. Raises UnwritableError.
     """
     parts = tuple(_described(described))
-    last = parts[-1]
-    if last.kind == "role" and last.name is not None and last.name == accessible_name(aria, ref):
+    last, whole = parts[-1], _in_snapshot(aria, ref)
+    if whole is None:
+        return parts
+    if last.kind == "role" and last.name == whole.name:
         return (*parts[:-1], LocatorPart("role", last.body, exact=True, name=last.name, states=last.states))
+    if last.kind == "label" and whole.alone and all(part.kind == "frame" for part in parts[-2:-1]):
+        return (*parts[:-1], LocatorPart("role", whole.role, exact=True, name=whole.name))
     return parts
 
 
@@ -233,17 +237,28 @@ def _value(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-_NAME = re.compile(r'-\s+\'?[a-z]+ ("(?:[^"\\]|\\.)*")')
+_NAMED = re.compile(r'-\s+\'?([a-z]+) ("(?:[^"\\]|\\.)*")')
 
 
-def accessible_name(aria: str, ref: str) -> str | None:
-    """The whole name of the element with this mark in an ARIA snapshot; None if it has none, or is not there."""
-    line = next((line for line in aria.splitlines() if ref and f"[ref={ref}]" in line), "")
-    found = _NAME.match(line.strip())
+class _Named(Struct, frozen=True):
+    """An element of an ARIA snapshot."""
+
+    role: str
+    name: str
+    alone: bool
+    """Whether no other element of the snapshot has this role and name."""
+
+
+def _in_snapshot(aria: str, ref: str) -> _Named | None:
+    """The element with this mark; None if it has no name, or is not there."""
+    lines = [line.strip() for line in aria.splitlines()]
+    line = next((line for line in lines if ref and f"[ref={ref}]" in line), "")
+    found = _NAMED.match(line)
     if found is None:
         return None
-    quotes = found[1].replace("''", "'") if line.strip().startswith("- '") else found[1]
+    quotes = found[2].replace("''", "'") if line.startswith("- '") else found[2]
+    same = sum(1 for each in lines if (other := _NAMED.match(each)) and other.groups() == found.groups())
     try:
-        return str(json.loads(quotes))
+        return _Named(found[1], str(json.loads(quotes)), same == 1)
     except ValueError:
         return None

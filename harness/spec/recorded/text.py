@@ -103,6 +103,8 @@ def _is_plain(text: str) -> bool:
 
 
 def _quoted(text: str) -> str:
-    """A text in double quotes. YAML refuses what is not printable, also where JSON allows it."""
+    """A text in quotes, with few backslashes. YAML refuses what is not printable, also where JSON allows it."""
+    if '"' in text and "'" not in text and text.isprintable():
+        return f"'{text}'"
     written = json.dumps(text, ensure_ascii=False)
     return "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in written)
