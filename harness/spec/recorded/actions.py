@@ -71,6 +71,12 @@ class Action(Struct, frozen=True, kw_only=True):
     negated: bool = False
     """Whether an assertion claims the opposite."""
     force: bool = False
+    by: str = ""
+    """How an option is named: `label` or `index`; empty: by its value, or its label."""
+    timeout: float | None = None
+    """The limit that was set for it, in seconds."""
+    note: str = ""
+    """What a reader of the task should know."""
     page: int = 0
     """The page of the action, in the order of opening."""
     newest: bool = False

@@ -18,6 +18,11 @@ _STATES = {
 
 def criterion_of(action: Action) -> str:
     """The criterion that says what an assertion says. Raises UnwritableError."""
+    said = _said(action)
+    return f"WITHIN({action.timeout:g}, {said})" if action.timeout else said
+
+
+def _said(action: Action) -> str:
     if action.name in ("assertUrl", "assertTitle"):
         read = "url()" if action.name == "assertUrl" else "title()"
         return _compared(read, action, action.text)

@@ -97,12 +97,12 @@ def _steps(action: Action) -> Iterator[WrittenStep]:
         yield WrittenStep({"act": "dialog", "value": "dismiss"})
     elif first is not None and first.text is not None:
         yield WrittenStep({"act": "dialog", "text": first.text})
-    yield _of_write(action, step) if action.sent else WrittenStep(step, _upload_notes(action))
+    yield _of_write(action, step) if action.sent else WrittenStep(step, _notes(action))
 
 
 def _of_write(action: Action, step: dict[str, Any]) -> WrittenStep:
     path = urlsplit(action.reached).path
-    sign = f"url() includes {literal(path)}" if len(path) > 1 else "exists('#what-it-makes')"
+    sign = f"url() matches {literal(re.escape(path) + '$')}" if len(path) > 1 else "exists('#what-it-makes')"
     notes = (
         f"This step sent {', '.join(action.sent)}, so it is never done twice. For recovery after a failure,",
         f'say how to tell that it took effect, for example  done_when: "{sign}"',
@@ -110,19 +110,26 @@ def _of_write(action: Action, step: dict[str, Any]) -> WrittenStep:
     return WrittenStep({**step, "effect": "write"}, notes)
 
 
-def _upload_notes(action: Action) -> tuple[str, ...]:
-    return ("The file must lie in the folder of this task, or below it.",) if action.name == "setInputFiles" else ()
+def _notes(action: Action) -> tuple[str, ...]:
+    upload = "The file must lie in the folder of this task, or below it." if action.name == "setInputFiles" else ""
+    return tuple(filter(None, (action.note, upload)))
 
 
 def _acting(action: Action) -> dict[str, Any]:
     if action.name == "click" and action.download is not None:
         return {"act": "download", **_at(action), **({"value": action.download} if action.download else {})}
-    step = _ACTS[action.name](action)
-    return {**step, "force": True} if action.force else step
+    forced = {"force": True} if action.force else {}
+    return {**_ACTS[action.name](action), **forced, **({"timeout": action.timeout} if action.timeout else {})}
 
 
 def _one_or_all(values: Sequence[str]) -> str | list[str]:
     return values[0] if len(values) == 1 else list(values)
+
+
+def _chosen(action: Action) -> Any:
+    if not action.by:
+        return _one_or_all(action.values)
+    return {action.by: int(action.values[0]) if action.by == "index" else action.values[0]}
 
 
 def _optional_at(action: Action) -> dict[str, str]:
@@ -138,7 +145,7 @@ _ACTS: Mapping[str, Callable[[Action], dict[str, Any]]] = {
     "scroll": lambda action: {"act": "scroll", **_at(action)},
     "fill": lambda action: {"act": "type", **_at(action), "value": action.text},
     "press": lambda action: {"act": "press", **_optional_at(action), "value": action.text},
-    "select": lambda action: {"act": "select", **_at(action), "value": _one_or_all(action.values)},
+    "select": lambda action: {"act": "select", **_at(action), "value": _chosen(action)},
     "setInputFiles": lambda action: {"act": "upload", **_at(action), "value": _one_or_all(action.values)},
     "drag": lambda action: {
         "act": "drag",
@@ -158,7 +165,7 @@ _LOOKS_LIKE_MORE = re.compile(r"\s*(?:(?:==|!=|<=|>=|<|>)\s*-?\d+(?:\.\d+)?|(?:m
 def _asserting(action: Action) -> dict[str, Any]:
     if action.name == "assertSnapshot":
         return {"act": "assert", **_optional_at(action), "aria": action.text}
-    plain = not action.negated and not action.pattern
+    plain = not action.negated and not action.pattern and action.timeout is None
     if action.name == "assertText" and plain and action.exact and not _LOOKS_LIKE_MORE.fullmatch(action.text):
         return {"act": "assert", **_at(action), "value": action.text}
     if action.locator and action.target.frame is not None and plain:
