@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from harness.model.record import TaskResult
 
 NO_DISPLAY = (
-    "harness record shows a browser window, and there is no display: use a machine with a desktop, or a virtual display "
+    "harness record shows a browser window, and there is no display: use a machine with a desktop, or a virtual one "
     "(apt-get install xvfb chromium; xvfb-run harness record ...)"
 )
 SCHEMA = Path("schemas", "task_spec.schema.json")
@@ -169,10 +169,8 @@ def _task_id(file: Path) -> str:
 
 def _write(file: Path, recording: Recording, url: str, keys: dict[str, Any]) -> None:
     """Write the task, and say what a person should look at."""
-    schema = (project_of(file.parent) or Path.cwd()) / SCHEMA
-    head = [f"yaml-language-server: $schema={os.path.relpath(schema, file.parent)}"] if schema.is_file() else []
-    text, journey = recorded_task(recording, url, keys, head)
-    replace_file(file, str(text))
+    text, journey = recorded_task(recording, url, keys)
+    replace_file(file, schema_line(file) + str(text))
     typer.echo(f"wrote {shown_path(file)}: {len([step for step in text.steps if step.keys])} steps")
     for name in variables_of(recording.passwords).values():
         typer.echo(f"before a run, set the password: export {name}=...")
@@ -185,6 +183,13 @@ def _write(file: Path, recording: Recording, url: str, keys: dict[str, Any]) -> 
         typer.echo(printable(f"not in the task: {each.what}: {each.why}"), err=True)
     if journey.missing:
         raise typer.Exit(1)
+
+
+def schema_line(file: Path) -> str:
+    """The line by which editors find the schema, if the project has it."""
+    schema = (project_of(file.parent) or Path.cwd()) / SCHEMA
+    found = f"# yaml-language-server: $schema={Path(os.path.relpath(schema, file.parent)).as_posix()}\n"
+    return found if schema.is_file() else ""
 
 
 def replace_file(file: Path, text: str) -> None:

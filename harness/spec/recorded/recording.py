@@ -21,9 +21,7 @@ _PROPOSED = (
 )
 
 
-def recorded_task(
-    recording: Recording, url: str, keys: Mapping[str, Any], head: Sequence[str] = ()
-) -> tuple[TaskText, Journey]:
+def recorded_task(recording: Recording, url: str, keys: Mapping[str, Any]) -> tuple[TaskText, Journey]:
     """The task of a recording that began at `url`, and what is not in it. `keys` come first, before its domains."""
     variables = variables_of(recording.passwords)
     actions = [_without_passwords(action, variables) for action in _from(url, recording.actions)]
@@ -33,7 +31,7 @@ def recorded_task(
     if recording.loaded:
         notes["allowed_domains"] = f"the pages load from {', '.join(recording.loaded)}; leave out what they do not need"
     text = TaskText(
-        head=(*head, *(f"It needs the environment variable {name}." for name in variables.values())),
+        head=tuple(f"It needs the environment variable {name}." for name in variables.values()),
         keys={**keys, "allowed_domains": list(hosts), "expect_timeout": 5},
         steps=journey.steps,
         criteria=journey.criteria or _proposed(recording.address),
