@@ -76,14 +76,19 @@ def record(
     _check_file(file, force)
     if not has_display(os.environ, sys.platform):
         fail(NO_DISPLAY)
-    emulated = {"ignore_https_errors": True} if ignore_https_errors else {}
-    keys = {**({"login": login} if login else {}), **({"browser": emulated} if emulated else {})}
+    keys = _keys(login, ignore_https_errors)
     with tempfile.TemporaryDirectory(prefix="taskspec-record-") as folder:
         recording, result = _recorded(url, keys, browser_profile, _apart(settings, Path(folder)))
-    if len(recording.actions) < 1 or (not result.ok and len(recording.actions) < 2):
+    if not recording.actions or (not result.ok and len(recording.actions) == 1):
         fail(f"nothing was recorded: {_why(result)}")
-    goal = goal or f"Say what this is for (recorded at {host_of(url)})"
-    _write(file, recording, url, {"task_id": _task_id(file), "goal": goal, **keys})
+    named = {"task_id": _task_id(file), "goal": goal or f"Say what this is for (recorded at {host_of(url)})"}
+    _write(file, recording, url, {**named, **keys})
+
+
+def _keys(login: str | None, ignore_https_errors: bool) -> dict[str, Any]:
+    """The keys of the task that the recording begins with."""
+    emulated = {"browser": {"ignore_https_errors": True}} if ignore_https_errors else {}
+    return {**({"login": login} if login else {}), **emulated}
 
 
 def _settings(base_url: str | None) -> Settings:
