@@ -62,7 +62,8 @@ class Recorder:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._over = asyncio.Event()
-        self._entries: list[RecordedEvent] = []
+        self.events: list[RecordedEvent] = []
+        """What the recorder has told, in order."""
         self._pages: list[Page] = []
         self._by_hand: dict[Page, int] = {}
         """Pages that a person has opened -> the page in which their actions are written."""
@@ -121,14 +122,14 @@ class Recorder:
         self._settle(entry)
         if name == "fill" and str(data.get("text", "")).startswith(_FAKE_PATH):
             entry.files, self._files = self._files or (data["text"].removeprefix(_FAKE_PATH),), ()
-        self._entries.append(entry)
+        self.events.append(entry)
         self.heard(name)
 
     def action_updated(self, page: Any, data: dict[str, Any], code: str) -> None:
         """The last action is replaced: typing went on."""
         del page, code
-        self._entries[-1].data = data
-        self._entries[-1].at = self._clock.now()
+        self.events[-1].data = data
+        self.events[-1].at = self._clock.now()
 
     def signal_added(self, page: Any, data: dict[str, Any], code: str) -> None:
         """Popups, downloads and dialogs are heard from the context itself."""
@@ -146,8 +147,8 @@ class Recorder:
         now = self._clock.now()
         if self._clicks and now - self._clicks[-1] < CAUSE_SECONDS:
             return self._upcoming
-        if self._entries and now - self._entries[-1].at < CAUSE_SECONDS:
-            return self._entries[-1].effects
+        if self.events and now - self.events[-1].at < CAUSE_SECONDS:
+            return self.events[-1].effects
         return None
 
     def _number(self, page: Any) -> tuple[int, bool]:
@@ -226,7 +227,7 @@ class Recorder:
         """What has been recorded so far."""
         loaded = tuple(host for host in self._loaded if host not in self._visited)
         passwords = {value: name for value, name in self._passwords.values() if value}
-        actions = tuple(map(action_of, self._entries))
+        actions = tuple(map(action_of, self.events))
         return Recording(actions, passwords, tuple(self._visited), loaded, self._address)
 
 

@@ -72,14 +72,13 @@ def record(
     """
     settings = _settings(base_url)
     url = _address(url, settings)
-    file = output or Path("tasks", f"{slug(host_of(url) or 'recorded')}.task.yaml")
-    _check_file(file, force)
+    _check_file(file := output or Path("tasks", f"{slug(host_of(url) or 'recorded')}.task.yaml"), force)
     if not has_display(os.environ, sys.platform):
         fail(NO_DISPLAY)
     keys = _keys(login, ignore_https_errors)
     with tempfile.TemporaryDirectory(prefix="taskspec-record-") as folder:
         recording, result = _recorded(url, keys, browser_profile, _apart(settings, Path(folder)))
-    if not recording.actions or (not result.ok and len(recording.actions) == 1):
+    if len(recording.actions) < (1 if result.ok else 2):
         fail(f"nothing was recorded: {_why(result)}")
     named = {"task_id": _task_id(file), "goal": goal or f"Say what this is for (recorded at {host_of(url)})"}
     _write(file, recording, url, {**named, **keys})

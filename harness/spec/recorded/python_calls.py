@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from harness.spec.recorded.actions import Action, ActionName
 from harness.spec.recorded.locators import LocatorPart, UnwritableError
-from harness.spec.recorded.python_locators import TestPlace, Places
+from harness.spec.recorded.python_locators import PlaceInTest, Places
 from harness.spec.recorded.python_values import Names, arguments
 from harness.values import replace
 
@@ -62,7 +62,7 @@ def _of_keyboard(method: str, call: ast.Call, places: Places) -> Action:
     return Action(name="press", text=text, page=page.page if page else 0)
 
 
-def _of_page(method: str, call: ast.Call, place: TestPlace, places: Places) -> Action:
+def _of_page(method: str, call: ast.Call, place: PlaceInTest, places: Places) -> Action:
     names = places.names
     match method:
         case "goto":
@@ -81,14 +81,14 @@ def _of_page(method: str, call: ast.Call, place: TestPlace, places: Places) -> A
         case _ if method in _SELECTOR_FIRST and call.args:
             selector = LocatorPart("css", names.text(call.args[0]))
             rest = ast.Call(func=call.func, args=call.args[1:], keywords=call.keywords)
-            return _of_element(_NEW_NAMES.get(method, method), rest, TestPlace(place.page, (selector,)), places)
+            return _of_element(_NEW_NAMES.get(method, method), rest, PlaceInTest(place.page, (selector,)), places)
     raise UnwritableError(f"a task has no act for `page.{method}`")
 
 
 _NEW_NAMES = {"drag_and_drop": "drag_to", "wait_for_selector": "wait_for"}
 
 
-def _of_element(method: str, call: ast.Call, place: TestPlace, places: Places) -> Action:
+def _of_element(method: str, call: ast.Call, place: PlaceInTest, places: Places) -> Action:
     known = Action(name="click", locator=place.locator, page=place.page)
     if method in _SIMPLE:
         given = arguments(call, (), ("force", "timeout", "button", "click_count", *_HARMLESS), least=0)
@@ -180,7 +180,7 @@ def _wait_for(call: ast.Call, known: Action, places: Places) -> Action:
     return _with_options(waits, given, places.names)
 
 
-def _screenshot(call: ast.Call, place: TestPlace, names: Names) -> Action:
+def _screenshot(call: ast.Call, place: PlaceInTest, names: Names) -> Action:
     path = names.text(arguments(call, ("path",))["path"])
     return Action(name="screenshot", locator=place.locator, page=place.page, text=PurePosixPath(path).stem)
 
@@ -196,7 +196,7 @@ _ELEMENT: Mapping[str, Callable[[ast.Call, Action, Places], Action]] = {
     "set_input_files": _upload,
     "drag_to": _drag,
     "wait_for": _wait_for,
-    "screenshot": lambda call, known, places: _screenshot(call, TestPlace(known.page, known.locator), places.names),
+    "screenshot": lambda call, known, places: _screenshot(call, PlaceInTest(known.page, known.locator), places.names),
 }
 
 # What a test expects.
@@ -341,13 +341,13 @@ def _compared(test: ast.Compare, places: Places) -> Action:
     return replace(read, negated=isinstance(operator, ast.NotEq))
 
 
-def _of_read(place: TestPlace, method: str, text: str, *, exact: bool) -> Action:
+def _of_read(place: PlaceInTest, method: str, text: str, *, exact: bool) -> Action:
     if method not in _READ:
         raise UnwritableError(f"no criterion reads `{method}`")
     return Action(name=_READ[method], locator=place.locator, page=place.page, text=text, exact=exact)
 
 
-def _read(node: ast.expr, places: Places) -> tuple[TestPlace, str]:
+def _read(node: ast.expr, places: Places) -> tuple[PlaceInTest, str]:
     inner = node.value if isinstance(node, ast.Await) else node
     read = inner.func if isinstance(inner, ast.Call) and not inner.args and not inner.keywords else inner
     if isinstance(read, ast.Attribute) and (place := places.of(read.value)) is not None:

@@ -22,7 +22,7 @@ _STATES = ("checked", "disabled", "expanded", "include_hidden", "level", "presse
 _POSITIONS = {"first": "0", "last": "-1"}
 
 
-class TestPlace(Struct, frozen=True):
+class PlaceInTest(Struct, frozen=True):
     """A page of a test, or elements in it."""
 
     page: int
@@ -34,9 +34,9 @@ class Places(Struct):
     """What the names of a test stand for: pages and locators."""
 
     names: Names
-    known: dict[str, TestPlace] = field(default_factory=dict)
+    known: dict[str, PlaceInTest] = field(default_factory=dict)
 
-    def of(self, node: ast.expr) -> TestPlace | None:
+    def of(self, node: ast.expr) -> PlaceInTest | None:
         """The page or the locator of an expression; None if it is neither. Raises UnwritableError."""
         match node:
             case ast.Await(value=inner):
@@ -47,16 +47,16 @@ class Places(Struct):
                 return self._attribute(inner, attribute)
             case ast.Call(func=ast.Attribute(value=inner, attr=method)) if (base := self.of(inner)) is not None:
                 parts = self._parts(method, node)
-                return None if parts is None else TestPlace(base.page, (*base.locator, *parts))
+                return None if parts is None else PlaceInTest(base.page, (*base.locator, *parts))
         return None
 
-    def _attribute(self, inner: ast.expr, attribute: str) -> TestPlace | None:
+    def _attribute(self, inner: ast.expr, attribute: str) -> PlaceInTest | None:
         base = self.of(inner)
         if base is None or attribute not in (*_POSITIONS, "content_frame"):
             return None
         frame = attribute == "content_frame"
         part = LocatorPart("frame") if frame else LocatorPart("nth", _POSITIONS[attribute])
-        return TestPlace(base.page, (*base.locator, part))
+        return PlaceInTest(base.page, (*base.locator, part))
 
     def _parts(self, method: str, call: ast.Call) -> tuple[LocatorPart, ...] | None:
         """The parts that a method adds to a locator; None for another method."""

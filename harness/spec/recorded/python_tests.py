@@ -12,7 +12,7 @@ from msgspec import Struct
 from harness.spec.recorded.actions import Action, GivenAnswer
 from harness.spec.recorded.locators import UnwritableError
 from harness.spec.recorded.python_calls import action_of_assert, action_of_call, action_of_expect
-from harness.spec.recorded.python_locators import TestPlace, Places
+from harness.spec.recorded.python_locators import PlaceInTest, Places
 from harness.spec.recorded.python_values import Names
 from harness.values import replace
 
@@ -83,7 +83,7 @@ class _Reading:
         keys = dict(self._decorated(function))
         parameters = frozenset(_parameters(keys))
         self._names = self._names.inside(parameters)
-        self._places = Places(self._names, {"page": TestPlace(0)})
+        self._places = Places(self._names, {"page": PlaceInTest(0)})
         known = _KNOWN_FIXTURES | parameters
         for each in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs):
             if each.arg not in known:
@@ -167,7 +167,7 @@ class _Reading:
             self._check_set_up(inner)
         elif isinstance(inner, ast.Attribute) and inner.attr == "value" and isinstance(inner.value, ast.Name):
             if inner.value.id in self._handles:
-                self._places.known[name] = TestPlace(self._handles[inner.value.id])
+                self._places.known[name] = PlaceInTest(self._handles[inner.value.id])
         elif (place := self._places.of(inner)) is not None:
             self._places.known[name] = place
         else:
@@ -178,7 +178,7 @@ class _Reading:
         """Bind the first page; a task opens no other one by itself. Raises UnwritableError."""
         if self._actions:
             raise UnwritableError("a task opens no second page by itself, only by a click")
-        self._places.known[name] = TestPlace(0)
+        self._places.known[name] = PlaceInTest(0)
 
     def _with(self, item: ast.withitem, body: list[ast.stmt]) -> None:
         call = item.context_expr
