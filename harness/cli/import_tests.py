@@ -120,6 +120,6 @@ def _tell_missing(tasks: list[ImportedTask]) -> None:
     missing = [each for task in tasks for each in task.missing]
     for each in missing:
         typer.echo(printable(f"{each.place}: {each.why}"), err=True)
-        typer.echo(printable(f"    {each.what.partition(chr(10))[0]}"), err=True)
+        typer.echo(f"    {printable(each.what.partition(chr(10))[0])}", err=True)
     complete = sum(1 for task in tasks if not task.missing)
     typer.echo(f"{how_many(len(tasks), 'task')}: {complete} complete, {len(tasks) - complete} with something missing")

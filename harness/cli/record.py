@@ -81,7 +81,7 @@ def record(
     if len(recording.actions) < (1 if result.ok else 2):
         fail(f"nothing was recorded: {_why(result)}")
     named = {"task_id": _task_id(file), "goal": goal or f"Say what this is for (recorded at {host_of(url)})"}
-    _write(file, recording, url, {**named, **keys})
+    write_task(file, recording, url, {**named, **keys})
 
 
 def _keys(login: str | None, ignore_https_errors: bool) -> dict[str, Any]:
@@ -136,7 +136,7 @@ def _recorded(url: str, keys: dict[str, Any], profile: str | None, settings: Set
     try:
         plan = plan_of(url, keys, profile, settings, run_id)
         session = RecordingSession(plan, settings, run_id)
-        with _ended_by_ctrl_c(session):
+        with ended_by_ctrl_c(session):
             return session.run(_tell_opened)
     except SpecError as error:
         fail("; ".join(problem.message for problem in error.problems))
@@ -149,7 +149,7 @@ def _tell_opened() -> None:
 
 
 @contextmanager
-def _ended_by_ctrl_c(session: RecordingSession) -> Iterator[None]:
+def ended_by_ctrl_c(session: RecordingSession) -> Iterator[None]:
     """Let the first Ctrl-C end the recording, and a second one the command."""
 
     def end(_: int, __: FrameType | None) -> None:
@@ -171,7 +171,7 @@ def _task_id(file: Path) -> str:
     return file.name.partition(".task.")[0]
 
 
-def _write(file: Path, recording: Recording, url: str, keys: dict[str, Any]) -> None:
+def write_task(file: Path, recording: Recording, url: str, keys: dict[str, Any]) -> None:
     """Write the task, and say what a person should look at."""
     text, journey = recorded_task(recording, url, keys)
     replace_file(file, schema_line(file) + str(text))
