@@ -52,7 +52,7 @@ REPORTED = (
     " --(alluredir|junit-xml|task-summary|task-breaker|task-timeout-scale|task-evidence|task-recording|task-shard)"
 )
 """Options of PREPARED, in any number."""
-NAMED = "harness (validate|verify|chaos|services|replay|open|new)"
+NAMED = "harness (validate|verify|chaos|services|replay|open|new|record|import)"
 """Commands that are spoken of; what they do when they are typed is shown by the rules for them."""
 FIRST = "tasks/my-first.task.yaml"
 """One task shows what a command does; what it does with many is for the tests of that command."""
@@ -126,6 +126,8 @@ RULES: tuple[Rule, ...] = (
     Ran(r"harness validate --agent words", "1 task file", (0,), "harness validate tasks/ --agent words", "agents"),
     # tasks
     Ran(r"harness new NAME", "wrote made/another.task.yaml", line="harness new another --dir made", folder="fresh"),
+    Left(r"(xvfb-run )?harness record .*", "it needs a display; test_record.py records without one", "record"),
+    Left(r"harness import .*", "test_import.py imports tests of its own", "import"),
     Ran(r"harness new my-first --with-demo", "wrote tasks/my-first.task.yaml", folder="fresh"),
     Ran(r"harness validate (\.|PATH|tasks/|tasks/ --format github|tasks/ nightly.faults.yaml)", "task files", (0,),
         "harness validate tasks/ nightly.faults.yaml --format github"),

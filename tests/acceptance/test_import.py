@@ -76,7 +76,7 @@ def test_the_test_and_its_task_pass_on_the_same_site(tmp_path: Path, address: st
     assert done.returncode == 0, done.stdout + done.stderr
     assert "wrote tasks/todos.task.yaml: 13 statements -> 8 steps, complete" in done.stdout
     assert "2 tasks: 2 complete, 0 with something missing" in done.stdout
-    assert "0 with errors, 0 warnings" in harness("validate", "tasks", cwd=tmp_path).stdout
+    assert "2 loaded, 0 with errors" in harness("validate", "tasks", cwd=tmp_path).stdout
     reset = f"{address}/test-state/reset"
     play = "import urllib.request as r, sys; r.urlopen(r.Request(sys.argv[1], method='POST'))"
     for what, passed in (("test_stranger.py", 3), ("tasks", 3)):
