@@ -35,7 +35,7 @@ def import_tests(
     `MISSING` at its place in the task.
     Exit code: 1 when something is missing, unless --partial is given.
 
-    Example: harness import tests/test_shop.py -o tasks/
+    Example: harness import test_shop.py -o tasks/
     """
     tasks = _tasks(files, folder, force)
     if not tasks:

@@ -87,17 +87,17 @@ def _selector(parts: Sequence[LocatorPart]) -> str:
     if not parts:
         raise UnwritableError("it names a page or a frame, and no element in it")
     written: list[str] = []
-    for part in parts:
-        if part.kind == "has-text" and not part.pattern and written and _is_simple(written[-1]):
+    for before, part in zip((None, *parts), parts, strict=False):
+        plain = before is not None and before.kind == "css" and _SIMPLE_CSS.fullmatch(before.body)
+        if part.kind == "has-text" and not part.pattern and plain:
             written[-1] += f":has-text({quoted(part.body)})"
         else:
             written.append(_FORMS[part.kind](part))
     return " >> ".join(written)
 
 
-def _is_simple(selector: str) -> bool:
-    """Return whether a CSS condition can be appended: it is CSS, and no list of selectors."""
-    return re.fullmatch(r"[a-zA-Z0-9_.#\[\]='\"-]+", selector) is not None and not selector.startswith("text=")
+_SIMPLE_CSS = re.compile(r"[\w.#-]+(?:\[[\w='\"-]+\])?")
+"""CSS to which a condition can be appended: no list of selectors, and no other engine."""
 
 
 def _role(part: LocatorPart) -> str:

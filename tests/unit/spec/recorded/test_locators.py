@@ -40,6 +40,8 @@ def test_parts_frames_and_conditions_follow_each_other() -> None:
     assert target_of(row).selector == 'li:has-text("Milk") >> nth=-1'
     rows = (LocatorPart("css", "li, tr"), LocatorPart("has-text", "Milk"))
     assert target_of(rows).selector == 'li, tr >> :scope:has-text("Milk")'
+    item = (LocatorPart("role", "listitem"), LocatorPart("has-text", "Milk"))
+    assert target_of(item).selector == 'role=listitem >> :scope:has-text("Milk")'
     inner = (LocatorPart("css", "#a"), LocatorPart("frame"), LocatorPart("css", "#b"), LocatorPart("frame"))
     assert target_of((*inner, LocatorPart("css", "button"))) == Target("button", "#a >>> #b")
     with pytest.raises(UnwritableError, match="no element"):
