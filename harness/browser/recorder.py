@@ -47,8 +47,8 @@ _WATCH = (
     const field = at(event);
     const secret = type(field) === 'password' || /password|one-time-code/.test(field.autocomplete || '');
     if (secret) passwords.add(field);
-    if (passwords.has(field))
-      tell({kind: 'password', value: field.value, name: field.name || field.id || 'password'});
+    const name = passwords.has(field) ? field.name || field.id || 'password' : null;
+    if (typeof field.value === 'string') tell({kind: 'input', value: field.value, secret: name});
     if (type(field) === 'file') tell({kind: 'files', names: [...field.files].map(file => file.name)});
   }, true);
 })();
@@ -73,7 +73,8 @@ class Recorder:
         self._upcoming = Effects()
         """What has followed from them."""
         self._files: tuple[str, ...] = ()
-        self._passwords: dict[str, tuple[str, str]] = {}
+        self._inputs: dict[str, list[tuple[float, str | None]]] = {}
+        """What has stood in a field, also half typed -> when, and the name of the field if it is for a password."""
         self._visited: dict[str, None] = {}
         self._loaded: dict[str, None] = {}
         self._address = ""
@@ -138,6 +139,7 @@ class Recorder:
         """Give a click what has followed from it; before any other action, the recorder has told all clicks."""
         if entry.data["name"] != "click":
             self._clicks.clear()
+            self._upcoming = Effects()  # of a click that was none: it only chose what to check
             return
         del self._clicks[: max(1, entry.data["clickCount"])]
         entry.effects, self._upcoming = self._upcoming, Effects()
@@ -161,14 +163,12 @@ class Recorder:
 
     # What the pages tell.
 
-    def _on_mark(self, source: Any, event: dict[str, Any]) -> None:
+    def _on_mark(self, _: Any, event: dict[str, Any]) -> None:
         match event.get("kind"):
             case "click":
                 self._clicks.append(self._clock.now())
-            case "password":
-                field_name = str(event["name"])
-                place = f"{host_of(source['frame'].url)} {field_name}"
-                self._passwords[place] = (str(event["value"]), field_name)
+            case "input":
+                self._inputs.setdefault(str(event["value"]), []).append((self._clock.now(), event["secret"]))
             case "files":
                 self._files = tuple(map(str, event["names"]))
 
@@ -194,7 +194,8 @@ class Recorder:
         listen(page, "framenavigated", lambda frame: self._on_navigated(page, frame))
         try:
             if new and await page.opener() is None:
-                self._by_hand[page] = self._number(self._pages[0])[0]
+                number = self._by_hand[page] = self._number(self._pages[0])[0]
+                self.events.append(RecordedEvent({"name": "openPage"}, None, number, False, self._clock.now()))
             control = self._controls[page] = await page.context.new_cdp_session(page)
             control.on("Page.javascriptDialogClosed", self._on_answer)
             await control.send("Page.enable")
@@ -226,9 +227,19 @@ class Recorder:
     def recording(self) -> Recording:
         """What has been recorded so far."""
         loaded = tuple(host for host in self._loaded if host not in self._visited)
-        passwords = {value: name for value, name in self._passwords.values() if value}
         actions = tuple(map(action_of, self.events))
-        return Recording(actions, passwords, tuple(self._visited), loaded, self._address)
+        return Recording(actions, self._passwords(), tuple(self._visited), loaded, self._address)
+
+    def _passwords(self) -> dict[str, str]:
+        """What was typed into password fields in the end -> the field's name."""
+        found: dict[str, str] = {}
+        for event in self.events:
+            text = str(event.data.get("text") or "") if event.data["name"] == "fill" else ""
+            if text and (told := self._inputs.get(text)):
+                nearest = min((abs(moment - event.at), number) for number, (moment, _) in enumerate(told))[1]
+                name = told[nearest][1]
+                found |= {text: name} if name else {}
+        return found
 
 
 def _inner(wrapper: Any) -> Any:

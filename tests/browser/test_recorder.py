@@ -137,6 +137,23 @@ def test_real_input_becomes_steps(run: Any, stage: Stage) -> None:
     run(body())
 
 
+def test_a_password_that_was_corrected_is_in_no_file_either(run: Any, stage: Stage) -> None:
+    async def person(hand: Hand) -> None:
+        await hand.type("[name=secret]", "1-wrong-word")
+        await hand.type("[name=user]", "1")
+        await hand.click("[name=secret]")
+        await hand.page.keyboard.press("Control+a")
+        await hand.page.keyboard.type("right-word")
+
+    async def body() -> None:
+        text = await recorded(stage, person)
+        assert "-word" not in str(text)
+        typed = [step.keys["value"] for step in text.steps if step.keys["act"] == "type"]
+        assert typed == ["${env:SECRET}", "1", "${env:SECRET_2}"]
+
+    run(body())
+
+
 def test_closing_the_last_page_ends_the_recording_and_keeps_it(run: Any, stage: Stage) -> None:
     async def person(hand: Hand) -> None:
         await hand.click("[name=user]")

@@ -70,6 +70,10 @@ def action_of(event: RecordedEvent) -> Action:
 def _problem(data: Mapping[str, Any]) -> str:
     """Why a task cannot say it; empty if it can."""
     name = data["name"]
+    if name == "openPage":
+        return (
+            "a task opens no tab by itself, only by a click: what was done in the new tab is written for the first one"
+        )
     if name not in _SAID and name not in _BARE:
         return f"a task has no act for the recorder's `{name}`"
     if name != "click":
