@@ -488,6 +488,13 @@ class Tab(Struct):
             shot = partial(self.page.screenshot, full_page=full_page) if target is None else target.screenshot
             await shot(path=path, timeout=seconds * 1000)
 
+    async def steady_picture(
+        self, target: Locator | None, ms: float, mask: Sequence[Locator], *, full_page: bool
+    ) -> bytes:
+        """A PNG to compare: without animations and caret, one pixel for each CSS pixel, the same on every screen."""
+        shot = partial(self.page.screenshot, full_page=full_page) if target is None else target.screenshot
+        return await shot(timeout=ms, animations="disabled", caret="hide", scale="css", mask=mask)
+
     async def trace(self) -> None:
         """Record snapshots and screenshots from now on."""
         if not self.traced:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -34,13 +35,18 @@ from harness.recovery import Capture
 from harness.recovery.catalog import Effect, Family, Scope
 from harness.recovery.failure import Failed, Failure, Outcome, Passed, routed_failure
 from harness.resilience import Clock, Deadline
-from harness.spec.steps import Api, Open, RequestingStep, Step, SwitchPage, Wait
+from harness.spec.pictures import COMPARISONS, platform_of
+from harness.spec.steps import Api, Assert, Open, RequestingStep, Step, SwitchPage, Wait
 from harness.values import replace
 
 if TYPE_CHECKING:
     from harness.browser.faults import Sabotage
 
 T = TypeVar("T")
+_REFUSED_SNAPSHOT = re.compile(
+    r"\nActual value: None\nError: (?!element\(s\) not found)(?P<why>.*?)\s*\nCall log:", re.S
+)
+"""Playwright's words for an expected ARIA snapshot that it cannot read, and for which waiting is in vain."""
 LEAVE_SECONDS = 2.0
 """Seconds for reading the browser's storage at the end of a task of an episode."""
 STOP_SECONDS = 0.1
@@ -233,26 +239,49 @@ class PlaywrightSession:
             return self._with_pages(await failure_of(error, scene))
 
     async def aria(self, selector: str, frame: str | None, within: float) -> str | Failure:
-        return await self._look_at(selector, frame, within, lambda target, ms: target.aria_snapshot(timeout=ms))
+        what = f"ARIA snapshot of {selector}"
+        return await self._look_at(selector, frame, within, lambda target, ms: target.aria_snapshot(timeout=ms), what)
 
     async def matches_aria(
         self, selector: str, frame: str | None, expected: str, expect: float, within: float
     ) -> str | Failure | None:
-        async def compare(target: Locator, ms: float) -> str | None:
+        async def compare(target: Locator, ms: float) -> str | Failure | None:
             await target.wait_for(state="attached", timeout=ms)
             try:
                 await expect_of(target).to_match_aria_snapshot(expected, timeout=max(1, min(expect * 1000, ms)))
-            except AssertionError:
+            except AssertionError as error:
+                if refused := _REFUSED_SNAPSHOT.search(str(error)):
+                    message = f"Playwright cannot read the ARIA snapshot of the step: {refused['why']}"
+                    return Failure("INVALID_INPUT", message, selector)
                 return await target.aria_snapshot(timeout=ms)
             return None
 
-        return await self._look_at(selector, frame, within, compare)
+        return await self._look_at(selector, frame, within, compare, f"ARIA snapshot of {selector}")
+
+    async def picture(self, step: Assert, patience: float, within: float) -> bytes | Failure:
+        selector = step.selector or ":root"
+        mask = [locate(self.tab.page, each, step.frame) for each in step.mask]
+        of_page = step.selector is None and step.frame is None
+
+        async def take(target: Locator, ms: float) -> bytes:
+            await target.wait_for(state="attached", timeout=1000 * patience)
+            return await self.tab.steady_picture(None if of_page else target, ms, mask, full_page=step.full_page)
+
+        what = f"screenshot of {step.selector or step.frame or 'the page'}"
+        return await self._look_at(selector, step.frame, within, take, what)
+
+    @property
+    def pictures(self) -> Path:
+        return self._request.folder / COMPARISONS
+
+    @property
+    def platform(self) -> str:
+        return platform_of(self.chromium.user_agent)
 
     async def _look_at(
-        self, selector: str, frame: str | None, within: float, look: Callable[[Locator, float], Awaitable[T]]
+        self, selector: str, frame: str | None, within: float, look: Callable[[Locator, float], Awaitable[T]], what: str
     ) -> T | Failure:
         """Look at the first match of a selector; `look` gets it, and the time in milliseconds."""
-        what = f"ARIA snapshot of {selector}"
         scene = replace(self._scene(within), selector=selector, frame=frame, what=what, patience=within)
         try:
             async with asyncio.timeout(within + GRACE):

@@ -156,6 +156,11 @@ def _describe_substitute(first: Mapping[str, Any], last: Mapping[str, Any]) -> s
 
 def target(step: Mapping[str, Any]) -> str:
     """The target of a step in a kept report."""
+    element = step.get("selector") or step.get("frame") or "the page"
+    if "screenshot" in step:
+        return f"{element} looks like {step['screenshot']}"
+    if "aria" in step:
+        return f"ARIA snapshot of {element}"
     found = step.get("url") or step.get("expr") or step.get("selector") or ""
     value = step.get("value")
     return f"{found} = {value!r}" if found and value is not None else str(found or ("" if value is None else value))

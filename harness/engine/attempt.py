@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import math
-import os
 import re
 from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, field
@@ -121,7 +118,7 @@ async def _do(
     step = await resolved(run, step, until)
     patience = _patience(run, step, remedy, within)
     if isinstance(step, Assert):
-        outcome = await _assert(run, step, patience, until, options)
+        outcome = await _assert(run, index, step, patience, until, options)
     elif isinstance(step, Wait) and _has_fallbacks(run, step, remedy):
         outcome = _not_found(step, patience, await run.stage.session.perform(step, patience, patience))
     else:
@@ -166,11 +163,13 @@ def _not_found(step: Wait, patience: float, outcome: Outcome) -> Outcome:
     return replace(outcome, code="ELEMENT_NOT_FOUND", message=message, selector=step.selector)
 
 
-async def _assert(run: Run, step: Assert, patience: float, until: Deadline, options: _JudgeOptions) -> Outcome:
+async def _assert(
+    run: Run, index: int, step: Assert, patience: float, until: Deadline, options: _JudgeOptions
+) -> Outcome:
     if step.expr is not None:
         return await judge(run, step.expr, until, options.code, expect=options.expect)
-    if step.aria is not None:
-        return await _compare_aria(run, step, step.aria, until, options.expect)
+    if step.aria is not None or step.screenshot is not None:
+        return await _compare_with_baseline(run, index, step, patience, until, options.expect)
     outcome = await _compare_text(run, step, patience, until)
     clock = run.ports.clock
     end = clock.now() + until.clip(options.expect, clock.now())
@@ -186,42 +185,14 @@ async def _assert(run: Run, step: Assert, patience: float, until: Deadline, opti
     return outcome
 
 
-async def _compare_aria(run: Run, step: Assert, expected: str, until: Deadline, expect: float) -> Outcome:
-    """Compare the element's ARIA snapshot with that of the step, or of its file, which may be written instead."""
-    selector, session = step.selector or "body", run.stage.session
-    within = max(POLL, until.left(run.ports.clock.now()))
-    file = run.plan.folder / step.baseline if step.baseline else None
-    if file is not None and run.plan.update_baselines:
-        found = await session.aria(selector, step.frame, within)
-        if isinstance(found, Failure):
-            return found
-        changed = await asyncio.to_thread(write_baseline, file, f"{found}\n")
-        return Passed({"baseline": "written" if changed else "as before"})
-    if file is not None:
-        if not file.is_file():
-            message = f"there is no baseline {step.baseline} beside the task"
-            advice = "Run the task once with `--task-update-baselines`, and look at what it has written."
-            return Failure(ASSERTION, f"Assertion failed: {message}", selector, advice=advice)
-        expected = await asyncio.to_thread(file.read_text, "utf-8")
-    actual = await session.matches_aria(selector, step.frame, expected, expect, within)
-    if actual is None or isinstance(actual, Failure):
-        return actual or Passed()
-    message = f"Assertion failed: the ARIA snapshot of {selector} differs"
-    wanted = expected.strip("\n")
-    assertion = Assertion(step.describe(), wanted, actual, difference(wanted, actual), message)
-    advice = "If the page is right, `--task-update-baselines` writes the file anew." if file else ""
-    return Failure(ASSERTION, message, selector, assertion=assertion, advice=advice)
+async def _compare_with_baseline(
+    run: Run, index: int, step: Assert, patience: float, until: Deadline, expect: float
+) -> Outcome:
+    from harness.engine.baselines import compare_aria, compare_screenshot  # few steps have a baseline
 
-
-def write_baseline(file: Path, text: str) -> bool:
-    """Write a baseline by a rename, so that nobody reads a half of it. Returns whether it has changed."""
-    if file.is_file() and file.read_text("utf-8") == text:
-        return False
-    file.parent.mkdir(parents=True, exist_ok=True)
-    temporary = file.with_name(f".{file.name}.{os.getpid()}")
-    temporary.write_text(text, "utf-8")
-    temporary.replace(file)
-    return True
+    if step.aria is not None:
+        return await compare_aria(run, step, step.aria, until, expect)
+    return await compare_screenshot(run, index, step, patience, until, expect)
 
 
 async def _compare_text(run: Run, step: Assert, patience: float, until: Deadline) -> Outcome:

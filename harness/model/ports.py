@@ -18,7 +18,7 @@ from harness.recovery import Capture, Random
 from harness.recovery.failure import Failure, Outcome
 from harness.resilience import Clock
 from harness.resilience.breaker import Breaker
-from harness.spec.steps import Step
+from harness.spec.steps import Assert, Step
 
 if TYPE_CHECKING:
     from harness.spec.faults import Fault
@@ -164,6 +164,23 @@ class Session(Protocol):
 
         Returns None if it matches, else the snapshot; a Failure if there is no match in time.
         """
+        ...
+
+    async def picture(self, step: Assert, patience: float, within: float) -> bytes | Failure:
+        """A PNG of the element of the step, or of the page: masked, without animations, one pixel for a CSS pixel.
+
+        It looks for the element for `patience` seconds, and takes `within` seconds at most.
+        """
+        ...
+
+    @property
+    def pictures(self) -> Path:
+        """The folder whose pictures of failed comparisons are kept with the evidence; it need not exist."""
+        ...
+
+    @property
+    def platform(self) -> str:
+        """The platform that the browser runs on, `linux`, `darwin` or `win32`; it may be another machine."""
         ...
 
     async def read(self, function: str, selector: str | None, name: str | None, within: float) -> Json:

@@ -230,7 +230,7 @@ TASK_OPTIONS: tuple[TaskOption, ...] = (
     TaskOption("--task-no-heal", "Do not use fallback selectors.", "--no-heal", "heal", _FLAG, lambda *_: False),
     TaskOption(
         "--task-update-baselines",
-        "Write the baselines of `assert` steps (*.aria.yaml) instead of comparing with them.",
+        "Write the baselines of `assert` steps (*.aria.yaml, *.png) that are missing or differ, instead of failing.",
         "--update-baselines",
         "update_baselines",
         _FLAG,

@@ -18,10 +18,12 @@ from msgspec import Struct
 from harness.model.diagnosis import note, went_back
 from harness.model.ports import Json
 from harness.model.record import Score, StepRecord, TaskResult
+from harness.reporting.comparisons import IMAGE_DIFF, compared_pictures, image_diff
 from harness.reporting.console import filled_step, place, shortened, step_target
 from harness.reporting.files import ARTIFACTS, TRACE_MIME, Artifact, read_json, read_regular
 from harness.reporting.redact_files import POLICY
 from harness.reporting.redaction import Redactor
+from harness.spec.pictures import COMPARISONS
 
 # A time axis: steps, attempts, the waits between them, and the faults that struck.
 
@@ -298,7 +300,7 @@ def size(count: float) -> str:
     )
 
 
-TEXT, CSV, HTML = "text/plain", "text/csv", "text/html"
+TEXT, CSV, HTML, PNG = "text/plain", "text/csv", "text/html", "image/png"
 EXPECTED, ACTUAL = "expected", "actual"
 
 
@@ -327,7 +329,9 @@ def on_test(result: TaskResult, redactor: Redactor) -> Iterator[Content]:
     if folder is not None:
         yield from _readable_files(folder)
         yield from _existing_artifacts(folder, ARTIFACTS)
-        yield from (Content.of(path) for path in sorted((folder / "files").rglob("*")) if path.is_file())
+        yield from _compared(folder)
+        kept = sorted((folder / "files").rglob("*"))
+        yield from (Content.of(path) for path in kept if path.is_file() and path.parent.parent.name != COMPARISONS)
     if result.score is not None:
         yield Content("score", CSV, "csv", data=_score(result.score, redactor))
     if result.faults:
@@ -355,7 +359,19 @@ def on_failing_step(result: TaskResult, redactor: Redactor) -> Iterator[Content]
         if assertion.diff:
             yield Content("difference", TEXT, "diff", data=redactor.text(assertion.diff))
     if result.artifacts is not None:
+        yield from _compared(result.artifacts, result.failed_index)
         yield from _existing_artifacts(result.artifacts, [each for each in ARTIFACTS if each.at_the_step])
+
+
+def _compared(folder: Path, step: int | None = None) -> Iterator[Content]:
+    """The pictures of comparisons that failed: all of them, or those of one step."""
+    for each in compared_pictures(folder):
+        if step is None or each.step == step:
+            baseline = each.name.partition("-")[2] if each.step is not None else each.name
+            if found := image_diff(each):
+                yield Content(f"{baseline}: expected and actual", IMAGE_DIFF, "imagediff", data=found)
+            else:
+                yield from (Content(f"{baseline} {name}", PNG, "png", path) for name, path in each.files.items())
 
 
 def _existing_artifacts(folder: Path, artifacts: Iterable[Artifact]) -> Iterator[Content]:

@@ -27,6 +27,7 @@ from harness.model.plan import Plan
 from harness.model.record import MetRoute, StepRecord, TaskResult
 from harness.recovery.catalog import Family
 from harness.recovery.failure import Failure
+from harness.reporting.comparisons import compared_pictures
 from harness.reporting.files import ARTIFACTS, shown_path
 from harness.reporting.redaction import MARK, Redactor, is_secret_name
 from harness.spec.names import commandless
@@ -182,6 +183,8 @@ def step_target(step: Step) -> str:
     value = getattr(step, "value", None)
     if value and step.act == "type" and is_secret_name(step.target or ""):
         value = MARK
+    if picture := getattr(step, "screenshot", None):
+        return f"{step.target or getattr(step, 'frame', None) or 'the page'} looks like {picture}"
     if getattr(step, "aria", None):
         return f"ARIA snapshot of {step.target or 'the page'}"
     found = getattr(step, "url", None) or getattr(step, "expr", None) or step.target or ""
@@ -475,6 +478,8 @@ def _page_lines(result: TaskResult, width: int) -> Iterator[str]:
         yield from _list("console", list(said), width, _CONSOLE)
     if result.artifacts is not None:
         yield f"  artifacts: {shown_path(result.artifacts)}"
+        for each in list(compared_pictures(result.artifacts))[:_MATCHES]:
+            yield f"  pictures: {shown_path(each.files[next(iter(each.files))].parent)} ({', '.join(each.files)})"
 
 
 def fold_lines(lines: Iterable[str], room: int | None = None) -> tuple[str, ...]:

@@ -23,8 +23,9 @@ from harness.model.report import ErrorReport
 from harness.reporting.redact_files import inert, redact_har, redact_trace
 from harness.reporting.redaction import Redactor
 from harness.spec.names import blank_unprintable
+from harness.spec.pictures import COMPARISONS
 
-KEPT_FOLDERS = ("accessibility", "downloads", "files", "screenshots")
+KEPT_FOLDERS = ("accessibility", COMPARISONS, "downloads", "files", "screenshots")
 """The folders of a scratch folder where a session puts the files that its steps keep."""
 
 _LARGEST = 64 * 1024 * 1024
@@ -88,7 +89,7 @@ def _copy_entry(scratch: Path, source: Path, target: Path, redactor: Redactor) -
     path = target / redactor.text(str(name)).replace("\\", "_")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        _file_copy(source, path, redactor, pictured=parts[0] == "screenshots")
+        _file_copy(source, path, redactor, pictured=parts[0] in (COMPARISONS, "screenshots"))
     except UNREADABLE as error:
         path.unlink(missing_ok=True)
         return ManifestEntry(str(name), "missed", f"could not be redacted: {type(error).__name__}: {error}")

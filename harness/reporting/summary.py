@@ -108,7 +108,7 @@ def summary_lines(
     if not (records or skipped):
         return []
     lines = [_counts(records, len(skipped)), *_scores(records), *_required(records), *_skipped(skipped)]
-    lines += [*fault_lines(records, idle), *_warnings(records), *_healed_lines(records)]
+    lines += [*fault_lines(records, idle), *_warnings(records), *_healed_lines(records), *_baselines(records)]
     if artifacts is not None:
         lines += _artifacts(records, artifacts)
     if allure is not None:
@@ -159,6 +159,14 @@ def _kind(record: TaskRecord) -> str:
             return "passed as declared"
         case _:
             return ""
+
+
+def _baselines(records: Sequence[TaskRecord]) -> Iterator[str]:
+    """The baselines that were written, which a person must look at."""
+    written = dict.fromkeys(each for record in records for each in record.baselines)
+    if written:
+        yield f"{how_many(len(written), 'baseline')} written; look at what changed:"
+    yield from (f"  {shown_path(Path(each))}" for each in written)
 
 
 def _artifacts(records: Sequence[TaskRecord], place: Path) -> Iterator[str]:

@@ -17,11 +17,11 @@ from harness.model.plan import Plan
 from harness.model.ports import Json
 from harness.model.record import Attempt, History, MetFault, StepRecord, TaskResult
 from harness.recovery.catalog import FAMILIES, Family
-from harness.recovery.failure import Failure
+from harness.recovery.failure import Failure, Passed
 from harness.reporting.console import also_unmet, cause, reason, shortened, worked_on
 from harness.reporting.files import read_json, write_json
 from harness.reporting.redaction import Redactor, masked_step
-from harness.spec.task import FinalState
+from harness.spec.task import FinalState, TaskSpec
 
 # Error rates of a run.
 
@@ -186,6 +186,7 @@ class TaskRecord(BaseModel):
     priority: int | None = None
     tags: tuple[str, ...] = ()
     steps: tuple[StepLine, ...] = ()
+    baselines: tuple[str, ...] = Field((), description="Files that `--task-update-baselines` has changed or made.")
     selector: str = Field("", description="Of the failure, when it is one of an element.")
     site: str = Field("", description="Host (and port, where it says one) of the page or request that failed.")
     service: str = Field("", description="The service behind the failure, when that is known.")
@@ -235,15 +236,30 @@ def task_record(
         artifacts=str(result.artifacts) if result.artifacts else None,
         hint=redactor.text(result.error.hint) if result.error else "",
         started=result.started,
-        goal=redactor.text(plan.spec.goal),
-        feature=plan.spec.family or "",
-        episode=plan.spec.episode_id or "",
-        priority=plan.spec.priority,
-        tags=plan.spec.tags,
         steps=tuple(step_lines(result.history, redactor)),
+        baselines=tuple(map(redactor.text, written_baselines(plan, result))),
         summary=cause(plan, result, redactor) if failure else "",
+        **_of_file(plan.spec, redactor),
         **(_of_failure(failure, redactor) if failure else {}),
     )
+
+
+def _of_file(spec: TaskSpec, redactor: Redactor) -> dict[str, Any]:
+    return {
+        "goal": redactor.text(spec.goal),
+        "feature": spec.family or "",
+        "episode": spec.episode_id or "",
+        "priority": spec.priority,
+        "tags": spec.tags,
+    }
+
+
+def written_baselines(plan: Plan, result: TaskResult) -> Iterator[str]:
+    """The paths of the baselines that the task has changed or made."""
+    for record in result.history:
+        for attempt in record.attempts:
+            if isinstance(attempt.outcome, Passed) and attempt.outcome.details.get("written"):
+                yield str(plan.folder / str(attempt.outcome.details["baseline"]))
 
 
 def _of_failure(failure: Failure, redactor: Redactor) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 
@@ -14,10 +15,12 @@ from msgspec import Struct
 from harness.criteria.syntax import FUNCTIONS
 from harness.model.figures import UNJUDGED
 from harness.recovery.catalog import CATALOG, Family, Scope
+from harness.reporting.comparisons import compared_pictures
 from harness.reporting.console import place
 from harness.reporting.files import ARTIFACTS, printable, shown_path
 from harness.reporting.history.record import Execution, RunRecord
 from harness.reporting.task_record import TaskRecord, site_of
+from harness.spec.pictures import ACTUAL, DIFF, LOOKS_LIKE
 
 # The evidence to open first: for each code its most informative artifact, else a command.
 
@@ -44,10 +47,16 @@ def first_look(cause: Cause, exists: Callable[[Path], bool] = Path.is_file, comm
 
 def _artifact(cause: Cause, code: str, exists: Callable[[Path], bool]) -> str:
     """The artifact of the first task that has it, as a path for people."""
-    places = (
-        Path(each.artifacts, name) for each in _same_code(cause, code) if each.artifacts and (name := _name(each))
-    )
+    kept = [each for each in _same_code(cause, code) if each.artifacts]
+    pictures = (_picture(each) for each in kept if LOOKS_LIKE in each.message)
+    places = chain(pictures, (Path(str(each.artifacts), name) for each in kept if (name := _name(each))))
     return next((printable(shown_path(place)) for place in places if exists(place)), "")
+
+
+def _picture(trouble: Trouble) -> Path:
+    """The picture of what differs, of the first comparison that failed; else the one that was taken."""
+    files = next((each.files for each in compared_pictures(Path(str(trouble.artifacts)))), {})
+    return files.get(DIFF) or files.get(ACTUAL) or Path(str(trouble.artifacts), DIFF)
 
 
 def _name(trouble: Trouble) -> str:

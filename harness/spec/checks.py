@@ -184,7 +184,7 @@ def check_steps(
         if isinstance(step, Upload):
             yield from _uploads(step, path, origin, folder, hide)
         if isinstance(step, Assert) and step.baseline is not None and "${" not in step.baseline:
-            yield from _baseline(step.baseline, path, origin, folder)
+            yield from _baseline(step.baseline, (*path, "aria" if step.aria else "screenshot"), origin, folder)
         if isinstance(step, Open | Api) and (found := _SCHEME.match(step.url)) and found[1].lower() not in SCHEMES:
             hint = "write http:// in front of a host" if "." in found[1] or found[1] == "localhost" else ""
             scheme = found[1] if hide(step.url).startswith(found[0]) else HIDDEN  # the scheme may be part of a secret
@@ -200,9 +200,7 @@ def _baseline(name: str, path: JsonPath, origin: Origin, folder: Path) -> Iterat
     """Yield the problem of a baseline outside of the task's folder; it need not be there: a run may write it."""
     problem = file_problem(name, folder)
     if problem is not None and problem != ABSENT:
-        yield origin.problem(
-            (*path, "aria"), problem, expected="a file in the task's folder", found=describe_value(name)
-        )
+        yield origin.problem(path, problem, expected="a file in the task's folder", found=describe_value(name))
 
 
 def _expected(pattern: str, path: JsonPath, origin: Origin) -> Iterator[Problem]:
@@ -235,6 +233,15 @@ def login_problems(name: str, origin: Origin, known: Collection[str]) -> Iterato
         expected = join_or(sorted(known)) if known else "a login of [tool.harness.logins]; there is none"
         hint = did_you_mean(name, known)
         yield origin.problem(("login",), f"there is no login `{name}`", expected=expected, hint=hint)
+
+
+def unfit_for_login(made: TaskSpec, file: str, origin: Origin) -> Iterator[Problem]:
+    """Yield the reasons why a task cannot log in for others. `file`: its name; `origin`: the task that needs it."""
+    if made.login is not None:
+        yield origin.problem(("login",), f"{file} logs in, and names a login itself")
+    if made.faults:
+        message = f"{file} logs in, and declares faults, which do not strike in a login"
+        yield origin.problem(("login",), message, hint="declare them in the task that uses the login")
 
 
 def _of_routes(spec: TaskSpec, origin: Origin, folder: Path) -> Iterator[Problem]:

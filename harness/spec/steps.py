@@ -8,6 +8,7 @@ from pydantic import Field, JsonValue, model_validator
 
 from harness.recovery.declaration import ChosenBy, Declaration
 from harness.spec.expected_request import ExpectedRequest
+from harness.spec.pictures import PictureKeys
 
 # The common keys of a task's steps.
 
@@ -401,8 +402,8 @@ class Api(StepBase):
 BASELINE_SUFFIXES = (".aria.yaml", ".aria.yml")
 
 
-class Assert(StepBase):
-    """Compare an element's text with `value`, its ARIA snapshot with `aria`, or evaluate the criterion `expr`."""
+class Assert(PictureKeys, StepBase):
+    """Compare an element's text with `value`, its ARIA snapshot with `aria`, its look with `screenshot`; or `expr`."""
 
     usual_effect: ClassVar[EffectClass] = "read"
 
@@ -430,13 +431,17 @@ class Assert(StepBase):
     )
 
     @model_validator(mode="after")
-    def _one_of_three_forms(self) -> Assert:
-        if self.aria is not None and (self.expr is not None or self.value is not None):
-            raise ValueError("`assert` with `aria` takes neither `value` nor `expr`")
-        if self.aria is None and (self.expr is None) == (self.selector is None):
-            raise ValueError("`assert` needs either `selector` with `value`, or `expr`, or `aria`")
-        if self.aria is None and self.selector is not None and self.value is None:
-            raise ValueError("`assert` with a `selector` needs the `value` its text must have, or an `aria` snapshot")
+    def _one_form(self) -> Assert:
+        alone = next((name for name in ("screenshot", "aria") if getattr(self, name) is not None), None)
+        if alone is None and (self.expr is None) == (self.selector is None):
+            raise ValueError("`assert` needs either `selector` with `value`, or `expr`, or `aria`, or `screenshot`")
+        if alone is None and self.selector is not None and self.value is None:
+            others = "or an `aria` snapshot, or a `screenshot`"
+            raise ValueError(f"`assert` with a `selector` needs the `value` its text must have, {others}")
+        if alone is not None and (self.expr is not None or self.value is not None):
+            raise ValueError(f"`assert` with `{alone}` takes neither `value` nor `expr`")
+        if alone == "screenshot" and self.aria is not None:
+            raise ValueError("`assert` takes either `aria` or `screenshot`: make two steps of them")
         if self.expr is not None and (self.value is not None or self.frame is not None):
             raise ValueError("`assert` with `expr` takes neither `value` nor `frame`")
         if self.soft and self.optional:
@@ -447,7 +452,9 @@ class Assert(StepBase):
 
     @property
     def baseline(self) -> str | None:
-        """The file of the ARIA snapshot; None if the snapshot stands in the step itself."""
+        """The file to compare with, as it is declared; None without one: an ARIA snapshot may stand in the step."""
+        if self.screenshot is not None:
+            return self.screenshot
         return self.aria if self.aria is not None and self.aria.endswith(BASELINE_SUFFIXES) else None
 
     @property
@@ -455,6 +462,8 @@ class Assert(StepBase):
         return True
 
     def describe(self) -> str:
+        if self.screenshot is not None:
+            return f"assert {self.selector or self.frame or 'the page'} looks like {self.screenshot}"
         if self.aria is not None:
             return f"assert ARIA snapshot of {self.selector or 'the page'}"
         return f"assert {self.expr}" if self.expr else f"assert {self.selector} = {self.value!r}"

@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from harness.resilience import SystemClock
-from tests.unit.reporting.dashboard.pages import hostile_run, page_of, trend
+from tests.unit.reporting.dashboard.pages import hostile_run, page_of, page_with_pictures, trend
 from tests.unit.reporting.history.runs import execution, many, record, run
 
 PHONE, DESKTOP = {"width": 390, "height": 844}, {"width": 1280, "height": 900}
@@ -66,7 +66,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     }
     for name, found in runs.items():
         (folder / f"{name}.html").write_text(page_of(found, trend()), "utf-8")
-    return {name: folder / f"{name}.html" for name in runs}
+    (folder / "pictures.html").write_text(page_with_pictures(), "utf-8")
+    return {name: folder / f"{name}.html" for name in (*runs, "pictures")}
 
 
 @pytest.fixture
@@ -113,6 +114,20 @@ def test_text_stands_out_from_what_is_behind_it(opened: Open, name: str, scheme:
 def test_a_phone_need_not_scroll_sideways(opened: Open, name: str, width: int) -> None:
     page = opened(name, {"width": width, "height": 700})
     assert page.evaluate("document.documentElement.scrollWidth") == width
+
+
+@pytest.mark.parametrize("size", [PHONE, DESKTOP], ids=["phone", "desktop"])
+def test_pictures_are_side_by_side_and_one_over_the_other(opened: Open, size: dict[str, int]) -> None:
+    page = opened("pictures", size)
+    assert page.locator(".pictures figure").count() == 4
+    assert page.evaluate("document.documentElement.scrollWidth") == size["width"]
+    tops = {each.bounding_box()["y"] for each in page.locator(".pictures figcaption").all()[:3]}  # type: ignore[index]
+    assert len(tops) == (3 if size is PHONE else 1)
+    over = page.locator(".over img").nth(1)
+    assert over.evaluate("each => getComputedStyle(each).clipPath") == "inset(0px 0px 0px 50%)"
+    page.get_by_role("slider").fill("80")
+    assert over.evaluate("each => getComputedStyle(each).clipPath") == "inset(0px 0px 0px 80%)"
+    assert page.evaluate("window.hacked") is None
 
 
 def test_hostile_texts_do_nothing(opened: Open) -> None:

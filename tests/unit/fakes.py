@@ -97,6 +97,13 @@ class FakeSession:
     renewed_at: tuple[str, ...] = ()
     barred: list[str | None] = field(default_factory=list)
     """Why an address must not be asked for again, at each renewal."""
+    looks: list[bytes | Failure] = field(default_factory=list)
+    """What the element looks like, at each screenshot; the last one stays."""
+    pictures: Path = Path("scratch/comparisons")
+    platform: str = "linux"
+
+    async def picture(self, step: Any, patience: float, within: float) -> bytes | Failure:
+        return self.looks.pop(0) if len(self.looks) > 1 else self.looks[0]
 
     def take_sent(self) -> tuple[Any, ...]:
         taken, self.sending = tuple(self.sending), []

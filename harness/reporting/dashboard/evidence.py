@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterator, Sequence, Set
+from itertools import islice
 from os.path import relpath
 from pathlib import Path
 from urllib.parse import quote
@@ -12,17 +12,25 @@ from msgspec import Struct, field
 from pydantic import ValidationError
 
 from harness.model.report import ErrorReport
-from harness.reporting.dashboard.view import CauseView, Dashboard, EvidenceLinks, PageLink
+from harness.reporting.comparisons import PNG, compared_pictures, data_url
+from harness.reporting.dashboard.view import (
+    CauseView,
+    Dashboard,
+    EvidenceLinks,
+    PageLink,
+    PictureComparison,
+    PictureView,
+)
 from harness.reporting.files import MANIFEST, NAMES, is_inside, read_json, read_regular, safe_name
 from harness.reporting.redact_files import is_inert
 from harness.reporting.task_record import TaskRecord
+from harness.spec.pictures import COMPARISONS
 
 # The screenshot of the first failure of each cause, in the page itself: it is visible without another click.
 
 PICTURE = "screenshot.png"
 EACH, ALL = 250_000, 900_000
 """The largest size of one picture and of all together, in bytes: the page must open at once, also on a phone."""
-_PNG = b"\x89PNG\r\n\x1a\n"
 
 
 def with_pictures(view: Dashboard, root: Path) -> Dashboard:
@@ -34,29 +42,43 @@ def _fill_pictures(causes: Sequence[CauseView], root: Path) -> Iterator[CauseVie
     room = ALL
     for cause in causes:
         first, *rest = cause.occurrences
-        data = _read(root, first.evidence, min(EACH, room))
-        room -= len(data)
-        if not data:
-            yield cause
-            continue
-        picture = f"data:image/png;base64,{base64.b64encode(data).decode()}"
-        shown = first.model_copy(update={"evidence": first.evidence.model_copy(update={"picture": picture})})
+        folder = root / first.evidence.folder
+        picture = _read(folder, PICTURE, min(EACH, room)) if _has_picture(first.evidence) else ""
+        room -= len(picture)
+        comparisons = []
+        for each in first.evidence.comparisons:
+            filled = _with_data(each, folder, room)
+            room -= sum(len(one.data) for one in filled.pictures)
+            comparisons.append(filled)
+        changed = {"picture": picture, "comparisons": tuple(comparisons)}
+        shown = first.model_copy(update={"evidence": first.evidence.model_copy(update=changed)})
         yield cause.model_copy(update={"occurrences": (shown, *rest)})
 
 
-def _read(root: Path, evidence: EvidenceLinks, limit: int) -> bytes:
-    """The bytes of a picture; empty if it is no PNG, too large, or not in the folder."""
-    if not evidence.folder or PICTURE not in (link.label for link in evidence.links):
-        return b""
-    folder = root / evidence.folder
-    path = folder / PICTURE
+def _has_picture(evidence: EvidenceLinks) -> bool:
+    return bool(evidence.folder) and PICTURE in (link.label for link in evidence.links)
+
+
+def _with_data(comparison: PictureComparison, folder: Path, room: int) -> PictureComparison:
+    """The comparison with all of its pictures, or with none if there is no room for them."""
+    place = f"files/{COMPARISONS}/{comparison.name}"
+    found = [_read(folder, f"{place}/{each.name}.png", min(EACH, room)) for each in comparison.pictures]
+    if not all(found) or sum(map(len, found)) > room:
+        return comparison
+    pairs = zip(comparison.pictures, found, strict=True)
+    return comparison.model_copy(update={"pictures": tuple(each.model_copy(update={"data": d}) for each, d in pairs)})
+
+
+def _read(folder: Path, name: str, limit: int) -> str:
+    """A picture as a `data:` URL; empty if it is no PNG, larger than `limit` bytes, or not in the folder."""
+    path = folder / name
     try:
         if not is_inside(folder, path) or path.stat().st_size > limit:
-            return b""
-        data = path.read_bytes()
+            return ""
+        data = read_regular(path)
     except OSError:
-        return b""
-    return data if data.startswith(_PNG) else b""
+        return ""
+    return data_url(data) if data.startswith(PNG) else ""
 
 
 REPORT = "error_report.json"
@@ -98,7 +120,13 @@ class Shelf(Struct, frozen=True):
             links = tuple(self._links(folder))
             problem = broken or _alive(folder)
             return FoundEvidence(
-                EvidenceLinks(folder=self._relative_path(folder), links=links, problem=problem), report
+                EvidenceLinks(
+                    folder=self._relative_path(folder),
+                    links=links,
+                    problem=problem,
+                    comparisons=tuple(self._comparisons(folder)),
+                ),
+                report,
             )
         gone = f"{self._shown_name(record.artifacts)} is gone: it was removed, or not copied with the history."
         return FoundEvidence(EvidenceLinks(problem=problems[0] if problems else gone))
@@ -137,7 +165,17 @@ class Shelf(Struct, frozen=True):
         usual = [name for name in NAMES if name in there]
         others = sorted(name for name in there.keys() - usual if Path(name).suffix in INERT)[:_OTHERS]
         for name in (*usual, *others):
-            yield PageLink(label=name, href=quote(Path(relpath(there[name], self.page)).as_posix(), safe="/"))
+            yield self._link(name, there[name])
+
+    def _link(self, label: str, path: Path) -> PageLink:
+        return PageLink(label=label, href=quote(Path(relpath(path, self.page)).as_posix(), safe="/"))
+
+    def _comparisons(self, folder: Path) -> Iterator[PictureComparison]:
+        """The screenshots that differ from their baselines, with links to their pictures."""
+        for each in islice(compared_pictures(folder), _OTHERS):
+            files = {name.removesuffix(".png"): file for name, file in each.files.items() if _is_file(folder, file)}
+            links = (PictureView(name=name, link=self._link(name, file)) for name, file in files.items())
+            yield PictureComparison(name=each.name, pictures=tuple(links))
 
     def _relative_path(self, folder: Path) -> str:
         """The path relative to the project's folder."""

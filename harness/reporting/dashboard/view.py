@@ -27,6 +27,21 @@ class PageLink(ViewPart):
     href: str = Field(description="Percent-encoded; relative to the page's folder, or http(s).")
 
 
+class PictureView(ViewPart):
+    """One picture of a comparison that failed."""
+
+    name: str = Field(description="`expected`, `actual` or `diff`.")
+    link: PageLink
+    data: str = Field("", description="The picture as a data: URL; of some failures only.")
+
+
+class PictureComparison(ViewPart):
+    """A screenshot that differs from its baseline."""
+
+    name: str = Field(description="Number of the step, and name of the baseline.")
+    pictures: tuple[PictureView, ...]
+
+
 class EvidenceLinks(ViewPart):
     """What a failed task left."""
 
@@ -34,6 +49,7 @@ class EvidenceLinks(ViewPart):
     links: tuple[PageLink, ...] = ()
     problem: str = Field("", description="Why there is less than there should be.")
     picture: str = Field("", description="The screenshot as a data: URL; of some failures only.")
+    comparisons: tuple[PictureComparison, ...] = Field((), description="Screenshots that differ from their baselines.")
 
 
 class ComparedValues(ViewPart):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from harness.spec.advice.criteria import criteria_advice, path_advice, precondition_advice, syntax_advice
 from harness.spec.advice.rules import (
+    baseline_advice,
     checkpoint_advice,
     domain_advice,
     idle_advice,
@@ -48,4 +49,5 @@ def advice(loaded: Loaded, *, inner: bool = False, virtual_hosts: tuple[str, ...
     rules = _RULES if inner else (*_RULES, *_OF_MEMORY)
     found = [problem for rule in rules for problem in rule(loaded.spec, loaded.origin)]
     found += domain_advice(loaded.spec, loaded.origin, virtual_hosts)
+    found += baseline_advice(loaded.spec, loaded.origin, loaded.folder)
     yield from sorted(found, key=lambda each: (each.file != loaded.source, each.file, each.line or 0, each.column or 0))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from harness.recovery.failure import Failure
@@ -12,10 +12,11 @@ from harness.recovery.network import NetworkRule
 from harness.spec.advice.criteria import declares_failure, hooked, remembered, scopes, shares_memory, steps_of, touches
 from harness.spec.expressions import expressions, interpolated
 from harness.spec.names import ANYWHERE, Domains, reaches
+from harness.spec.pictures import is_baseline_of
 from harness.spec.problems import JsonPath, Problem, did_you_mean
 from harness.spec.references import BadReferenceError, ReferenceScope, as_text, interpolate, references
 from harness.spec.source import Origin
-from harness.spec.steps import Api, Download, Drag, Open, Step, Wait
+from harness.spec.steps import Api, Assert, Download, Drag, Open, Step, Wait
 from harness.spec.task import TaskSpec
 
 
@@ -185,6 +186,20 @@ def memory_advice(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
                     hint = did_you_mean(wanted.name, written) or f"`remember: {{{wanted.name}: ...}}` in a step before"
                     within = (text, offset)
                     yield origin.problem(path, message, hint=hint, within=within, severity="warning")
+
+
+# Baselines that are not there yet.
+
+
+def baseline_advice(spec: TaskSpec, origin: Origin, folder: Path) -> Iterator[Problem]:
+    """Yield a warning for each baseline that is missing on every platform: until it is written, its step fails."""
+    for path, step in steps_of(spec):
+        if isinstance(step, Assert) and step.baseline is not None and "${" not in step.baseline:
+            key, file = "aria" if step.aria else "screenshot", folder / step.baseline
+            names = (each.name for each in file.parent.iterdir()) if file.parent.is_dir() else iter(())
+            if not (file.is_file() if step.aria else any(is_baseline_of(file.name, name) for name in names)):
+                hint = "`--task-update-baselines` writes it; look at it before you keep it"
+                yield origin.problem((*path, key), "there is no baseline yet", hint=hint, severity="warning")
 
 
 # Results that a task declares and no step produces: `memory_keys`, `artifacts`.

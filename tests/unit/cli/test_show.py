@@ -20,7 +20,7 @@ from harness.cli.failures import (
     the_failure,
 )
 from harness.cli.main import app
-from harness.cli.show import headline, line, page
+from harness.cli.show import headline, line, page, target
 from harness.reporting.history.writing import save_run
 from harness.reporting.task_record import LAST_RUN, write_last_run
 from tests.unit.reporting.history.runs import run
@@ -208,6 +208,19 @@ def test_a_fault_that_could_not_be_done_is_the_failing_line(tmp_path: Path) -> N
     lines = shown(tmp_path / "T", [step(0)], faults=[wrong])
     assert lines[0].endswith(", because injected fault f could not be done")
     assert "  >   1  fault  covered #x  FAILED" in lines
+
+
+@pytest.mark.parametrize(
+    ("step", "words"),
+    [
+        ({"selector": "#card", "screenshot": "card.png"}, "#card looks like card.png"),
+        ({"screenshot": "page.png"}, "the page looks like page.png"),
+        ({"selector": "ul", "aria": "- list"}, "ARIA snapshot of ul"),
+        ({"selector": "#a", "value": 1}, "#a = 1"),
+    ],
+)
+def test_an_assert_says_what_it_compares(step: dict[str, Any], words: str) -> None:
+    assert target({"act": "assert", **step}) == words
 
 
 def test_criteria_stand_at_the_end(tmp_path: Path) -> None:

@@ -19,7 +19,10 @@ NAMES = ("A", "B")
 def tasks(tmp_path: Path) -> list[Loaded]:
     write(tmp_path, GROUP, "look.steps.yaml")
     (tmp_path / "a.csv").write_text("x", "utf-8")
-    steps = {"A": "- {use: look}", "B": "- {act: upload, selector: '#f', value: a.csv}"}
+    steps = {
+        "A": "- {use: look}",
+        "B": "- {act: upload, selector: '#f', value: a.csv}\n  - {act: assert, screenshot: looks/b.png}",
+    }
     files = [write(tmp_path, f"task_id: {name}\nsteps:\n  {steps[name]}\n", f"{name}.task.yaml") for name in NAMES]
     return [load_file(file) for file in files]
 
@@ -30,6 +33,7 @@ def tasks(tmp_path: Path) -> list[Loaded]:
         ("A.task.yaml", [], ["A"]),
         ("look.steps.yaml", [], ["A"]),
         ("a.csv", [], ["B"]),
+        ("looks/b-linux-phone.png", [], ["B"]),
         ("other.csv", [], []),
         ("conftest.py", ["B"], ["B"]),
         ("conftest.py", [], ["A", "B"]),
@@ -40,6 +44,18 @@ def test_a_change_concerns(
     tmp_path: Path, tasks: list[Loaded], file: str, failed: list[str], expected: list[str]
 ) -> None:
     assert [task.spec.task_id for task in concerned([tmp_path / file], tasks, failed)] == expected
+
+
+def test_a_task_is_concerned_by_the_files_of_its_login(tmp_path: Path) -> None:
+    write(tmp_path, GROUP, "look.steps.yaml")
+    login = load_file(write(tmp_path, "task_id: L\nsteps: [{use: look}]\n", "in.task.yaml"))
+    steps = "steps: [{act: wait, value: 0}]"
+    tasks = [
+        load_file(write(tmp_path, f"task_id: A\nlogin: ann\n{steps}\n", "A.task.yaml")),
+        load_file(write(tmp_path, f"task_id: B\n{steps}\n", "B.task.yaml")),
+    ]
+    for name in ("in.task.yaml", "look.steps.yaml"):
+        assert [task.spec.task_id for task in concerned([tmp_path / name], tasks, [], {"ann": login})] == ["A"]
 
 
 def test_what_runs_write_is_not_watched(tmp_path: Path) -> None:

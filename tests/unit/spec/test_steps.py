@@ -84,6 +84,18 @@ def test_the_vocabulary_is_read_off_the_models() -> None:
         ({}, "or `expr`, or `aria`"),
         ({"expr": "title() == 'x'", "soft": True, "optional": True}, "`soft` and `optional` contradict each other"),
         ({"aria": "../x.aria.yaml"}, "the path leaves the task's folder"),
+        ({"screenshot": "x.png", "value": "x", "selector": "ul"}, "`assert` with `screenshot` takes neither"),
+        ({"screenshot": "x.png", "aria": "- list"}, "takes either `aria` or `screenshot`"),
+        ({"screenshot": "x.jpg"}, "`screenshot` of an `assert` names a file `*.png`"),
+        ({"screenshot": "../x.png"}, "the path leaves the task's folder"),
+        ({"screenshot": "/x.png"}, "the path is absolute"),
+        ({"screenshot": "x.png", "selector": "ul", "full_page": True}, "leave out `selector` and `frame`"),
+        ({"screenshot": "x.png", "max_diff_pixels": -1}, "max_diff_pixels"),
+        ({"screenshot": "x.png", "max_diff_pixel_ratio": 1.1}, "max_diff_pixel_ratio"),
+        ({"screenshot": "x.png", "threshold": 2}, "threshold"),
+        ({"screenshot": "x.png", "mask": "#a"}, "mask"),
+        ({"expr": "title() == 'x'", "mask": ["#a"]}, "`mask` of an `assert` needs `screenshot`"),
+        ({"expr": "title() == 'x'", "threshold": 0.2, "max_diff_pixels": 1}, "`max_diff_pixels`, `threshold` of an"),
     ],
 )
 def test_the_forms_of_an_assertion(tmp_path: Path, keys: dict[str, Any], message: str) -> None:

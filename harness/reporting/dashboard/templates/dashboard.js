@@ -30,6 +30,20 @@
     yaml.after(button);
   }
 
+  for (const group of document.querySelectorAll(".pictures")) {
+    const [before, after] = [group.querySelector(".expected img"), group.querySelector(".actual img")];
+    if (!before || !after) continue;
+    const [figure, text, layers, slider] = ["figure", "figcaption", "div", "input"].map((name) => document.createElement(name));
+    figure.className = "over";
+    text.textContent = "expected on the left of the slider, actual on its right";
+    layers.append(before.cloneNode(), after.cloneNode());
+    slider.type = "range";
+    slider.setAttribute("aria-label", `How much of the expected picture is shown, in percent: ${group.getAttribute("aria-label")}`);
+    slider.addEventListener("input", () => layers.style.setProperty("--part", `${slider.value}%`));
+    figure.append(text, layers, slider);
+    group.append(figure);
+  }
+
   const opened = () => {
     for (const each of document.querySelectorAll("details:not([open])")) { each.open = true; each.dataset.printed = ""; }
   };

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from harness.reporting.comparisons import data_url
 from harness.reporting.dashboard.build import dashboard
 from harness.reporting.dashboard.evidence import FoundEvidence
 from harness.reporting.dashboard.page import page
+from harness.reporting.dashboard.view import EvidenceLinks, PageLink, PictureComparison, PictureView
 from harness.reporting.history.record import RunRecord, RunSummary
+from tests.unit.pictures import block
 from tests.unit.reporting.history.runs import HEALED, execution, failed, record, run, several
 
 HOSTILE = (
@@ -20,6 +23,16 @@ EVIL = "".join(HOSTILE)
 
 def page_of(found: RunRecord, summaries: tuple[RunSummary, ...] = ()) -> str:
     return page(dashboard(found, summaries, {}, lambda _record: FoundEvidence()))
+
+
+def page_with_pictures() -> str:
+    """Of a task whose screenshot differs from its baseline; the name of the comparison is hostile."""
+    names = ("expected", "actual", "diff")
+    data = data_url(block(900, 300, 30_000))
+    pictures = (PictureView(name=name, link=PageLink(label=name, href=f"{name}.png"), data=data) for name in names)
+    shown = EvidenceLinks(folder="errors/T", comparisons=(PictureComparison(name=EVIL, pictures=tuple(pictures)),))
+    found = run(parts=[execution(failed("T", "ASSERTION_FAILED"))])
+    return page(dashboard(found, (), {}, lambda _record: FoundEvidence(shown)))
 
 
 def trend(count: int = 12) -> tuple[RunSummary, ...]:

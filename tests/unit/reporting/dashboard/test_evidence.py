@@ -172,6 +172,32 @@ def test_the_first_failure_of_a_cause_has_its_picture_in_the_page(shelf: Shelf) 
     assert pictures(shelf, PNG) == ["data:image/png;base64,iVBORw0K"]
 
 
+def compared(shelf: Shelf, data: bytes) -> list[tuple[str, str, str]]:
+    """Name, link and the beginning of the data of each picture in the page."""
+    place = shelf.artifacts / "T-1" / "files" / "comparisons" / "1-card-linux"
+    place.mkdir(parents=True, exist_ok=True)
+    for name in ("actual", "expected"):
+        (place / f"{name}.png").write_bytes(data)
+    view = dashboard(run(parts=[execution(of(shelf))]), (), {}, shelf.find)
+    (comparison,) = with_pictures(view, shelf.root).causes[0].occurrences[0].evidence.comparisons
+    return [(each.name, each.link.href, each.data[:22]) for each in comparison.pictures]
+
+
+def test_the_pictures_of_a_comparison_are_in_the_page_and_linked(shelf: Shelf) -> None:
+    left(shelf.artifacts / "T-1")
+    found = compared(shelf, PNG)
+    assert [(name, data) for name, _, data in found] == [
+        ("expected", "data:image/png;base64,"), ("actual", "data:image/png;base64,"),
+    ]  # fmt: skip
+    assert all((shelf.page / href).resolve().is_file() for _, href, _ in found)
+
+
+@pytest.mark.parametrize("data", [b"<svg onload=alert(1)>", PNG + b"x" * EACH])
+def test_what_is_no_picture_or_too_large_to_compare_is_only_linked(shelf: Shelf, data: bytes) -> None:
+    left(shelf.artifacts / "T-1")
+    assert [data for _, _, data in compared(shelf, data)] == ["", ""]
+
+
 @pytest.mark.parametrize("data", [b"<svg onload=alert(1)>", PNG + b"x" * EACH])
 def test_what_is_no_picture_or_too_large_is_only_linked(shelf: Shelf, data: bytes) -> None:
     left(shelf.artifacts / "T-1")

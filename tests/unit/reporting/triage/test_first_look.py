@@ -51,6 +51,19 @@ def test_a_failed_criterion_is_looked_at_where_it_reads(message: str, file: str)
         assert look(Trouble("T", code, message, artifacts="errors/T"), *ALL) == str(Path("errors/T", file))
 
 
+def test_of_a_look_what_differs_is_looked_at_first(tmp_path: Path) -> None:
+    place = tmp_path / "files" / "comparisons" / "1-card-linux"
+    place.mkdir(parents=True)
+    for name in ("expected.png", "actual.png"):
+        (place / name).touch()
+    failed = Trouble("T", "ASSERTION_FAILED", "#card does not look like card-linux.png: ...", artifacts=str(tmp_path))
+    assert look(failed, "actual.png", *ALL).endswith("1-card-linux/actual.png")
+    (place / "diff.png").touch()
+    assert look(failed, "diff.png", *ALL).endswith("1-card-linux/diff.png")
+    other = Trouble("T", "ASSERTION_FAILED", "#card = 'x'", artifacts=str(tmp_path))
+    assert look(other, "diff.png", *ALL).endswith("screenshot.png")
+
+
 def test_every_code_has_one() -> None:
     full = (Trouble("T", code, "m", artifacts="errors/T", source="tasks/t.task.yaml") for code in CATALOG)
     assert [each.code for each in full if not look(each, *ALL)] == []
