@@ -1,4 +1,4 @@
-"""Records what a person does in a context, with Playwright's own recorder (docs/decisions/024-recorder.md)."""
+"""Records what a person does in a context, with Playwright's own recorder (docs/decisions/026-recorder.md)."""
 
 from __future__ import annotations
 
