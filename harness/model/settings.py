@@ -167,7 +167,7 @@ class LoginSettings(SettingsTable):
 
     task: Path | None = Field(None, description="Task file that logs in, relative to the project.")
     steps: Annotated[tuple[Step, ...], WithJsonSchema({"type": "array", "items": {}})] = Field(
-        (), description="Steps that log in, written as in a task file, instead of a task file."
+        (), description="Steps that log in, written as in a task file but without step groups, instead of a task file."
     )
     check_url: str = Field(
         min_length=1, description="Page that shows whether the login is valid. A relative one needs `base_url`."
@@ -183,6 +183,13 @@ class LoginSettings(SettingsTable):
         description="Whether later runs use the same login while it is valid. It is kept in .harness/logins, where "
         "only your user can read it.",
     )
+
+    @field_validator("steps", mode="before")
+    @classmethod
+    def _without_groups(cls, steps: Any) -> Any:
+        if isinstance(steps, list) and any(isinstance(each, dict) and "use" in each for each in steps):
+            raise ValueError("step groups cannot be used here: write the steps into a task file, and name it in `task`")
+        return steps
 
     @model_validator(mode="after")
     def _one_way_in(self) -> Self:
