@@ -18,6 +18,7 @@ from typing import Annotated, Any
 import typer
 from msgspec import Struct
 
+from harness.agents.registry import TaskAgent
 from harness.cli.ending import fail
 from harness.cli.open_trace import has_display
 from harness.cli.project import project_of, settings_at
@@ -136,7 +137,7 @@ class SteppingHarness(Harness):
     def _ports(
         self,
         plan: Plan,
-        agent: Agent,
+        agent: TaskAgent,
         emit: Callable[[Event], None],
         interaction: Interaction,
         ground: Ground,

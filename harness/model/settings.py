@@ -24,6 +24,7 @@ from pydantic import (
 
 from harness.model.agent_settings import AgentSettings, chain_problem
 from harness.model.browser_settings import BrowserSettings, check_urls, of_environment
+from harness.model.cassette_settings import CassetteSettings
 from harness.model.model_settings import ModelSettings, checked_models
 from harness.model.service_settings import PORT_VARIABLE, ServiceSettings, overridden, ports_of_environment
 from harness.recovery.declaration import Declaration
@@ -304,6 +305,9 @@ class Settings(SettingsTable):
     models: Annotated[dict[str, ModelSettings], AfterValidator(checked_models)] = Field(
         default_factory=dict, description="The models that agents may ask, by a name of your choice."
     )
+    cassettes: CassetteSettings = Field(
+        CassetteSettings(), description="Whether models are asked, or recordings of their answers."
+    )
     agent: str | None = Field(None, description="The agent that chooses the steps of a task that has none.")
     base_url: str | None = Field(None, description="Base of relative URLs in tasks.")
     init_script: Path | None = Field(
@@ -491,7 +495,8 @@ def load_settings(root: Path, **options: Any) -> Settings:
     ports = options.pop("ports", {})
     chosen = options.get("browser", {})
     tables = {
-        name: {**_inner(file, table, name, "tool.harness"), **options.pop(name, {})} for name in ("browser", "breaker")
+        name: {**_inner(file, table, name, "tool.harness"), **options.pop(name, {})}
+        for name in ("browser", "breaker", "cassettes")
     }
     if "device" in chosen:  # a device has a viewport and a user agent of its own
         declared = _inner(file, table, "browser", "tool.harness")

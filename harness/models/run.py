@@ -15,7 +15,7 @@ from harness.model.plan import Plan
 from harness.models.exchange import AsksModel
 from harness.models.provider import ModelLane, Surroundings
 from harness.models.task import TaskModels
-from harness.models.transport import Hosts, TaskTransport, connections
+from harness.models.transport import Hosts, TaskTransport, Ways, connections
 from harness.models.verdicts import ModelError
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Clock
@@ -41,12 +41,14 @@ class RunModels:
         tell: Emit = discard,
         enabled: bool = True,
         floors: Path | None = None,
+        recorded: bool = False,
     ) -> None:
         """`breaker` returns the circuit of a model, by its name. `tell` receives the events of other circuits.
 
         `floors`: the file through which the processes of a run share how long a provider has asked to wait; None: the
-        run has only one process.
+        run has only one process. `recorded`: recordings may answer, so a model may lack its key.
         """
+        self._recorded = recorded
         self._models = models
         self._clock = clock
         self._environ = environ
@@ -59,14 +61,17 @@ class RunModels:
         self._lock = threading.Lock()
         self._connections: httpx2.AsyncBaseTransport | None = None
 
-    def of(self, plan: Plan, hosts: Hosts, emit: Callable[[Event], None], random: Callable[[], float]) -> TaskModels:
-        """The models for one task. `hosts` is read at each request."""
+    def of(
+        self, plan: Plan, hosts: Hosts, emit: Callable[[Event], None], random: Callable[[], float], ways: Ways
+    ) -> TaskModels:
+        """The models for one task. `hosts` and `ways` are read at each request."""
         lanes = self._lanes if not plan.faults else {}
         return TaskModels(
             plan,
             self._models,
             lambda model: self._lane(lanes, model, own=bool(plan.faults)),
-            lambda model: asyncio.to_thread(self._wire, model, hosts),  # it imports clients, which takes seconds
+            # It imports clients, which takes seconds.
+            lambda model: asyncio.to_thread(self._wire, model, hosts, ways),
             Surroundings(self._clock, random, discard, self._enabled),
             emit,
         )
@@ -83,18 +88,18 @@ class RunModels:
                 lanes[model] = ModelLane(lambda: self._breaker(model), pace)
         return lanes[model]
 
-    def _wire(self, model: str, hosts: Hosts) -> AsksModel:
+    def _wire(self, model: str, hosts: Hosts, ways: Ways) -> AsksModel:
         """The wire of a model for one task. Raises Failed without the extra, ModelError without its key."""
         settings = self._models[model]
         key = self._environ.get(settings.variable, "") if settings.variable else ""
-        if settings.variable and not key:
+        if settings.variable and not key and not self._recorded:
             message = f"Model `{model}` was not asked: the variable {settings.variable} of its key is not set"
             raise ModelError("MODEL_AUTH", message)
         try:
             from harness.models.wire import Wire
         except ImportError as error:
             raise Failed(_not_installed(model, error)) from error
-        return Wire(model, settings, TaskTransport(self._shared_connections(), hosts), key)
+        return Wire(model, settings, TaskTransport(self._shared_connections(), hosts, ways), key)
 
     def _shared_connections(self) -> httpx2.AsyncBaseTransport:
         """The connections of all tasks, made by the first of the threads that need them."""

@@ -154,7 +154,7 @@ class _Question:
         self._permit(model, prompt)
         wire = await task.wire(model)
         self._attempts[model] += 1
-        exchange = Exchange(self._agent, model, task.now, task.now(), tokens_of(prompt))
+        exchange = Exchange(self._agent, model, task.now, task.now(), tokens_of(prompt), step=self._step)
         entry = self._entry(exchange, settings, self._attempts[model])
         place = task.ledger.enter(entry)
         task.emit(ModelAsked(task.plan, self._agent, model, self._step, entry.at))

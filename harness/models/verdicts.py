@@ -42,6 +42,7 @@ VERDICTS: Final[Mapping[str, ModelVerdict]] = {
     "MODEL_CONTEXT_OVERFLOW": ModelVerdict(Kind(_C.OVERFLOW)),
     "MODEL_REFUSED": ModelVerdict(Kind(_C.VALIDATION)),
     "MODEL_GARBLED": ModelVerdict(Kind(_C.VALIDATION, retryable=True, max_retries=1), leads_on=False),
+    "MODEL_CASSETTE_MISS": ModelVerdict(Kind(_C.INVALID), leads_on=False),
 }
 """The verdict of each code. What a fallback cannot cure (`leads_on`) is told to the agent, or to a person."""
 

@@ -18,6 +18,7 @@ from pydantic_ai.settings import ModelSettings as RequestSettings
 
 from harness.model.inference import Prompt, ToolCall, Usage
 from harness.model.model_settings import ModelSettings
+from harness.models.cassettes import CassetteMissError
 from harness.models.exchange import Exchange, WireAnswer
 from harness.models.verdicts import ModelError, Phase, WireFacts, bounded, judged
 from harness.resilience import SystemClock
@@ -98,7 +99,11 @@ class Wire:
         """Raise the errors of the clients as ModelError."""
         try:
             yield
+        except CassetteMissError as error:
+            raise _missed(error, self._name) from error
         except pydantic_errors.ModelAPIError as error:
+            if isinstance(cause := _cause(error), CassetteMissError):
+                raise _missed(cause, self._name) from error
             raise judged(_facts(error, exchange), self._name) from error
         except httpx2.HTTPError as error:
             raise judged(_facts_of_transport(error, exchange), self._name) from error
@@ -213,6 +218,10 @@ def _call(name: str, prompt: Prompt, part: ToolCallPart) -> ToolCall:
 
 def _garbled(name: str, problem: str) -> ModelError:
     return ModelError("MODEL_GARBLED", f"The answer of model `{name}` {problem}", billed=True)
+
+
+def _missed(error: CassetteMissError, model: str) -> ModelError:
+    return ModelError("MODEL_CASSETTE_MISS", f"Model `{model}` was not asked: {error}")
 
 
 # What an error says.

@@ -128,7 +128,7 @@ def test_of_several_agents_none_is_chosen_and_the_hint_names_them(project: Proje
 
 def test_the_monkey_of_the_documentation_passes_its_task(project: Project) -> None:
     extend(project, "[tool.harness.agents.monkey]\noptions = { steps = 5, quiet = 0.1 }\n")
-    (project.path / "monkey.task.yaml").write_text(blocks("yaml")[2], "utf-8")
+    (project.path / "monkey.task.yaml").write_text(blocks("yaml")[-1], "utf-8")
     project.run("--agent", "monkey", "monkey.task.yaml").assert_outcomes(passed=1)
 
 
