@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ import pytest
 from tests.acceptance.conftest import Project
 from tests.acceptance.scripted_model import install, questions
 
+DOCUMENT = Path(__file__).parents[2] / "docs" / "agents.md"
 DECLARED = '[tool.harness.agents.builder.policy]\nwrites = "declared"\n'
 TO_CART = """
 browser_navigate url=<http://shop.local/>
@@ -32,7 +35,7 @@ def test_an_agent_does_a_task_by_names(project: Project) -> None:
     project.task("T", **CART)
     project.run().assert_outcomes(passed=1)
     last = questions(project)[-1]
-    assert '4. click button "Add to cart" -> passed' in last
+    assert 'click button "Add to cart" -> passed' in last
     assert "Cart - Shop Local" in last
 
 
@@ -42,6 +45,9 @@ def test_a_write_that_the_task_does_not_declare_is_held_back_and_told(project: P
     project.run().assert_outcomes(failed=1)
     report = project.report("T")
     assert report["code"] == "AGENT_GAVE_UP"
+    trace = json.loads((project.path / "errors" / "T" / "partial_trace.json").read_text("utf-8"))
+    search = next(step for step in trace["steps"] if step["act"] == "type")
+    assert list(search["lasting_selectors"].values()) == ['role=searchbox[name="Search"]']
     assert "POLICY_WRITE: the step would have sent POST http://shop.local/cart/items" in questions(project)[-1]
     assert "Held back since the last step: POST http://shop.local/cart/items" in questions(project)[-1]
 
@@ -159,3 +165,13 @@ def test_a_policy_with_an_unknown_act_is_refused(project: Project) -> None:
     found.stderr.fnmatch_lines(
         ["*tool.harness.agents.builder.policy.acts*there is no act `clik`*did you mean `click`*"]
     )
+
+
+def test_the_agent_of_the_documentation_passes_its_task(project: Project) -> None:
+    section = DOCUMENT.read_text("utf-8").partition("## A language model\n")[2].partition("\n## ")[0]
+    found = dict(re.findall(r"^```(toml|yaml)\n(.*?)^```", section, re.MULTILINE | re.DOTALL))
+    toml, task = found["toml"], found["yaml"]
+    path = project.path / "pyproject.toml"
+    path.write_text(f"{path.read_text('utf-8')}\n{toml}", "utf-8")
+    (project.path / "buy.task.yaml").write_text(task, "utf-8")
+    project.run().assert_outcomes(passed=1)
