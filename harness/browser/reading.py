@@ -50,17 +50,22 @@ async def look(tab: Tab, folder: Path, until: Deadline, clock: Clock, *, screens
 FILLED_SECONDS = 1.0
 """How long a look waits for the data of a page; a page may also ask for some all the time, or for ever."""
 SHOWN_SECONDS = 0.05
-"""The time in which a page shows data that it has just got."""
+"""The time in which a page shows data that it has just got, or asks for more."""
+_FILLS = frozenset({"fetch", "xhr", "stylesheet", "script"})
 
 
 async def _filled(tab: Tab, clock: Clock) -> None:
-    """Wait until the page's scripts have the data that they asked for: half a page leads an agent to a wrong step."""
+    """Wait for the page's styles, scripts, and the data that these ask for: half a page leads an agent astray.
 
-    def has_data() -> bool:
-        return not any(request.resource_type in ("fetch", "xhr") for request in tab.watch.loading)
+    Styles count because a snapshot has none of what they hide, and says what looks as if it could be clicked.
+    """
 
-    if not has_data():
-        await poll_until(clock, has_data, interval=0.02, within=FILLED_SECONDS)
+    def has_all() -> bool:
+        return not any(request.resource_type in _FILLS for request in tab.watch.loading)
+
+    until = Deadline.after(FILLED_SECONDS, clock.now())
+    while not has_all() and (left := until.left(clock.now())) > 0:
+        await poll_until(clock, has_all, interval=0.02, within=left)
         await clock.sleep(SHOWN_SECONDS)
 
 
