@@ -302,6 +302,11 @@ class PageEvents:
         listen(context, "weberror", self._on_page_error)
         listen(context, "page", self._on_page)
 
+    def leave_dialogs_open(self, context: BrowserContext) -> None:
+        """Let a person answer the dialogs. Without any listener, Playwright itself would dismiss them."""
+        context.remove_listener("dialog", self._dialogs.on_dialog)
+        context.on("dialog", lambda _: None)
+
     def follow(self, page: Page) -> None:
         """Make this the current page; what it did until now belongs to the step that turns to it."""
         left, self._current = self._current, self._frames.get(page) or self._add(page)
