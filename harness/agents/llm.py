@@ -40,7 +40,7 @@ class LlmAgent:
         observation: str = "aria",
         max_chars: int = 24_000,
         looks: int = 3,
-        quiet: float = 0.5,
+        quiet: float = 0.3,
     ) -> None:
         """`model`: name in `[tool.harness.models]`. `max_chars`: the largest snapshot. `looks`: closer looks a step.
 
@@ -63,7 +63,7 @@ class LlmAgent:
 
     async def propose(self, plan: Plan, history: History, observe: Observe) -> dict[str, Any] | None:
         """The next step; None when the model says that the goal is reached. Raises Failed."""
-        seen = await settled(observe, self._quiet if history else 0)
+        seen = await (settled(observe, self._quiet) if history and self._quiet else observe())
         now = Situation(plan, self._policy, history, seen, PageView(seen.aria), self._max_chars, self._looks)
         while True:
             prompt = prompt_of(now)

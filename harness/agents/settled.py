@@ -13,7 +13,7 @@ LOOKS = 10
 async def settled(observe: Observe, quiet: float) -> Observation:
     """The page once it has looked the same for `quiet` seconds; if it never does, after some looks. Raises Failed."""
     seen = await observe()
-    for _ in range(LOOKS if quiet else 0):
+    for _ in range(LOOKS):
         await CLOCK.sleep(quiet)
         before, seen = seen, await observe()
         if (seen.url, seen.aria) == (before.url, before.aria):

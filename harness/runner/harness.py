@@ -111,8 +111,7 @@ class Harness:
             raise OSError("; ".join(found))
         state = settings.root / ".harness"
         state.mkdir(exist_ok=True)
-        self.settings = settings
-        self._run_id = run_id
+        self.settings, self._run_id = settings, run_id
         self.clock = SystemClock()
         self.circuits = RunCircuits(settings, self.clock, tell, os.environ)
         self._tell = tell
