@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -44,6 +45,10 @@ if TYPE_CHECKING:
     from harness.browser.faults import Sabotage
 
 T = TypeVar("T")
+_REFUSED_SNAPSHOT = re.compile(
+    r"\nActual value: None\nError: (?!element\(s\) not found)(?P<why>.*?)\s*\nCall log:", re.S
+)
+"""Playwright's words for an expected ARIA snapshot that it cannot read, and for which waiting is in vain."""
 LEAVE_SECONDS = 2.0
 """Seconds for reading the browser's storage at the end of a task of an episode."""
 HOLD_SECONDS = 0.1
@@ -270,11 +275,14 @@ class PlaywrightSession:
     async def matches_aria(
         self, selector: str, frame: str | None, expected: str, expect: float, within: float
     ) -> str | Failure | None:
-        async def compare(target: Locator, ms: float) -> str | None:
+        async def compare(target: Locator, ms: float) -> str | Failure | None:
             await target.wait_for(state="attached", timeout=ms)
             try:
                 await expect_of(target).to_match_aria_snapshot(expected, timeout=max(1, min(expect * 1000, ms)))
-            except AssertionError:
+            except AssertionError as error:
+                if refused := _REFUSED_SNAPSHOT.search(str(error)):
+                    message = f"Playwright cannot read the ARIA snapshot of the step: {refused['why']}"
+                    return Failure("INVALID_INPUT", message, selector)
                 return await target.aria_snapshot(timeout=ms)
             return None
 

@@ -23,6 +23,7 @@ from harness.model.cassette_settings import CASSETTES
 from harness.model.settings import Settings, SettingsError, load_settings
 from harness.recovery.failure import Failed
 from harness.spec.advice import advice
+from harness.spec.checks import unfit_for_login
 from harness.spec.fault_plan import find_fault_plans, idle_patterns, load_fault_plan
 from harness.spec.file_names import SPEC_FILE
 from harness.spec.load import MEMORY_FILES, TRACE_FILE, check_group, exists, find_tasks, load_file
@@ -180,7 +181,26 @@ def _advised(
     ]
     told += model_advice(task, settings, file_label(settings.root / "pyproject.toml"))
     told += misplaced_faults(task, projects.project(task.folder))
+    problems = [*problems, *_of_login(task, settings)]
     return sorted([*problems, *_promoted(told, strict)], key=lambda each: (each.file != task.source, *_place(each)))
+
+
+def _of_login(task: Loaded, settings: Settings) -> Iterator[Problem]:
+    """Yield the problems of the file that logs in for the task."""
+    declared = settings.logins.get(task.spec.login or "")
+    if declared is None or declared.task is None:
+        return
+    file = settings.root / declared.task
+    if not file.exists():
+        message = f"the login `{task.spec.login}` is made by {declared.task}, which does not exist"
+        yield task.origin.problem(("login",), message, hint=f"see [tool.harness.logins.{task.spec.login}]")
+        return
+    try:
+        made = load_file(file, defaults=settings.defaults, extra_keys=settings.extra_keys)
+    except SpecError as error:
+        yield from error.problems
+    else:
+        yield from unfit_for_login(made.spec, made.origin.file, task.origin)
 
 
 def _as_limited(spec: TaskSpec, settings: Settings) -> TaskSpec:

@@ -13,7 +13,7 @@ from harness.criteria import CriterionError, parse
 from harness.criteria.syntax import WAITS
 from harness.model.figures import figures
 from harness.model.plan import Plan
-from harness.model.record import Attempt, History, MetFault, MetRoute, Score, StepRecord, TaskResult
+from harness.model.record import LASTING, Attempt, History, MetFault, MetRoute, Score, StepRecord, TaskResult
 from harness.model.report import Context, ErrorReport, FaultReport, Metrics, RoutedRequestReport, RouteReport
 from harness.recovery import GiveUp, RepairPrecondition, Retry, Rewind, Skip, Substitute, Trust
 from harness.recovery.catalog import FAMILIES, Family
@@ -357,6 +357,8 @@ def _line(record: StepRecord, attempt: Attempt) -> dict[str, Any]:
     line = {"t": round(attempt.t, 3), "act": attempt.step.act, **step, **timing}
     if record.extra_attempts or not attempt.passed:
         line["note"] = note(attempt, record.step)
+    if LASTING in attempt.outcome.details:
+        line[LASTING] = dict(attempt.outcome.details[LASTING])
     if record.rewound and attempt is record.attempts[-1]:
         line["note"] += f"; WENT BACK {went_back(record)}"
     return line

@@ -76,6 +76,8 @@ _TOKEN = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _OWN_HEADERS = frozenset({"connection", "content-length", "cookie", "host", "origin", "referer", "user-agent"})
 LOGINS = Path(".harness", "logins")
 """The folder of logins that are kept, and of those of each run, relative to the project."""
+FLOORS = Path(".harness", "floors")
+"""The folder of the files through which the workers of a run share how long providers of models have asked to wait."""
 MOST_WORKERS = 100
 """The largest number of tasks at the same time in one process."""
 
@@ -166,7 +168,7 @@ class LoginSettings(SettingsTable):
 
     task: Path | None = Field(None, description="Task file that logs in, relative to the project.")
     steps: Annotated[tuple[Step, ...], WithJsonSchema({"type": "array", "items": {}})] = Field(
-        (), description="Steps that log in, written as in a task file, instead of a task file."
+        (), description="Steps that log in, written as in a task file but without step groups, instead of a task file."
     )
     check_url: str = Field(
         min_length=1, description="Page that shows whether the login is valid. A relative one needs `base_url`."
@@ -182,6 +184,13 @@ class LoginSettings(SettingsTable):
         description="Whether later runs use the same login while it is valid. It is kept in .harness/logins, where "
         "only your user can read it.",
     )
+
+    @field_validator("steps", mode="before")
+    @classmethod
+    def _without_groups(cls, steps: Any) -> Any:
+        if isinstance(steps, list) and any(isinstance(each, dict) and "use" in each for each in steps):
+            raise ValueError("step groups cannot be used here: write the steps into a task file, and name it in `task`")
+        return steps
 
     @model_validator(mode="after")
     def _one_way_in(self) -> Self:
@@ -437,6 +446,10 @@ class Settings(SettingsTable):
     def logins_of(self, run_id: str) -> Path:
         """The folder of the logins that only the run of this id uses."""
         return self.root / LOGINS / run_id
+
+    def floors_of(self, run_id: str) -> Path:
+        """The folder of the floors of the run of this id."""
+        return self.root / FLOORS / run_id
 
     @property
     def world_mark(self) -> WorldMark:

@@ -14,6 +14,8 @@ __all__ = ["CATALOG", "FAMILIES", "Category", "Effect", "ErrorType", "Family", "
 
 _OF_AGENTS = frozenset({Scope.AGENT, Scope.PROVIDER})
 """The scopes of failures that say nothing about the site: those of an agent, and of the provider of its model."""
+_POLICY = "POLICY_"
+"""How the codes begin of what the task or the project forbids, to every agent."""
 
 
 class Row(Struct, frozen=True):
@@ -46,7 +48,7 @@ class Row(Struct, frozen=True):
     @property
     def relieves(self) -> bool:
         """Whether it is a failure of the agent or of its model, so that another agent may go on with the task."""
-        return self.scope in _OF_AGENTS
+        return self.scope in _OF_AGENTS and not self.code.startswith(_POLICY)
 
     @property
     def event_category(self) -> str:
@@ -271,7 +273,8 @@ _ROWS: tuple[Row, ...] = (
              "The site crashed, or a proxy cut the connection, or (over https) the site is down: look at its log."),
     _network("NET_EMPTY_RESPONSE", _T.UNKNOWN, "The server closed the connection without an answer.",
              "The site crashed while answering, or this port speaks https: look at its log."),
-    _network("NET_OFFLINE", _T.UNKNOWN, "The browser is offline.", "Check the machine's network."),
+    _network("NET_OFFLINE", _T.UNKNOWN, "The browser is offline.",
+             "See whether `offline: true` of a `browser` makes it so; otherwise check the machine's network."),
     _network("NET_UNREACHABLE", _T.UNKNOWN, "No connection to the host's address could be made, so nothing was sent.",
              "Check the machine's network, the host's address, and whether a firewall blocks the connection."),
     _network("NET_PROTOCOL", _T.UNKNOWN, "The server's answer is not valid HTTP.",

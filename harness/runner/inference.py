@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from functools import partial
-from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
     from harness.runner.recordings import TaskRecordings
 
 NO_HOSTS: Mapping[str, int] = {}
-FLOORS = Path(".harness", "floors")
-"""The folder of the files through which the workers of a run share how long providers have asked to wait."""
 
 
 class Inference:
@@ -49,7 +46,7 @@ class Inference:
         self.mode = settings.cassettes.mode_in(os.environ)
         self._circuits = circuits
         self._tell = tell
-        self._floors = settings.root / FLOORS / f"{run_id}.sqlite3"
+        self._floors = settings.floors_of(run_id) / "floors.sqlite3"
         self._models: RunModels | None = None
 
     @property
@@ -82,12 +79,9 @@ class Inference:
         return TaskInference(self, plan, emit)
 
     async def close(self) -> None:
-        """Close the connections. The file of the run's workers is removed by who is not one of them."""
+        """Close the connections."""
         if self._models is not None:
             await self._models.close()
-        if "PYTEST_XDIST_WORKER" not in os.environ and self._floors.parent.is_dir():
-            for file in self._floors.parent.glob(f"{self._floors.name}*"):
-                file.unlink(missing_ok=True)
 
 
 class TaskInference:

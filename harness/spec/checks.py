@@ -244,6 +244,15 @@ def _of_agents(spec: TaskSpec, origin: Origin, agents: Sequence[str] | None) -> 
         yield from agent_problems(spec, origin, agents)
 
 
+def unfit_for_login(made: TaskSpec, file: str, origin: Origin) -> Iterator[Problem]:
+    """Yield the reasons why a task cannot log in for others. `file`: its name; `origin`: the task that needs it."""
+    if made.login is not None:
+        yield origin.problem(("login",), f"{file} logs in, and names a login itself")
+    if made.faults:
+        message = f"{file} logs in, and declares faults, which do not strike in a login"
+        yield origin.problem(("login",), message, hint="declare them in the task that uses the login")
+
+
 def _of_writes(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
     for number, each in enumerate(spec.allowed_writes):
         from harness.spec.route_checks import pattern_problems  # few tasks have some

@@ -24,6 +24,7 @@ from pydantic_core import CoreSchema, core_schema
 
 from harness.recovery.catalog import ErrorType
 from harness.recovery.declaration import BuiltLater, Declaration, shown_default
+from harness.spec.agents import SCRIPTED
 from harness.spec.problems import did_you_mean
 from harness.spec.steps import Step
 
@@ -487,6 +488,16 @@ class TaskSpec(BaseModel):
     def profile(self) -> str | None:
         """The browser profile of `--browser-profile` for which this task was made; None: without that option."""
         return self._profile
+
+    @property
+    def does_its_steps(self) -> bool:
+        """Whether the steps of the file are executed, at least at first, and no agent chooses others in their place."""
+        return bool(self.steps) and self.agent in (None, SCRIPTED)
+
+    @property
+    def only_its_steps(self) -> bool:
+        """Whether nothing but the steps of the file can be done."""
+        return self.does_its_steps and not self.agent_fallback
 
     @property
     def own(self) -> Own:

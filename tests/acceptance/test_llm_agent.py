@@ -35,7 +35,7 @@ def test_an_agent_does_a_task_by_names(project: Project) -> None:
     project.task("T", **CART)
     project.run().assert_outcomes(passed=1)
     last = questions(project)[-1]
-    assert '4. click button "Add to cart" -> passed' in last
+    assert 'click button "Add to cart" -> passed' in last
     assert "Cart - Shop Local" in last
 
 
@@ -45,6 +45,9 @@ def test_a_write_that_the_task_does_not_declare_is_held_back_and_told(project: P
     project.run().assert_outcomes(failed=1)
     report = project.report("T")
     assert report["code"] == "AGENT_GAVE_UP"
+    trace = json.loads((project.path / "errors" / "T" / "partial_trace.json").read_text("utf-8"))
+    search = next(step for step in trace["steps"] if step["act"] == "type")
+    assert list(search["lasting_selectors"].values()) == ['role=searchbox[name="Search"]']
     assert "POLICY_WRITE: the step would have sent POST http://shop.local/cart/items" in questions(project)[-1]
     assert "Held back since the last step: POST http://shop.local/cart/items" in questions(project)[-1]
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -126,7 +128,12 @@ def _settings(flaky: str, mock: LLMock) -> str:
 
 
 def _task(folder: Path, task_id: str, asks: list[Any]) -> None:
-    document = {"task_id": task_id, "goal": "Say done.", "inputs": {"asks": asks}, "success_criteria": ["1 == 1"]}
+    document = {
+        "task_id": task_id,
+        "goal": f"Say done in {task_id}.",
+        "inputs": {"asks": asks},
+        "success_criteria": ["1 == 1"],
+    }
     (folder / f"{task_id}.task.json").write_text(json.dumps(document), "utf-8")
 
 
@@ -166,3 +173,33 @@ def test_the_key_is_written_nowhere(played: Played) -> None:
     assert KEY not in played.written
     files = [file for file in played.folder.rglob("*") if file.is_file()]
     assert [file for file in files if KEY.encode() in file.read_bytes()] == []
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("options", [("--task-workers", "4"), ("-n", "2")], ids=["one process", "two processes"])
+def test_nobody_asks_before_the_time_that_the_provider_has_asked_to_wait(
+    tmp_path: Path, llmock_server: LLMockServer, options: tuple[str, ...]
+) -> None:
+    mock = LLMock(llmock_server).reset().rate_limit(retry_after=2)
+    (tmp_path / "pytest.ini").write_text(INI, "utf-8")
+    (tmp_path / "asker.py").write_text(AGENT, "utf-8")
+    (tmp_path / "pyproject.toml").write_text(_settings(mock.url, mock), "utf-8")
+    for number in range(20):
+        _task(tmp_path, f"T-{number}", ["gpt"])
+
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", *options]
+    ended = subprocess.run(command, check=False, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    requests = sorted(mock.requests, key=lambda each: each.started_at)
+    refused = next(each.ended_at for each in requests if each.status == 429)
+    after = [each.started_at - refused for each in requests if each.started_at > refused + UNDER_WAY]
+    assert len(requests) == 21
+    assert after
+    assert min(after) >= 2 - UNDER_WAY
+    mock.assert_resilient()
+    assert list((tmp_path / ".harness").glob("floors/*/*")) == []
+
+
+UNDER_WAY = 0.4
+"""Seconds in which a request may leave that was under way when another one was refused."""

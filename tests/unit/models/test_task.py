@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from typing import Any
 
 import pytest
 
 from harness.model.inference import Prompt, Usage
+from harness.models.run import RunModels
 from harness.models.verdicts import ModelError
 from harness.recovery.failure import Failed
+from harness.resilience import SystemClock
 from harness.resilience.breaker import CircuitState
 from harness.resilience.events import CircuitChanged, FellBack, GaveUp, Recovered, Retrying, Waiting
-from tests.unit.models.scripted import DONE, PROMPT, ScriptedRun, failing, model
+from harness.runner.circuits import thresholds_of
+from tests.unit.models.scripted import DONE, PROMPT, ScriptedRun, failing, model, plan
 from tests.unit.resilience.virtual import now, play
 
 DOWN = failing(503)
@@ -347,3 +351,42 @@ def test_a_task_closes_its_wires() -> None:
 
     play(story())
     assert run.wires["claude"].closed
+
+
+# What a run gives its tasks.
+
+
+def run_of(**environ: str) -> RunModels:
+    claude = model(provider="anthropic", model="claude-haiku-4-5", key="${env:PLANTED_KEY}")
+    return RunModels(
+        {"claude": claude},
+        clock=SystemClock(),
+        environ=environ,
+        breaker=lambda _: None,
+        thresholds=thresholds_of,
+    )
+
+
+async def refused(run: RunModels) -> Failed:
+    task = run.of(plan(), dict, lambda _: None, lambda: 0.5)
+    with pytest.raises(Failed) as caught:
+        await task.ask("builder", 0, "claude", PROMPT)
+    assert task.ledger.calls == (), "nothing was sent"
+    await task.close()
+    await run.close()
+    return caught.value
+
+
+def test_without_its_key_a_model_is_not_asked() -> None:
+    failure = asyncio.run(refused(run_of())).failure
+    assert failure.code == "MODEL_AUTH"
+    assert failure.message == "Model `claude` was not asked: the variable PLANTED_KEY of its key is not set"
+
+
+def test_without_the_extra_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pydantic_ai", None)
+    monkeypatch.delitem(sys.modules, "harness.models.wire", raising=False)
+    failure = asyncio.run(refused(run_of(PLANTED_KEY="sk-planted"))).failure
+    assert failure.code == "AGENT_UNAVAILABLE"
+    assert "pip install 'pytest-taskspec[agents]'" in failure.message
+    assert "sk-planted" not in failure.message
