@@ -109,9 +109,9 @@ class Harness:
         """`tell` receives the events of circuits and services, on the loop's thread. Raises ValueError or OSError."""
         if found := unusable_folders(settings):
             raise OSError("; ".join(found))
-        state = settings.root / ".harness"
-        state.mkdir(exist_ok=True)
-        self.settings, self._run_id = settings, run_id
+        (state := settings.root / ".harness").mkdir(exist_ok=True)
+        self.settings = settings
+        self._run_id = run_id
         self.clock = SystemClock()
         self.circuits = RunCircuits(settings, self.clock, tell, os.environ)
         self._tell = tell
