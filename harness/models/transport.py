@@ -92,10 +92,15 @@ Ways = Callable[[str], Way]
 """The name of an agent -> its way. Raises CassetteError if its recordings cannot be read."""
 
 
+def straight(_agent: str) -> Way:
+    """The way without recordings and faults."""
+    return Way()
+
+
 class TaskTransport(httpx2.AsyncBaseTransport):
     """The way of one task's requests to models. It closes nothing: `inner` belongs to the run."""
 
-    def __init__(self, inner: httpx2.AsyncBaseTransport, hosts: Hosts, ways: Ways = lambda _: Way()) -> None:
+    def __init__(self, inner: httpx2.AsyncBaseTransport, hosts: Hosts, ways: Ways = straight) -> None:
         """`ways` returns the way of an agent's requests, by its name."""
         self._inner = inner
         self._hosts = hosts
