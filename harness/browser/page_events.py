@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cached_property
 from inspect import Parameter, Signature
 from typing import Any, Final
 from urllib.parse import urldefrag, urljoin, urlsplit
@@ -18,7 +17,7 @@ from playwright.async_api import Error as PlaywrightError
 
 from harness.browser.dialogs import DialogAnswer, Dialogs
 from harness.browser.failures.network import net_error
-from harness.browser.flood import Newest, Pace
+from harness.browser.flood import Later, Newest, Pace
 from harness.browser.sending import Sending
 from harness.model.ports import ConsoleLine
 from harness.model.record import SAFE_METHODS, Sent
@@ -79,26 +78,6 @@ def _bare(url: str) -> str:
 
 
 # One request of a page and its outcome.
-
-
-class Later(Mapping[str, str]):
-    """A mapping that is made when it is first read: of a hundred answers' headers, those of one matter."""
-
-    def __init__(self, make: Callable[[], Mapping[str, str]]) -> None:
-        self._make = make
-
-    @cached_property
-    def _made(self) -> Mapping[str, str]:
-        return self._make()
-
-    def __getitem__(self, name: str) -> str:
-        return self._made[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._made)
-
-    def __len__(self) -> int:
-        return len(self._made)
 
 
 @dataclass(slots=True)

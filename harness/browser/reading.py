@@ -25,14 +25,15 @@ from harness.resilience import Clock, Deadline, poll_until
 
 
 async def look(tab: Tab, folder: Path, until: Deadline, clock: Clock, *, screenshot: bool) -> Observation:
-    """Read the page for an agent, once no navigation is under way and its scripts have the data that they asked for.
+    """Read the page for an agent, once no navigation is under way and it has what it has asked for.
 
     Each `[ref=e12]` of the ARIA snapshot works as the selector `aria-ref=e12`, those of frames (`f1e2`) too. The caller
     limits the time. Raises Playwright's errors.
     """
     await tab.watch.settled()
     await tab.page.wait_for_load_state("domcontentloaded", timeout=0)
-    aria = await _still_snapshot(tab, until, clock)
+    await _filled(tab, clock)
+    aria = await tab.page.aria_snapshot(mode="ai", timeout=max(1.0, 1000 * until.left(clock.now())))
     title = await read_between_pages(tab.page, "title", None, None, clock)
     pages, current = open_pages(tab)
     return Observation(
@@ -47,33 +48,18 @@ async def look(tab: Tab, folder: Path, until: Deadline, clock: Clock, *, screens
 
 
 FILLED_SECONDS = 1.0
-"""How long a look waits for a page to be complete; a page may also change all the time, or ask for data for ever."""
-STILL_SECONDS = 0.1
-"""A page that looks the same after this time, and waits for nothing, is complete."""
+"""How long a look waits for what a page has asked for; a page may also ask for data all the time, or for ever."""
 _FILLS = frozenset({"fetch", "xhr", "stylesheet", "script"})
 """What a page waits for; without styles, a snapshot also has what they hide."""
 
 
-async def _still_snapshot(tab: Tab, until: Deadline, clock: Clock) -> str:
-    """The snapshot of the page; of one that has just come or waits for data, once it no longer changes.
-
-    Half a page would lead an agent astray, and make what it asks a model differ from run to run.
-    """
+async def _filled(tab: Tab, clock: Clock) -> None:
+    """Wait until the page has what it has asked for: half a page would lead an agent astray."""
 
     def has_all() -> bool:
         return not any(request.resource_type in _FILLS for request in tab.watch.loading)
 
-    async def snapshot() -> str:
-        return await tab.page.aria_snapshot(mode="ai", timeout=max(1.0, 1000 * until.left(clock.now())))
-
-    complete = tab.watch.navigation is None and has_all()
-    seen, end = await snapshot(), Deadline.after(FILLED_SECONDS, clock.now())
-    while not complete and (left := end.left(clock.now())) > 0:
-        await poll_until(clock, has_all, interval=0.02, within=left)
-        await clock.sleep(STILL_SECONDS)
-        before, seen = seen, await snapshot()
-        complete = seen == before and has_all()
-    return seen
+    await poll_until(clock, has_all, interval=0.02, within=FILLED_SECONDS)
 
 
 async def _picture(tab: Tab, folder: Path, seconds: float) -> bytes:
