@@ -488,9 +488,10 @@ class SyncHarness:
         sink: Callable[[Event], None],
         ask: AskHere | None = None,
         repair: RepairHere | None = None,
+        idle: Callable[[], None] | None = None,
     ) -> TaskResult:
-        """Run one task; events reach `sink` on this thread, and `ask` and `repair` are called on it."""
-        return self.begin(lambda caller: self.play(plan, caller, ask, repair)).finish(sink)
+        """Run one task; events reach `sink` on this thread, and `ask`, `repair` and (often) `idle` are called on it."""
+        return self.begin(lambda caller: self.play(plan, caller, ask, repair)).finish(sink, idle)
 
     def begin(self, main: Callable[[Caller], Coroutine[Any, Any, T]]) -> LoopFuture[T]:
         """Start a coroutine such as `play` on the loop, from any thread; the one that finishes it gets its events."""

@@ -45,8 +45,8 @@ def test_lines() -> None:
 @pytest.mark.parametrize(
     ("event", "remedy", "said"),
     [
-        (Retrying("open", 2, 3, 2.0, "connection refused"), Retry(2.0), "retry 2 in 2.0 s: connection refused"),
-        (Retrying("open", 2, 3, 0.0, "connection refused"), Retry(), "retry 2: connection refused"),
+        (Retrying("open", 2, 3, 2.0, "connection refused"), Retry(2.0), "Retrying 2/3 in 2.0 s: connection refused"),
+        (Retrying("open", 2, 3, 0.0, "connection refused"), Retry(), "Retrying 2/3: connection refused"),
         (Waiting("open", 30.0, "circuit c is open"), Retry(30.0), "waiting 30.0 s: circuit c is open"),
         (Retrying("open", 1, 1, 0.0, "too slow"), Rewind(), "going back to a checkpoint"),
         (Retrying("assert", 1, 1, 0.0, "no cart"), RepairPrecondition(), "repairing"),

@@ -23,7 +23,16 @@ from harness.recovery.failure import Failure
 from harness.reporting.telemetry.exporters import Spans, exposition
 from harness.reporting.telemetry.log import KEPT, LOGGER, EventLog, LogSink, Tail, begin, events_of, level_name
 from harness.reporting.telemetry.metrics import MetricsSink, ResilienceMetrics
-from harness.reporting.telemetry.record import EVENTS, StepDone, TaskDone, TelemetryEvent, describe, read
+from harness.reporting.telemetry.record import (
+    EVENTS,
+    ModelReply,
+    ModelRequest,
+    StepDone,
+    TaskDone,
+    TelemetryEvent,
+    describe,
+    read,
+)
 from harness.resilience.events import (
     CircuitChanged,
     Degraded,
@@ -86,6 +95,12 @@ ALL: dict[str, tuple[TelemetryEvent, str, str]] = {
         TaskDone("failed", 2.0, 1, 3, 2, "STEP_TIMEOUT"), "ERROR",
         "task failed: STEP_TIMEOUT (2.0 s, 3 attempts, 2 failed)",
     ),
+    "model-asked": (ModelRequest("builder", "claude"), "DEBUG", "builder thinks (claude)"),
+    "model-answered": (
+        ModelReply("builder", "claude", "anthropic", "haiku", 1, "answered", "", 3.21, 0.4, 12_100, 9000, 180, False,
+                   0.0021, False), "INFO",
+        "builder thought 3.2 s (claude, 12.1k/180 tokens, $0.0021)",
+    ),
 }  # fmt: skip
 
 
@@ -114,23 +129,23 @@ def test_a_name_of_a_field_means_one_thing() -> None:
 
 
 def test_graver_and_less_grave() -> None:
-    levels = {
-        ServiceChanged("s", "up", "down", "r"): "WARNING",
-        ServiceChanged("s", "booting", "up", "r"): "INFO",
-        CircuitChanged("c", "open", "half_open", "r"): "INFO",
-        Escalated("a", 30, None): "ERROR",
-        ThresholdCrossed("m", "ok", "warning", 6, 5, "per minute"): "WARNING",
-        ThresholdCrossed("m", "warning", "ok", 0, 5, "per minute"): "INFO",
-        TaskDone("failed", 1, 1, 1, 1, "X", expected=True): "INFO",
-        TaskDone("completed", 1, 1, 1, 0): "INFO",
-        TaskDone("skipped", 1, 0, 1, 1, reason="no cart"): "WARNING",
-        TaskDone("aborted", 1, 0, 1, 1, "PRECONDITION_NOT_MET", severity="warning"): "WARNING",
-        GaveUp("pre", "no cart", False, severity="warning"): "WARNING",
-        GaveUp("open", "no browser", False, severity="critical"): "CRITICAL",
-        GaveUp("open", "our own defect", False, severity="fatal"): "CRITICAL",
-        GaveUp("a call", "of which nobody knows more", False): "ERROR",
-    }
-    assert {event: level_name(event) for event in levels} == levels
+    levels: list[tuple[TelemetryEvent, str]] = [
+        (ServiceChanged("s", "up", "down", "r"), "WARNING"),
+        (ServiceChanged("s", "booting", "up", "r"), "INFO"),
+        (CircuitChanged("c", "open", "half_open", "r"), "INFO"),
+        (Escalated("a", 30, None), "ERROR"),
+        (ThresholdCrossed("m", "ok", "warning", 6, 5, "per minute"), "WARNING"),
+        (ThresholdCrossed("m", "warning", "ok", 0, 5, "per minute"), "INFO"),
+        (TaskDone("failed", 1, 1, 1, 1, "X", expected=True), "INFO"),
+        (TaskDone("completed", 1, 1, 1, 0), "INFO"),
+        (TaskDone("skipped", 1, 0, 1, 1, reason="no cart"), "WARNING"),
+        (TaskDone("aborted", 1, 0, 1, 1, "PRECONDITION_NOT_MET", severity="warning"), "WARNING"),
+        (GaveUp("pre", "no cart", False, severity="warning"), "WARNING"),
+        (GaveUp("open", "no browser", False, severity="critical"), "CRITICAL"),
+        (GaveUp("open", "our own defect", False, severity="fatal"), "CRITICAL"),
+        (GaveUp("a call", "of which nobody knows more", False), "ERROR"),
+    ]
+    assert [level_name(event) for event, _ in levels] == [said for _, said in levels]
 
 
 @pytest.mark.parametrize("line", ["", "{", "[]", '{"type": "retry"}', '{"type": "of tomorrow"}', '{"type": "task"}'])
