@@ -413,5 +413,12 @@ class TaskResult(Struct, frozen=True):
         return self.ok and (self.final_state == "partial_success" or bool(self.takeovers))
 
     @property
+    def agent(self) -> str:
+        """The agent that chose the last steps; empty for the steps of a file."""
+        chosen = [*(each.agent for each in self.history), *(each.agent for each in self.model_calls)]
+        name = self.takeovers[-1].after if self.takeovers else next(filter(None, reversed(chosen)), "")
+        return "" if name == SCRIPTED else name
+
+    @property
     def steps_completed(self) -> int:
         return sum({each.index: each.passed for each in self.history if 0 <= each.index < self.steps_total}.values())

@@ -10,8 +10,8 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import asdict, astuple
 
+from harness.model.consumption import ModelFigures, added_up
 from harness.model.events import Event, TaskStarted
-from harness.model.figures import ModelFigures, added_up
 from harness.reporting.telemetry.record import ModelReply, ModelRequest, Record, StepDone, TaskDone, describe
 from harness.reporting.telemetry.stream import Sink, TextRedactor
 from harness.resilience.circuits import CircuitScope

@@ -12,15 +12,8 @@ from typing import Any, ClassVar, get_args
 from msgspec import Struct, field
 from msgspec.structs import asdict, fields
 
-from harness.model.figures import (
-    attempts_made,
-    by_model,
-    figures,
-    is_unpriced,
-    model_calls,
-    money_text,
-    tokens_text,
-)
+from harness.model.consumption import by_model, is_unpriced, money_text, tokens_text
+from harness.model.figures import attempts_made, figures, model_calls
 from harness.model.inference import CallOutcome, ModelCall
 from harness.model.record import StepRecord, TaskResult
 from harness.resilience.events import (
@@ -39,7 +32,6 @@ from harness.resilience.events import (
     Waiting,
 )
 from harness.resilience.thresholds import ThresholdCrossed
-from harness.spec.agents import SCRIPTED
 from harness.values import replace
 
 
@@ -114,20 +106,10 @@ class TaskDone(Struct, frozen=True):
             reason=result.skipped,
             **(result.failure.origin if result.failure else {}),
             expected=bool(result.error and result.error.expected),
-            agent=last_agent(result),
+            agent=result.agent,
             takeovers=len(result.takeovers),
             models={name: used.model_dump() for name, used in by_model(model_calls(result)).items()},
         )
-
-
-def last_agent(result: TaskResult) -> str:
-    """The agent that chose the last steps of a task; empty for the steps of a file."""
-    if result.takeovers:
-        name = result.takeovers[-1].after
-    else:
-        name = next((each.agent for each in reversed(result.history) if each.agent), "")
-        name = name or next((call.agent for call in result.model_calls), "")
-    return "" if name == SCRIPTED else name
 
 
 class ModelRequest(Struct, frozen=True):

@@ -62,7 +62,7 @@ def test_a_newer_schema_is_left_as_it_is(root: Path) -> None:
         database.execute(f"PRAGMA user_version = {SCHEMA + 1}")
     before = (root / HISTORY).read_bytes()
     text = told(root)
-    assert "the history has schema 2, and this version of pytest-taskspec knows 1. It is left as it is" in text
+    assert "the history has schema 3, and this version of pytest-taskspec knows 2. It is left as it is" in text
     assert (root / HISTORY).read_bytes() == before
 
 
