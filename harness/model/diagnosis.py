@@ -258,7 +258,7 @@ def error_report(plan: Plan, result: TaskResult, context: Context, expected: boo
         score=None if result.score is None else _score_json(result.score),
         expected=expected,
         source=plan.source,
-        agent=result.agent,
+        agent=result.ended_by(plan.agent),
         takeovers=tuple(each.describe() for each in result.takeovers),
         **_models_json(result),
     )

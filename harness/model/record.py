@@ -412,11 +412,9 @@ class TaskResult(Struct, frozen=True):
         """Whether it passed only in part, or by another agent than its own: `--taskspec-strict` refuses that."""
         return self.ok and (self.final_state == "partial_success" or bool(self.takeovers))
 
-    @property
-    def agent(self) -> str:
-        """The agent that chose the last steps; empty for the steps of a file."""
-        chosen = [*(each.agent for each in self.history), *(each.agent for each in self.model_calls)]
-        name = self.takeovers[-1].after if self.takeovers else next(filter(None, reversed(chosen)), "")
+    def ended_by(self, first: str | None) -> str:
+        """The agent that chose the last steps (`chosen_by`); empty for the steps of the file."""
+        name = next(reversed(self.chosen_by(first)), "")
         return "" if name == SCRIPTED else name
 
     @property

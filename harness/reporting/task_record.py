@@ -251,7 +251,7 @@ def task_record(
         steps=tuple(step_lines(result.history, redactor)),
         baselines=tuple(map(redactor.text, written_baselines(plan, result))),
         summary=cause(plan, result, redactor) if failure else "",
-        agent=result.agent,
+        agent=result.ended_by(plan.agent),
         takeovers=len(result.takeovers),
         models=by_model(calls),
         calls=call_lines(calls, result.started),

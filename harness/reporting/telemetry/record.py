@@ -90,7 +90,8 @@ class TaskDone(Struct, frozen=True):
     """Name of a model -> what the task's calls of it have used (`ModelFigures`)."""
 
     @classmethod
-    def of(cls, result: TaskResult) -> TaskDone:
+    def of(cls, result: TaskResult, agent: str | None = None) -> TaskDone:
+        """`agent`: the one that began; None: the steps of the file."""
         counted = figures(result)
         return cls(
             final_state="skipped" if result.skipped else result.final_state,
@@ -106,7 +107,7 @@ class TaskDone(Struct, frozen=True):
             reason=result.skipped,
             **(result.failure.origin if result.failure else {}),
             expected=bool(result.error and result.error.expected),
-            agent=result.agent,
+            agent=result.ended_by(agent),
             takeovers=len(result.takeovers),
             models={name: used.model_dump() for name, used in by_model(model_calls(result)).items()},
         )

@@ -156,7 +156,7 @@ class Telemetry:
                 case ModelAnswered(plan=plan, call=call):
                     self._pass_on(ModelReply.of(call), plan, call.step)
                 case TaskEnded(plan=plan, result=result):
-                    self._pass_on(TaskDone.of(result), plan, None)
+                    self._pass_on(TaskDone.of(result, plan.agent), plan, None)
             for sink in self._of_events:
                 self._call_guarded(sink, sink.on_event, event, self._redactor)
 
