@@ -23,6 +23,7 @@ from msgspec import Struct, field
 
 from harness.model.inference import ModelAnswer, ModelClient, Prompt
 from harness.model.plan import Plan
+from harness.model.policy import UNLIMITED, AgentPolicy
 from harness.model.ports import Observation, Observe
 from harness.model.record import History
 from harness.recovery.failure import Failed, Failure
@@ -241,6 +242,7 @@ class AgentSource(Struct, frozen=True):
     timeout: float
     """Seconds for the choice of one step."""
     options: Mapping[str, Any] = field(default_factory=dict)
+    policy: AgentPolicy = UNLIMITED
     retry: int = 0
     """How often it is made anew and asked again, after it has raised an error."""
 
@@ -250,7 +252,7 @@ class AgentSource(Struct, frozen=True):
         return f"{self.module}:{self.attribute}"
 
     def make(self, models: ModelClient | None = None) -> Any:
-        """Make a new agent; if its class or function has a parameter `models`, it gets them.
+        """Make a new agent; if its class or function has a parameter `models` or `policy`, it gets that.
 
         Foreign code runs here, and may take its time. Raises Failed.
         """
@@ -287,14 +289,17 @@ class AgentSource(Struct, frozen=True):
         return found
 
     def _checked_options(self, make: Any, models: ModelClient | None) -> Mapping[str, Any]:
-        """The options, with the models if the agent has a parameter for them. Raises Failed."""
+        """The options, with the models and the policy if the agent has parameters for them. Raises Failed."""
         try:
             signature = inspect.signature(make)
         except (TypeError, ValueError):  # some builtins have no signature
             return self.options
-        given = {"models": models} if models is not None and "models" in signature.parameters else {}
+        known_here = {"models": models, "policy": self.policy}
+        given = {name: each for name, each in known_here.items() if each is not None and name in signature.parameters}
+        if taken := sorted(given.keys() & self.options.keys()):
+            raise self._unavailable(f"gets `{taken[0]}` from the harness: leave it out of the options")
         try:
-            signature.bind(**{**given, **self.options})
+            signature.bind(**given, **self.options)
         except TypeError as error:
             takes = [name for name in signature.parameters if name not in ("args", "kwargs", *given)]
             known = f"it takes {join_or(takes)}" if takes else "it takes none"

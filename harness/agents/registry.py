@@ -11,12 +11,13 @@ from harness.agents.chain import ManualAgent, successor
 from harness.agents.python import AgentSource, ModelsOf, PythonAgent
 from harness.model.agent_settings import AgentSettings
 from harness.model.plan import Plan
+from harness.model.policy import UNLIMITED, AgentPolicy
 from harness.model.ports import Ask, Observe
 from harness.model.record import History
 from harness.recovery.failure import Failed, Failure
 from harness.resilience.breaker import Breaker, Call, CircuitOpen, Policy, guard
 from harness.resilience.events import Emit, discard
-from harness.spec.agents import GROUP, MANUAL, known_agents, unknown_agent
+from harness.spec.agents import GROUP, MANUAL, SCRIPTED, known_agents, unknown_agent
 from harness.spec.problems import did_you_mean, join_or
 from harness.spec.steps import Step
 from harness.values import replace
@@ -33,6 +34,8 @@ class ScriptedAgent:
         return plan.steps[place] if place < len(plan.steps) else None
 
 
+LLM = ("harness.agents.llm", "LlmAgent")
+"""The agent whose steps a language model chooses: without a policy it writes only what the task declares."""
 CRASHED = "AGENT_FAILED"
 """The code of an agent that has raised an error."""
 _LEFT_ALONE = (
@@ -95,15 +98,15 @@ class Agents:
         if settings.agent is not None:
             other = self.source(settings.agent)
             timeout = settings.timeout if "timeout" in settings.model_fields_set else other.timeout
-            return replace(
-                other, name=name, timeout=timeout, options={**other.options, **settings.options}, retry=retry
-            )
+            options, policy = {**other.options, **settings.options}, _policy(settings, other.policy)
+            return replace(other, name=name, timeout=timeout, options=options, policy=policy, retry=retry)
         if settings.python is not None:
             module, _, attribute = settings.python.partition(":")
         else:
             point = self._installed(name)
             module, attribute = point.module, point.attr
-        return AgentSource(name, module, attribute, self._root, settings.timeout, settings.options, retry)
+        policy = _policy(settings, AgentPolicy(writes="declared") if (module, attribute) == LLM else UNLIMITED)
+        return AgentSource(name, module, attribute, self._root, settings.timeout, settings.options, policy, retry)
 
     def _installed(self, name: str) -> EntryPoint:
         found = tuple(entry_points(group=GROUP, name=name))
@@ -143,6 +146,7 @@ class TaskAgent:
         self._emit = emit
         self._scripted = ScriptedAgent()
         self._manual = ManualAgent(ask)
+        self._policies: dict[str, AgentPolicy] = {}
         self._python_agents: dict[tuple[str, str], PythonAgent] = {}
 
     async def propose(self, plan: Plan, history: History, observe: Observe) -> Step | None:
@@ -165,6 +169,20 @@ class TaskAgent:
             details = {"agent": plan.agent, "last_error": refusal.error, "failures": refusal.failures}
             failure = Failure("AGENT_UNAVAILABLE", message, details=details, cause=refusal, advice=_LEFT_ALONE)
             raise Failed(failure) from refusal
+
+    def policy(self, plan: Plan) -> AgentPolicy:
+        """The policy of the plan's agent. Raises Failed if there is no such agent."""
+        if plan.agent is None or plan.agent == MANUAL:
+            return UNLIMITED
+        if plan.agent not in self._policies:
+            self._policies[plan.agent] = self._source(plan.agent).policy
+        return self._policies[plan.agent]
+
+    def restricts_writes(self, plan: Plan) -> bool:
+        """Whether the policy of the plan's agent, or of one that may follow it, holds some requests back."""
+        names = (plan.agent, *(plan.chain.names if plan.chain else ()))
+        agents = [name for name in names if name != SCRIPTED]
+        return any(self.policy(replace(plan, agent=name)).restricts_writes for name in agents)
 
     async def relieve(self, plan: Plan, failure: Failure) -> str | None:
         """The agent that goes on after this failure of the plan's agent; None: the failure ends the task."""
@@ -193,6 +211,12 @@ class TaskAgent:
         """Close the agents after the run. Bounded; it never raises."""
         for agent in self._python_agents.values():
             await agent.close()
+
+
+def _policy(settings: AgentSettings, usual: AgentPolicy) -> AgentPolicy:
+    """The policy of the settings; what they leave open is as usual."""
+    own = settings.policy
+    return AgentPolicy(usual.acts if own.acts is None else own.acts, own.writes or usual.writes)
 
 
 def _describe_generally(error: BaseException) -> str:

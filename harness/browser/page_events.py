@@ -494,6 +494,13 @@ class PageEvents:
         if sent := self._sent.get(request):
             self.sending.routed(sent)
 
+    def held_back(self, request: Request) -> bool:
+        """The request does not leave. Returns whether an act may have caused it."""
+        sent = self._sent.get(request)
+        if sent:
+            self.sending.routed(sent)
+        return sent is not None
+
     def _on_response(self, response: Response) -> None:
         self.pace.count_event("answers")
         exchange = self._known.get(response.request)

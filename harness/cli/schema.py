@@ -210,6 +210,9 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 SHORT_BINDING: Schema = {"type": "string", "pattern": r"^[^.]+\.."}
 """`env.shop.cart` in place of `{channel: env, path: shop.cart}`."""
 
+SHORT_WRITE: Schema = {"type": "string", "minLength": 1}
+"""`POST http://shop.local/cart` in place of `{method: POST, url: http://shop.local/cart}`."""
+
 EDITORS_KEY: Schema = {"type": "string", "description": SCHEMA}
 
 
@@ -235,6 +238,8 @@ def _task_spec() -> Schema:
     schema["properties"] = {"$schema": dict(EDITORS_KEY), **schema["properties"]}
     bindings = schema["properties"]["state_bindings"]
     bindings["additionalProperties"] = {"anyOf": [SHORT_BINDING, bindings["additionalProperties"]]}
+    writes = schema["properties"]["allowed_writes"]
+    writes["items"] = {"anyOf": [SHORT_WRITE, writes["items"]]}
     definitions: dict[str, Schema] = schema["$defs"]
     definitions["Use"] = Use.model_json_schema()
     for around in (schema, definitions["Repair"]):

@@ -16,11 +16,14 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from harness.cli.addresses import address_advice
+from harness.cli.model_advice import model_advice
 from harness.cli.project import project_of
 from harness.faults.checks import Project, misplaced_faults, misplaced_in_plan
+from harness.model.cassette_settings import CASSETTES
 from harness.model.settings import Settings, SettingsError, load_settings
 from harness.recovery.failure import Failed
 from harness.spec.advice import advice
+from harness.spec.checks import unfit_for_login
 from harness.spec.fault_plan import find_fault_plans, idle_patterns, load_fault_plan
 from harness.spec.file_names import SPEC_FILE
 from harness.spec.load import MEMORY_FILES, TRACE_FILE, check_group, exists, find_tasks, load_file
@@ -87,7 +90,9 @@ def check_paths(paths: Sequence[Path], *, strict: bool, agent: str | None = None
     suite = _promoted(check_suite(cases, _is_in_another_file), strict)
     planned = _promoted((each for file in plans for each in _of_plan(file, projects, cases)), strict)
     grouped = _promoted((each for file in groups for each in check_group(file)), strict)
-    problems = (*projects.problems(), *(each for several in found for each in several), *suite, *planned, *grouped)
+    recorded = [problem for folder in dict.fromkeys(file.parent for file in files) for problem in _of_cassettes(folder)]
+    of_tasks = (each for several in found for each in several)
+    problems = (*projects.problems(), *of_tasks, *suite, *planned, *grouped, *recorded)
     labels = (tuple(map(file_label, each)) for each in (files, plans, groups))
     checked_files, checked_plans, checked_groups = labels
     return Checked(checked_files, tuple(loaded), tuple(dict.fromkeys(problems)), checked_plans, checked_groups)
@@ -103,6 +108,17 @@ def _of_plan(file: Path, projects: _Projects, tasks: Sequence[Loaded]) -> list[P
     found = misplaced_in_plan(loaded, projects.project(file.parent))
     idle = idle_patterns(loaded, tasks) if tasks else ()
     return sorted([*loaded.warnings, *found, *idle], key=_place)
+
+
+def _of_cassettes(folder: Path) -> Iterator[Problem]:
+    """Yield the broken lines of the recordings beside the tasks of a folder."""
+    if not (folder / CASSETTES).is_dir():
+        return
+    from harness.models.cassettes import SUFFIX, problems
+
+    for file in sorted((folder / CASSETTES).glob(f"*/*{SUFFIX}")):
+        for line, message in problems(file):
+            yield Problem(file_label(file), line, None, "", message, hint="record it anew: --task-models record")
 
 
 def _is_in_another_file(task: Loaded, name: str) -> bool:
@@ -163,8 +179,28 @@ def _advised(
         ),
         *address_advice(task, settings),
     ]
+    told += model_advice(task, settings, file_label(settings.root / "pyproject.toml"))
     told += misplaced_faults(task, projects.project(task.folder))
+    problems = [*problems, *_of_login(task, settings)]
     return sorted([*problems, *_promoted(told, strict)], key=lambda each: (each.file != task.source, *_place(each)))
+
+
+def _of_login(task: Loaded, settings: Settings) -> Iterator[Problem]:
+    """Yield the problems of the file that logs in for the task."""
+    declared = settings.logins.get(task.spec.login or "")
+    if declared is None or declared.task is None:
+        return
+    file = settings.root / declared.task
+    if not file.exists():
+        message = f"the login `{task.spec.login}` is made by {declared.task}, which does not exist"
+        yield task.origin.problem(("login",), message, hint=f"see [tool.harness.logins.{task.spec.login}]")
+        return
+    try:
+        made = load_file(file, defaults=settings.defaults, extra_keys=settings.extra_keys)
+    except SpecError as error:
+        yield from error.problems
+    else:
+        yield from unfit_for_login(made.spec, made.origin.file, task.origin)
 
 
 def _as_limited(spec: TaskSpec, settings: Settings) -> TaskSpec:

@@ -8,14 +8,17 @@ import shutil
 import subprocess
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any
 
 import typer
 from msgspec import Struct
 
+from harness.agents.registry import TaskAgent
 from harness.cli.ending import fail
 from harness.cli.open_trace import has_display
 from harness.cli.project import project_of, settings_at
@@ -32,6 +35,7 @@ from harness.reporting.task_record import written_baselines
 from harness.runner.compile import compile_plan
 from harness.runner.harness import Ground, Harness, Interaction, SyncHarness
 from harness.runner.inference import TaskInference
+from harness.spec.file_names import is_step_group
 from harness.spec.load import find_tasks, load_file
 from harness.spec.loaded import Loaded
 from harness.spec.parametrize import expand
@@ -58,15 +62,22 @@ _IGNORED = frozenset({"__pycache__", "node_modules", "allure-results", "allure-r
 # What a change concerns. Pure.
 
 
-def concerned(changed: Collection[Path], tasks: Sequence[Loaded], failed: Collection[str]) -> list[Loaded]:
+def concerned(
+    changed: Collection[Path],
+    tasks: Sequence[Loaded],
+    failed: Collection[str],
+    logins: Mapping[str, Loaded] = MappingProxyType({}),
+) -> list[Loaded]:
     """The tasks that a change of these files concerns, in their order.
 
-    A task is concerned by its own file, the step groups and data that it uses, and any other file that it names. Python
-    and the settings concern the tasks that failed last, or all tasks if none did: what they use cannot be seen.
+    A task is concerned by its own file, the step groups and data that it uses, any other file that it names, and those
+    of its login (`logins`: name -> the task that logs in). Python and the settings concern the tasks that failed last,
+    or all tasks if none did: what they use cannot be seen.
     """
     if any(path.suffix == ".py" or path.name == "pyproject.toml" for path in changed):
         return [task for task in tasks if task.spec.task_id in failed] or list(tasks)
-    return [task for task in tasks if any(_uses(task, path) for path in changed)]
+    parts = [(task, (task, login) if (login := logins.get(task.spec.login or "")) else (task,)) for task in tasks]
+    return [task for task, used in parts if any(_uses(each, path) for each in used for path in changed)]
 
 
 def _uses(task: Loaded, path: Path) -> bool:
@@ -126,7 +137,7 @@ class SteppingHarness(Harness):
     def _ports(
         self,
         plan: Plan,
-        agent: Agent,
+        agent: TaskAgent,
         emit: Callable[[Event], None],
         interaction: Interaction,
         ground: Ground,
@@ -170,7 +181,11 @@ class WatchSession:
         self._settings = settings
         self._inputs = inputs
         self._harness: WatchHarness | None = None
+        self._pending: deque[Input] = deque()
+        """Inputs that came while tasks ran."""
         self._tasks: list[Loaded] = []
+        self._logins: dict[str, Loaded] = {}
+        """Name of a login -> the task that logs in."""
         self._last: list[Loaded] = []
         """The tasks that ran last."""
         self._failed: list[str] = []
@@ -183,9 +198,28 @@ class WatchSession:
         """Run all tasks, then whatever is asked for, until `q`."""
         self._load()
         self._play(self._tasks)
-        while (found := self._inputs.get()).key != "q":
+        while (found := self._next()).key != "q":
             with suppress(SettingsError):
                 self._answer(found)
+
+    def _next(self) -> Input:
+        return self._pending.popleft() if self._pending else self._inputs.get()
+
+    def _is_interrupted(self) -> bool:
+        """Whether a key was pressed or a file saved that concerns tasks. What the site writes itself does not count."""
+        with suppress(queue.Empty):
+            while True:
+                found = self._inputs.get_nowait()
+                if found.key or self._concerned(found.changed) or any(map(self._may_be_new, found.changed)):
+                    self._pending.append(found)
+        return bool(self._pending)
+
+    def _concerned(self, changed: Collection[Path]) -> list[Loaded]:
+        return concerned(changed, self._tasks, self._failed, self._logins)
+
+    def _may_be_new(self, path: Path) -> bool:
+        """Whether the file may be a new task, or the step group that a task could not find."""
+        return is_step_group(path) or path in {each.resolve() for each in find_tasks(self._paths)}
 
     def close(self) -> None:
         if self._harness is not None:
@@ -222,9 +256,9 @@ class WatchSession:
             self._renew(settings_at(self._settings.root))
         elif any(path.suffix == ".py" for path in changed) and self._harness is not None:
             self._harness.reload_python()
-        before = concerned(changed, self._tasks, self._failed)  # a file may no longer be used
+        before = self._concerned(changed)  # a file may no longer be used
         self._load()
-        again = {task.spec.task_id for task in (*before, *concerned(changed, self._tasks, self._failed))}
+        again = {task.spec.task_id for task in (*before, *self._concerned(changed))}
         if tasks := [task for task in self._tasks if task.spec.task_id in again]:
             _say(f"saved: {names}")
             self._play(tasks)
@@ -238,6 +272,10 @@ class WatchSession:
             except SpecError as error:
                 _say(f"error: {printable(str(error))}")
         self._tasks = [task for task in found if not task.spec.own.skip]
+        for name, login in self._settings.logins.items():
+            if login.task is not None:
+                with suppress(SpecError):  # the tasks that need it tell the problem
+                    self._logins[name] = load_file(self._settings.root / login.task, defaults=self._settings.defaults)
 
     def _accept_baselines(self) -> None:
         """Run the tasks that failed again, and write the baselines that they compare with from what they find."""
@@ -255,7 +293,7 @@ class WatchSession:
         self._rounds += 1
         self._last, results = list(tasks), dict[str, bool]()
         for task in self._with_what_comes_first(tasks):
-            if not self._inputs.empty():
+            if self._is_interrupted():
                 break
             chosen = settings if settings is not None and task in tasks else self._settings
             results[task.spec.task_id] = self._passes(task, chosen)
@@ -285,7 +323,10 @@ class WatchSession:
         """Ask at the terminal what to do with the next step; Enter does it."""
         _say(f"{question}   [Enter: {choices[0]}, c: {choices[1]}, e: {choices[2]}]")
         while True:
-            key = self._inputs.get().key
+            given = self._inputs.get()
+            if given.changed:
+                self._pending.append(given)
+            key = given.key
             if found := {"\r": 0, "\n": 0, "c": 1, "e": 2, "q": 2}.get(key, -1) + 1:
                 if key == "q":
                     self._inputs.put(Input("q"))

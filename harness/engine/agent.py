@@ -8,12 +8,14 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Literal, cast
 
+from msgspec import Struct
 from pydantic import BaseModel, ValidationError
 
 from harness.engine.attempt import task_timeout
 from harness.engine.effects import took_effect
 from harness.engine.events import attempt_ended, proposal_refused, step_ended
-from harness.engine.run import Run, TaskStop
+from harness.engine.policy import act_refusal
+from harness.engine.run import AGENT_STEPS, Run, TaskStop
 from harness.model.events import StepStarted
 from harness.model.plan import Plan
 from harness.model.ports import Observation
@@ -38,6 +40,7 @@ from harness.spec.task import TaskSpec
 from harness.spec.validation import problems_of_error
 from harness.values import replace
 
+INVALID = "AGENT_INVALID_STEP"
 INVALID_IN_A_ROW = 3
 """The number of invalid proposals in a row that ends the task; the agent is told about the ones before."""
 
@@ -83,7 +86,7 @@ async def next_proposal(run: Run) -> Step | TaskStop | None:
         if answer is None or isinstance(answer, TaskStop):
             return answer
         try:
-            return step_of(answer, run.plan)
+            return _allowed(run, step_of(answer, run.plan))
         except BadProposalError as error:
             record = _record(run, answer, error, number=len(refused) + 1)
         refused = (*refused, record)
@@ -111,13 +114,28 @@ async def _answer(run: Run, history: History) -> Any:
     try:
         async with limit:
             return await run.ports.agent.propose(run.plan_now, history, _Sight(run, history))
-    except Failed:
+    except Failed as failed:
+        if failed.failure.code == INVALID:
+            return _Refused(failed.failure)
         raise
     except Exception as error:  # noqa: BLE001 - foreign code may raise anything; this is the one place
         if limit.expired():
             raise Failed(task_timeout(run, _thinking(run))) from None
         message = f"Agent `{run.agent}` failed: {type(error).__name__}: {error}"
         return TaskStop(Failure("AGENT_FAILED", message, cause=error), run.journal.under_way, GiveUp())
+
+
+class _Refused(Struct, frozen=True):
+    """A proposal that the agent itself found invalid: its model has said something that is no step."""
+
+    failure: Failure
+
+
+def _allowed(run: Run, step: Step) -> Step:
+    """The step, if the agent may do its act. Raises BadProposalError."""
+    if why := act_refusal(run.ports.policy(run.plan_now), step.act):
+        raise BadProposalError(why, "POLICY_ACT")
+    return step
 
 
 def _thinking(run: Run) -> Failure:
@@ -143,7 +161,7 @@ class _Sight:
                 raise Failed(task_timeout(run, failed.failure)) from failed
             raise
         last = self._history[-1].attempts[-1:] if self._history else ()
-        return replace(seen, last=last[0].outcome if last else None)
+        return replace(seen, last=last[0].outcome if last else None, left=left(run))
 
 
 def _record(run: Run, proposal: Any, error: BadProposalError, *, number: int) -> StepRecord:
@@ -153,7 +171,8 @@ def _record(run: Run, proposal: Any, error: BadProposalError, *, number: int) ->
     """
     index, started = run.journal.under_way, run.ports.clock.wall()
     step = cast("Step", Invalid(value=describe_proposal(proposal)))
-    failure = Failure("AGENT_INVALID_STEP", f"Agent `{run.agent}` proposed something that is not a step: {error}")
+    what = "is not a step" if error.code == INVALID else "it may not do"
+    failure = Failure(error.code, f"Agent `{run.agent}` proposed something that {what}: {error}")
     attempt = Attempt(step, run.t, 0.0, started, failure)
     answers = (Answer(failure.family, Retry()),) if number < INVALID_IN_A_ROW else ()
     record = StepRecord(index, step, (attempt,), answers=answers, agent=run.agent or "")
@@ -163,6 +182,12 @@ def _record(run: Run, proposal: Any, error: BadProposalError, *, number: int) ->
     proposal_refused(run, index, failure, number, INVALID_IN_A_ROW)
     step_ended(run, record)
     return record
+
+
+def left(run: Run) -> dict[str, float]:
+    """What the task may still use, as an agent is told."""
+    most = run.plan.spec.budget.max_steps or AGENT_STEPS
+    return {"steps": max(0, most - run.journal.begun), "seconds": round(max(0.0, run.left))}
 
 
 def is_stuck(history: list[StepRecord]) -> bool:
@@ -179,7 +204,11 @@ _PLACE = "steps[0]"
 
 
 class BadProposalError(ValueError):
-    """An agent's proposal is no step; the message says why."""
+    """An agent's proposal is no step, or none that it may do; the message says why."""
+
+    def __init__(self, message: str, code: str = INVALID) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 def step_of(proposal: Any, plan: Plan) -> Step:
@@ -200,12 +229,16 @@ def step_of(proposal: Any, plan: Plan) -> Step:
 
 def describe_proposal(proposal: Any) -> str:
     """A proposal as reports show it, shortened."""
+    if isinstance(proposal, _Refused):
+        return str(proposal.failure.details.get("proposal", "something"))[:LONGEST_SHOWN]
     text = str(_plain(proposal)) if isinstance(proposal, BaseModel | Mapping) else repr(proposal)
     return text if len(text) <= LONGEST_SHOWN else f"{text[: LONGEST_SHOWN - 3]}..."
 
 
 def _document(proposal: Any, plan: Plan) -> dict[str, Any]:
     """A task document whose only step is the proposal."""
+    if isinstance(proposal, _Refused):
+        raise BadProposalError(proposal.failure.message)
     if not isinstance(proposal, BaseModel | Mapping):
         kind = type(proposal).__name__
         raise BadProposalError(

@@ -87,6 +87,8 @@ class TaskJournal(Struct):
     """The number of steps begun, repeated ones included."""
     admitted: bool = False
     """Whether the preconditions held."""
+    allowed: list[RequestPattern] = field(default_factory=list)
+    """The requests of the agent that a person has allowed."""
     start: Checkpoint | None = None
     checkpoints: dict[int, Checkpoint] = field(default_factory=dict)
     unsaved: dict[int, str] = field(default_factory=dict)

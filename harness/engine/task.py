@@ -31,7 +31,7 @@ from harness.spec.names import slug
 from harness.spec.steps import Step
 from harness.values import replace
 
-MENDABLE = ("INVALID_INPUT", "MEMORY_MISSING")
+MENDABLE = ("INVALID_INPUT", "MEMORY_MISSING", "AGENT_STALE_REF", "POLICY_WRITE")
 """Failures that an agent can avoid with another step, although in a file only its author can."""
 NOWHERE = ".no-scratch-folder"
 RunSubtask = Callable[[Plan], Awaitable[TaskResult]]

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, Self
 
-from pydantic import Field, JsonValue, model_validator
+from pydantic import Field, JsonValue, field_validator, model_validator
 
 from harness.recovery.declaration import Declaration
 from harness.spec.agents import BUILT_IN
+from harness.spec.problems import did_you_mean, join_or
 
 Takeover = Literal["resume", "restart"]
 
@@ -24,6 +25,37 @@ class OwnBreakerTable(Declaration):
     )
     reset_seconds: float | None = Field(None, ge=0, le=3600, description="Seconds until one call may try again.")
     volume_threshold: int | None = Field(None, ge=0, description="Number of calls before the circuit may open.")
+
+
+WriteMode = Literal["allow", "declared", "ask"]
+"""Which unsafe requests of an agent's steps may leave the browser: all; those that are declared; or those that are
+declared, and those that a person at the terminal allows."""
+
+
+class AgentPolicyTable(Declaration):
+    """`[tool.harness.agents.<name>.policy]`: what an agent may do."""
+
+    acts: tuple[str, ...] | None = Field(
+        None, description="Acts that it may propose, such as `open`, `click`, `type`. Default: all."
+    )
+    writes: WriteMode | None = Field(
+        None,
+        description="Unsafe requests (POST, PUT, PATCH, DELETE) that its steps may cause: `allow` all; `declared`, "
+        "those that the task declares in `allowed_writes` or as a step with `effect: write`; `ask`, also those that a "
+        "person at the terminal allows. Default: `declared` for the agent `llm`, `allow` for others.",
+    )
+
+    @field_validator("acts")
+    @classmethod
+    def _acts_exist(cls, acts: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        from harness.spec.validation import ACTS  # few projects limit an agent
+
+        if unknown := [act for act in acts or () if act not in ACTS]:
+            hint = did_you_mean(unknown[0], ACTS) or f"the acts are {join_or(sorted(ACTS))}"
+            raise ValueError(f"there is no act `{unknown[0]}`: {hint}")
+        if acts == ():
+            raise ValueError("an agent that may do nothing cannot do a task: name at least one act")
+        return acts
 
 
 class AgentSettings(Declaration):
@@ -58,6 +90,7 @@ class AgentSettings(Declaration):
     retry: int = Field(
         1, ge=0, le=2, description="How often it is created anew and asked again, after it has raised an error."
     )
+    policy: AgentPolicyTable = Field(AgentPolicyTable(), description="What it may do.")
     breaker: OwnBreakerTable = Field(OwnBreakerTable(), description="When it is left alone for a while.")
 
     @model_validator(mode="after")

@@ -130,6 +130,10 @@ class Plan:
     strict: bool = False
     timeout_scale: float = 1.0
     """The factor for timeouts of the run; it also applies to steps that an agent proposes."""
+    trial: int = 0
+    """The number of the trial of the task, from 0, within its run or campaign: each has recordings of its own."""
+    recorded_as: str = ""
+    """The name of its recordings of models, if it is not `key`."""
     context: ContextOptions = NO_OPTIONS
     """What the browser context emulates: the settings, the profile and the task in one."""
     in_full: bool = False

@@ -13,6 +13,7 @@ from msgspec import Struct, field
 
 from harness.model.inference import ModelCall
 from harness.model.report import ErrorReport
+from harness.model.snapshot import with_selectors
 from harness.recovery import Remedy
 from harness.recovery.catalog import Effect, Family
 from harness.recovery.failure import Failure, Outcome, Passed
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from harness.spec.faults import Fault
     from harness.spec.routes import Route
 
+LASTING = "lasting_selectors"
+"""The detail of an outcome that has, for each ref of the step, a selector that matches the same element alone."""
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS", "TRACE")
 """Methods of requests that, by the rules of HTTP, change nothing."""
 
@@ -123,6 +126,16 @@ class StepRecord(Struct, frozen=True):
     @property
     def passed(self) -> bool:
         return self.effect_already_done or (bool(self.attempts) and self.attempts[-1].passed)
+
+    @property
+    def lasting_step(self) -> Step | None:
+        """The step with a lasting selector in the place of each ref, which is valid only for one view of the page.
+
+        None if it has no refs, or if no selector was found for one of them.
+        """
+        last = self.attempts[-1].outcome if self.attempts else None
+        selectors = last.details.get(LASTING, {}) if last is not None else {}
+        return with_selectors(self.step, selectors) if selectors else None
 
     @property
     def wrote(self) -> bool:

@@ -24,6 +24,7 @@ from pydantic import (
 
 from harness.model.agent_settings import AgentSettings, chain_problem
 from harness.model.browser_settings import BrowserSettings, check_urls, of_environment
+from harness.model.cassette_settings import CassetteSettings
 from harness.model.model_settings import ModelSettings, checked_models
 from harness.model.service_settings import PORT_VARIABLE, ServiceSettings, overridden, ports_of_environment
 from harness.recovery.declaration import Declaration
@@ -36,7 +37,7 @@ from harness.spec.task import TimeoutProfile
 # The errors in `[tool.harness]`, in the words of its file. Pure.
 
 MODEL_KEY_DEPTH = 3
-"""The length of a place inside the table of a model: a shorter one is the whole table, with a key that may be secret."""
+"""The length of a place inside the table of a model; a shorter one is the whole table, whose key may be secret."""
 SAID = {"tuple_type": 'must be a list, as in ["..."]'}
 """pydantic's type of error -> a message in TOML's terms."""
 
@@ -53,7 +54,7 @@ def problem(file: Path, model: type[BaseModel], found: Any) -> str:
     path = ".".join(["tool", "harness", *map(str, found["loc"])]).replace("harness.defaults.0", "harness.defaults")
     unsaid = ("browser_endpoint",), ("defaults",)  # the first may be secret, the second names the key itself
     place = found["loc"]
-    secret = place[:1] == ("models",) and ("key" in place or len(place) < MODEL_KEY_DEPTH)
+    secret = place[:1] == ("models",) and (place[-1] in ("key", "base_url") or len(place) < MODEL_KEY_DEPTH)
     told = "" if place[:1] in unsaid or secret else f" (found: {found['input']!r:.80})"
     return f"{file}: {path}: {SAID.get(found['type'], found['msg'].removeprefix('Value error, '))}{told}"
 
@@ -75,6 +76,8 @@ _TOKEN = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _OWN_HEADERS = frozenset({"connection", "content-length", "cookie", "host", "origin", "referer", "user-agent"})
 LOGINS = Path(".harness", "logins")
 """The folder of logins that are kept, and of those of each run, relative to the project."""
+FLOORS = Path(".harness", "floors")
+"""The folder of the files through which the workers of a run share how long providers of models have asked to wait."""
 MOST_WORKERS = 100
 """The largest number of tasks at the same time in one process."""
 
@@ -165,7 +168,7 @@ class LoginSettings(SettingsTable):
 
     task: Path | None = Field(None, description="Task file that logs in, relative to the project.")
     steps: Annotated[tuple[Step, ...], WithJsonSchema({"type": "array", "items": {}})] = Field(
-        (), description="Steps that log in, written as in a task file, instead of a task file."
+        (), description="Steps that log in, written as in a task file but without step groups, instead of a task file."
     )
     check_url: str = Field(
         min_length=1, description="Page that shows whether the login is valid. A relative one needs `base_url`."
@@ -181,6 +184,13 @@ class LoginSettings(SettingsTable):
         description="Whether later runs use the same login while it is valid. It is kept in .harness/logins, where "
         "only your user can read it.",
     )
+
+    @field_validator("steps", mode="before")
+    @classmethod
+    def _without_groups(cls, steps: Any) -> Any:
+        if isinstance(steps, list) and any(isinstance(each, dict) and "use" in each for each in steps):
+            raise ValueError("step groups cannot be used here: write the steps into a task file, and name it in `task`")
+        return steps
 
     @model_validator(mode="after")
     def _one_way_in(self) -> Self:
@@ -294,6 +304,9 @@ class Settings(SettingsTable):
     agents: dict[str, AgentSettings] = Field(default_factory=dict, description="The agents of the project, by name.")
     models: Annotated[dict[str, ModelSettings], AfterValidator(checked_models)] = Field(
         default_factory=dict, description="The models that agents may ask, by a name of your choice."
+    )
+    cassettes: CassetteSettings = Field(
+        CassetteSettings(), description="Whether models are asked, or recordings of their answers."
     )
     agent: str | None = Field(None, description="The agent that chooses the steps of a task that has none.")
     base_url: str | None = Field(None, description="Base of relative URLs in tasks.")
@@ -434,6 +447,10 @@ class Settings(SettingsTable):
         """The folder of the logins that only the run of this id uses."""
         return self.root / LOGINS / run_id
 
+    def floors_of(self, run_id: str) -> Path:
+        """The folder of the floors of the run of this id."""
+        return self.root / FLOORS / run_id
+
     @property
     def world_mark(self) -> WorldMark:
         return WorldMark(self.world_header, self.world_cookie)
@@ -478,7 +495,8 @@ def load_settings(root: Path, **options: Any) -> Settings:
     ports = options.pop("ports", {})
     chosen = options.get("browser", {})
     tables = {
-        name: {**_inner(file, table, name, "tool.harness"), **options.pop(name, {})} for name in ("browser", "breaker")
+        name: {**_inner(file, table, name, "tool.harness"), **options.pop(name, {})}
+        for name in ("browser", "breaker", "cassettes")
     }
     if "device" in chosen:  # a device has a viewport and a user agent of its own
         declared = _inner(file, table, "browser", "tool.harness")

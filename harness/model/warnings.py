@@ -11,6 +11,7 @@ from harness.recovery import Retry, Substitute, Trust
 from harness.recovery.catalog import FAMILIES, Effect, Family
 from harness.recovery.failure import Failure, Passed
 from harness.spec.agents import SCRIPTED
+from harness.spec.names import how_many
 
 
 def warnings(history: History) -> Iterator[Warning_]:
@@ -175,3 +176,21 @@ def _healed_warning(record: StepRecord, remedy: Substitute) -> Warning_:
     text = f"{record.step.target} was not usable; {remedy.selector} was used instead"
     original = {"original_selector": record.step.target, "successful_fallback": remedy.selector, **found}
     return Warning_("fallback_selector_used", text, record.index, original)
+
+
+# Warnings that are known only after the task has ended.
+
+
+def recording_unused(count: int, file: str) -> Warning_:
+    """A task passed without all of its recordings of models."""
+    return Warning_("recording_unused", f"{how_many(count, 'recording')} in {file} was never asked for")
+
+
+def recording_not_kept(agent: str, error: Exception) -> Warning_:
+    """What an agent asked models could not be written."""
+    return Warning_("recording_not_kept", f"the recording of agent `{agent}` was not written: {error}")
+
+
+def trajectory_not_kept(error: OSError) -> Warning_:
+    """The way of an agent could not be written."""
+    return Warning_("evidence_not_kept", f"the trajectory of the agent was not kept: {error}")

@@ -42,6 +42,8 @@ class Exchange(Struct):
     """Whether the answer comes from a recording (set by the transport)."""
     recording: str = ""
     """The key of the exchange in the task's recording (set by the transport)."""
+    step: int = 0
+    """The index of the step that the agent is choosing."""
 
     @contextmanager
     def under_way(self) -> Iterator[None]:

@@ -1,4 +1,4 @@
-"""The ledger of a task's calls: every request has an entry from the moment when it leaves, and the budget is asked first."""
+"""The ledger of a task's calls: each request has an entry when it leaves, and the budget is asked first."""
 
 from __future__ import annotations
 

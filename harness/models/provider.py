@@ -22,15 +22,15 @@ from harness.resilience.breaker import Breaker, Call, Policy, compose, guard
 from harness.resilience.events import Emit
 from harness.resilience.fallback import Secondary, fallback
 from harness.resilience.limit import LimitExceeded, limit
-from harness.resilience.pace import Pace, pace
+from harness.resilience.pace import ProviderPace, pace
 from harness.resilience.retry import retry
 
 
-class Lane(Struct, frozen=True):
+class ModelLane(Struct, frozen=True):
     """What all calls of one model share: a task whose faults were ordered has lanes of its own."""
 
     breaker: Callable[[], Breaker | None]
-    pace: Pace
+    pace: ProviderPace
 
 
 class Surroundings(Struct, frozen=True):
@@ -43,7 +43,7 @@ class Surroundings(Struct, frozen=True):
     """Whether calls are retried, guarded and replaced; otherwise each is one request (RESILIENCE_ENABLED=false)."""
 
 
-def around(name: str, settings: ModelSettings, lane: Lane, around_it: Surroundings) -> Policy[WireAnswer]:
+def around(name: str, settings: ModelSettings, lane: ModelLane, around_it: Surroundings) -> Policy[WireAnswer]:
     """The policies around each request to one model: retry, pace, guard. `in_time` is inside them, around the wire."""
     if not around_it.enabled:
         return lambda call: call
@@ -102,7 +102,7 @@ def _again(name: str, settings: ModelSettings, around_it: Surroundings) -> Polic
     )
 
 
-def _in_turn(name: str, settings: ModelSettings, lane: Lane, around_it: Surroundings) -> Policy[WireAnswer]:
+def _in_turn(name: str, settings: ModelSettings, lane: ModelLane, around_it: Surroundings) -> Policy[WireAnswer]:
     return pace(
         lane.pace,
         slows=slows_down,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from datetime import datetime
 from functools import partial
+from typing import Any
 
 from harness.model.events import Event, ModelAnswered, ModelAsked, Resilience, ResilienceActed
 from harness.model.inference import CallOutcome, ModelAnswer, ModelCall, Prompt, Usage
@@ -15,7 +16,7 @@ from harness.model.plan import Plan
 from harness.models.exchange import AsksModel, Exchange, WireAnswer
 from harness.models.ledger import Ledger, charged
 from harness.models.prices import tokens_of
-from harness.models.provider import Lane, Surroundings, around, in_time, smaller_once, with_fallbacks
+from harness.models.provider import ModelLane, Surroundings, around, in_time, smaller_once, with_fallbacks
 from harness.models.verdicts import ModelError, failure_of
 from harness.recovery.failure import Failed, Failure
 from harness.resilience.breaker import Call, CircuitOpen, Policy
@@ -24,8 +25,8 @@ from harness.resilience.pace import FloorTooHigh
 from harness.spec.problems import did_you_mean, join_or
 from harness.values import replace
 
-MakeWire = Callable[[str], AsksModel]
-"""The name of a model -> its wire. It imports the clients, which takes seconds: call it on another thread."""
+MakeWire = Callable[[str], Coroutine[Any, Any, AsksModel]]
+"""The name of a model -> its wire. It may raise Failed and ModelError."""
 
 
 class TaskModels:
@@ -35,7 +36,7 @@ class TaskModels:
         self,
         plan: Plan,
         models: Mapping[str, ModelSettings],
-        lane: Callable[[str], Lane],
+        lane: Callable[[str], ModelLane],
         wire: MakeWire,
         around_it: Surroundings,
         emit: Callable[[Event], None],
@@ -45,7 +46,7 @@ class TaskModels:
         self.models = models
         self.emit = emit
         self._lane = lane
-        self._make_wire = wire
+        self.make_wire = wire
         self._around = around_it
         self._wires: dict[str, asyncio.Task[AsksModel]] = {}
         self.ledger = Ledger(plan.spec.budget, models)
@@ -78,10 +79,10 @@ class TaskModels:
         return self._around.clock.wall()
 
     async def wire(self, model: str) -> AsksModel:
-        """The wire of a model, made on another thread when it is first used. Raises Failed, ModelError."""
+        """The wire of a model, made when it is first used. Raises Failed, ModelError."""
         making = self._wires.get(model)
         if making is None or (making.done() and making.exception() is not None):
-            making = self._wires[model] = asyncio.ensure_future(asyncio.to_thread(self._make_wire, model))
+            making = self._wires[model] = asyncio.create_task(self.make_wire(model))
         return await asyncio.shield(making)
 
     async def close(self) -> None:
@@ -153,7 +154,7 @@ class _Question:
         self._permit(model, prompt)
         wire = await task.wire(model)
         self._attempts[model] += 1
-        exchange = Exchange(self._agent, model, task.now, task.now(), tokens_of(prompt))
+        exchange = Exchange(self._agent, model, task.now, task.now(), tokens_of(prompt), step=self._step)
         entry = self._entry(exchange, settings, self._attempts[model])
         place = task.ledger.enter(entry)
         task.emit(ModelAsked(task.plan, self._agent, model, self._step, entry.at))

@@ -42,6 +42,7 @@ VERDICTS: Final[Mapping[str, ModelVerdict]] = {
     "MODEL_CONTEXT_OVERFLOW": ModelVerdict(Kind(_C.OVERFLOW)),
     "MODEL_REFUSED": ModelVerdict(Kind(_C.VALIDATION)),
     "MODEL_GARBLED": ModelVerdict(Kind(_C.VALIDATION, retryable=True, max_retries=1), leads_on=False),
+    "MODEL_CASSETTE_MISS": ModelVerdict(Kind(_C.INVALID), leads_on=False),
 }
 """The verdict of each code. What a fallback cannot cure (`leads_on`) is told to the agent, or to a person."""
 
@@ -60,7 +61,7 @@ class ModelError(Exception):
         leads_on: bool | None = None,
         billed: bool = False,
     ) -> None:
-        """`retry_after`: seconds that the provider asks to wait. `billed`: the answer had begun, so it may cost."""
+        """`retry_after`: seconds that the provider asks to wait. `billed`: the provider may have worked for it."""
         super().__init__(message)
         self.code = code
         self.status = status
@@ -182,7 +183,7 @@ def judged(facts: WireFacts, model: str) -> ModelError:
         retry_after=facts.retry_after,
         max_retries=DNS_RETRIES if facts.unresolved else None,
         leads_on=True if code == "MODEL_GARBLED" else None,
-        billed=facts.begun,
+        billed=facts.begun or (facts.status is None and facts.phase != "connect"),
     )
 
 
@@ -196,17 +197,22 @@ def _code_of(facts: WireFacts) -> str:
     names = {facts.code, facts.kind}
     if facts.status is None:
         return _code_without_status(facts, names)
-    if names & _QUOTA or (facts.status in (400, 429) and _QUOTA_TEXT.search(facts.text)):
-        return "MODEL_QUOTA"
-    if facts.status in (400, 413, 422) and (names & _OVERFLOW or _OVERFLOW_TEXT.search(facts.text)):
-        return "MODEL_CONTEXT_OVERFLOW"
-    if names & _REFUSED:
-        return "MODEL_REFUSED"
-    if "overloaded_error" in names:
-        return "MODEL_OVERLOADED"
+    if code := _code_of_words(facts, facts.status, names):
+        return code
     if facts.status in _CODES_OF_STATUS:
         return _CODES_OF_STATUS[facts.status]
     return "MODEL_UNAVAILABLE" if facts.status >= 500 else "MODEL_REJECTED"
+
+
+def _code_of_words(facts: WireFacts, status: int, names: set[str]) -> str:
+    """The code of an answer whose words say more than its status; empty if they do not."""
+    if names & _QUOTA or (status in (400, 429) and _QUOTA_TEXT.search(facts.text)):
+        return "MODEL_QUOTA"
+    if status in (400, 413, 422) and (names & _OVERFLOW or _OVERFLOW_TEXT.search(facts.text)):
+        return "MODEL_CONTEXT_OVERFLOW"
+    if names & _REFUSED:
+        return "MODEL_REFUSED"
+    return "MODEL_OVERLOADED" if "overloaded_error" in names else ""
 
 
 def _code_without_status(facts: WireFacts, names: set[str]) -> str:

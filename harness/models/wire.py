@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import aclosing, contextmanager
 from typing import Any, Final, cast
 
 import httpx2
@@ -18,12 +18,14 @@ from pydantic_ai.settings import ModelSettings as RequestSettings
 
 from harness.model.inference import Prompt, ToolCall, Usage
 from harness.model.model_settings import ModelSettings
+from harness.models.cassettes import CassetteMissError
 from harness.models.exchange import Exchange, WireAnswer
 from harness.models.verdicts import ModelError, Phase, WireFacts, bounded, judged
 from harness.resilience import SystemClock
 from harness.resilience.limit import paced
 from harness.resilience.verdict import retry_after
 
+Messages = list[pydantic_messages.ModelMessage]
 NO_KEY: Final = "none"
 """The key for a server that needs none: the clients would otherwise take one from the environment."""
 ADDRESSES: Final = {"openai": "https://api.openai.com/v1", "anthropic": "https://api.anthropic.com"}
@@ -44,33 +46,45 @@ class Wire:
 
         Raises ModelError, and LimitExceeded if the answer does not begin or go on in time.
         """
-        request = [ModelRequest(parts=[UserPromptPart(_content(prompt))], instructions=prompt.instructions)]
+        request: Messages = [ModelRequest(parts=[UserPromptPart(_content(prompt))], instructions=prompt.instructions)]
         parameters = _parameters(prompt)
         with self._translated(exchange):
-            if not self._settings.stream:
-                answer = await model_request(
-                    self._model, request, model_settings=self._wishes(), model_request_parameters=parameters
-                )
-                exchange.note_event()
-            else:
-                async with model_request_stream(
-                    self._model, request, model_settings=self._wishes(), model_request_parameters=parameters
-                ) as stream:
-                    answer = await self._read(stream, exchange)
+            answer = await (self._streamed if self._settings.stream else self._whole)(request, parameters, exchange)
         exchange.usage = _usage(answer, exchange)
         return _checked(self._name, prompt, answer)
 
-    async def _read(self, stream: StreamedResponse, exchange: Exchange) -> ModelResponse:
-        limits = self._settings.limits
-        async for event in paced(aiter(stream), limits.first_token, limits.idle, f"model `{self._name}`"):
-            exchange.note_event(_letters(event))
-        return stream.get()
+    async def _whole(self, request: Messages, parameters: ModelRequestParameters, exchange: Exchange) -> ModelResponse:
+        answer = await model_request(
+            self._model, request, model_settings=self._wishes(), model_request_parameters=parameters
+        )
+        exchange.note_event()
+        return answer
+
+    async def _streamed(
+        self, request: Messages, parameters: ModelRequestParameters, exchange: Exchange
+    ) -> ModelResponse:
+        limits, opened = self._settings.limits, list[StreamedResponse]()
+        parts = self._parts(request, parameters, opened)
+        async with aclosing(paced(parts, limits.first_token, limits.idle, f"model `{self._name}`")) as in_time:
+            async for event in in_time:
+                exchange.note_event(_letters(event))
+        return opened[0].get()
+
+    async def _parts(
+        self, request: Messages, parameters: ModelRequestParameters, opened: list[StreamedResponse]
+    ) -> AsyncIterator[Any]:
+        """The events of the answer. The stream is opened with the first, whose limit thus begins with the request."""
+        async with model_request_stream(
+            self._model, request, model_settings=self._wishes(), model_request_parameters=parameters
+        ) as stream:
+            opened.append(stream)
+            async for event in stream:
+                yield event
 
     def _wishes(self) -> RequestSettings:
         settings = self._settings
         wishes: dict[str, Any] = {
             "max_tokens": settings.max_output,
-            "max_retries": 0,
             "timeout": settings.limits.total,
             "framing_announcement": "never",
         }
@@ -85,7 +99,11 @@ class Wire:
         """Raise the errors of the clients as ModelError."""
         try:
             yield
+        except CassetteMissError as error:
+            raise _missed(error, self._name) from error
         except pydantic_errors.ModelAPIError as error:
+            if isinstance(cause := _cause(error), CassetteMissError):
+                raise _missed(cause, self._name) from error
             raise judged(_facts(error, exchange), self._name) from error
         except httpx2.HTTPError as error:
             raise judged(_facts_of_transport(error, exchange), self._name) from error
@@ -119,6 +137,8 @@ def _openai(settings: ModelSettings, http: httpx2.AsyncClient, key: str, address
     from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
     from pydantic_ai.providers.openai import OpenAIProvider
 
+    # `max_retries` is set here and not with each request: that would make a copy of the client, which reads the
+    # organization from the environment again.
     client = AsyncOpenAI(api_key=key, base_url=address, http_client=http, max_retries=0)
     client.organization = client.project = None
     make = OpenAIResponsesModel if settings.api == "responses" else OpenAIChatModel
@@ -198,6 +218,10 @@ def _call(name: str, prompt: Prompt, part: ToolCallPart) -> ToolCall:
 
 def _garbled(name: str, problem: str) -> ModelError:
     return ModelError("MODEL_GARBLED", f"The answer of model `{name}` {problem}", billed=True)
+
+
+def _missed(error: CassetteMissError, model: str) -> ModelError:
+    return ModelError("MODEL_CASSETTE_MISS", f"Model `{model}` was not asked: {error}")
 
 
 # What an error says.

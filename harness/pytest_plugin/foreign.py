@@ -89,10 +89,11 @@ FOREIGN: tuple[ForeignOption, ...] = (
 """Every option that those plugins register, in their order. docs/guide.md has the same rows."""
 
 
-def note_given(config: pytest.Config, parser: pytest.Parser, words: Sequence[str]) -> None:
+def note_given(config: pytest.Config, parser: pytest.Parser, words: list[str]) -> None:
     """Keep the options that are on the command line; raises UsageError for one that no plugin registered.
 
-    pytest would refuse such an option as well, but could not explain what it means for tasks.
+    pytest would refuse such an option as well, but could not explain what it means for tasks. One that says what tasks
+    do anyway, such as `--video off`, is taken out of the words, so that the same command works without its plugin.
     """
     config.stash[GIVEN] = {}
     named = {word.partition("=")[0] for word in words}
@@ -100,7 +101,7 @@ def note_given(config: pytest.Config, parser: pytest.Parser, words: Sequence[str
     if not asked:
         return
     if not is_theirs(config):
-        _refuse_unknown(asked, parser)
+        _refuse_unknown(asked, parser, words)
         return
     places = {option.name: option.name.removeprefix("--").replace("-", "_") for option in asked}
     found = parser.parse_known_args(words, Namespace(**dict.fromkeys(places.values())))
@@ -114,10 +115,17 @@ def is_theirs(config: pytest.Config) -> bool:
     return any(isinstance(module, str) and module.startswith(OWNERS) for module in modules)
 
 
-def _refuse_unknown(asked: Sequence[ForeignOption], parser: pytest.Parser) -> None:
+def _refuse_unknown(asked: Sequence[ForeignOption], parser: pytest.Parser, words: list[str]) -> None:
     for option in asked:
-        if option.why and is_free(parser, option.name):
-            raise pytest.UsageError(f"unrecognized argument {option.name}: {option.why}. Leave it out.")
+        if not option.why or not is_free(parser, option.name):
+            continue
+        places = [number for number, word in enumerate(words) if word.partition("=")[0] == option.name]
+        for number in reversed(places):
+            _, equals, value = words[number].partition("=")
+            end = number + (1 if equals else 2)
+            if (value if equals else " ".join(words[number + 1 : end])) not in option.fine:
+                raise pytest.UsageError(f"unrecognized argument {option.name}: {option.why}. Leave it out.")
+            del words[number:end]
 
 
 def is_free(parser: pytest.Parser, option: str) -> bool:

@@ -11,6 +11,7 @@ from harness.model.settings import Settings, SettingsError, load_settings
 from harness.pytest_plugin.errors import TaskSpecWarning
 from harness.pytest_plugin.foreign import given_elsewhere
 from harness.pytest_plugin.options import TASK_OPTIONS, chosen_profiles
+from harness.spec.context import known_device
 from harness.spec.problems import Problem, SpecError, did_you_mean
 
 
@@ -21,6 +22,7 @@ def settings_of(config: pytest.Config) -> Settings:
     """
     try:
         chosen = _chosen_settings(config)
+        _check_device(chosen.get("browser", {}).get("device"))
         settings = load_settings(config.rootpath, **chosen)
         _check_profiles(config, settings, device="device" in chosen.get("browser", {}))
         oddities = check_plans(settings)
@@ -29,6 +31,14 @@ def settings_of(config: pytest.Config) -> Settings:
     for oddity in () if hasattr(config, "workerinput") else oddities:  # under xdist only the controller warns
         config.issue_config_time_warning(TaskSpecWarning(str(oddity)), 2)
     return settings
+
+
+def _check_device(name: str | None) -> None:
+    """Raises UsageError for a `--device` that Playwright does not have."""
+    try:
+        known_device(name) if name else None
+    except ValueError as error:
+        raise pytest.UsageError(f"--device {name}: {error}") from error
 
 
 def _check_profiles(config: pytest.Config, settings: Settings, *, device: bool) -> None:

@@ -6,93 +6,16 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from harness.recovery.vocabulary import Category, Effect, ErrorType, Family, Scope, Severity
 from harness.resilience.categories import SESSION, VALIDATION
 
-# The closed vocabularies of failure.
+__all__ = ["CATALOG", "FAMILIES", "Category", "Effect", "ErrorType", "Family", "Row", "Scope", "Severity", "row"]
 
 
-class ErrorType(StrEnum):
-    """`error_type` of an ErrorReport: one of exactly 14 values."""
-
-    TIMEOUT_TASK = "timeout_task"
-    TIMEOUT_STEP = "timeout_step"
-    NETWORK_DNS_FAILURE = "network_dns_failure"
-    NETWORK_CONNECTION_REFUSED = "network_connection_refused"
-    NETWORK_TIMEOUT = "network_timeout"
-    ELEMENT_NOT_FOUND = "element_not_found"
-    SELECTOR_AMBIGUOUS = "selector_ambiguous"
-    ACTION_FAILED = "action_failed"
-    ASSERTION_FAILED = "assertion_failed"
-    PRECONDITION_NOT_MET = "precondition_not_met"
-    STATE_INCONSISTENCY = "state_inconsistency"
-    AUTHENTICATION_FAILED = "authentication_failed"
-    BUDGET_EXCEEDED = "budget_exceeded"
-    UNKNOWN = "unknown"
-
-
-class Category(StrEnum):
-    """The four branches of the taxonomy."""
-
-    INFRASTRUCTURE = "infrastructure"
-    EXECUTION = "execution"
-    LOGIC = "logic"
-    CATASTROPHIC = "catastrophic"
-
-
-class Severity(StrEnum):
-    """How bad it is."""
-
-    INFO = "info"
-    WARNING = "warning"
-    ERROR = "error"
-    CRITICAL = "critical"
-    FATAL = "fatal"
-
-
-class Family(StrEnum):
-    """The rule of `error_recovery` that answers a failure; NONE always gives up."""
-
-    TIMEOUT = "on_timeout"
-    NETWORK = "on_network_error"
-    ELEMENT = "on_element_not_found"
-    AMBIGUOUS = "on_selector_ambiguous"
-    ACTION = "on_action_failed"
-    ASSERTION = "on_assertion_fail"
-    PRECONDITION = "on_precondition_fail"
-    INCONSISTENCY = "on_state_inconsistency"
-    BROWSER = "on_browser_crash"
-    NONE = "none"
-
-
-class Scope(StrEnum):
-    """How far a failure reaches: what has to be replaced, and which circuit counts it."""
-
-    ORIGIN = "origin"
-    """The site."""
-    PAGE = "page"
-    CONTEXT = "context"
-    BROWSER = "browser"
-    DRIVER = "driver"
-    AGENT = "agent"
-    PROVIDER = "provider"
-    """The provider of a model."""
-    WORLD = "world"
-    """Memory and environment channels."""
-    TASK = "task"
-    RUN = "run"
-    """The whole run: its machine, its settings, the harness."""
-
-
-_OF_AGENTS = frozenset({"agent", "provider"})
+_OF_AGENTS = frozenset({Scope.AGENT, Scope.PROVIDER})
 """The scopes of failures that say nothing about the site: those of an agent, and of the provider of its model."""
-
-
-class Effect(StrEnum):
-    """Whether the act reached the system under test before it failed (docs/design/never-twice.md)."""
-
-    NONE = "none"
-    POSSIBLE = "possible"
-    DONE = "done"
+_POLICY = "POLICY_"
+"""How the codes begin of what the task or the project forbids, to every agent."""
 
 
 class Row(Struct, frozen=True):
@@ -125,7 +48,7 @@ class Row(Struct, frozen=True):
     @property
     def relieves(self) -> bool:
         """Whether it is a failure of the agent or of its model, so that another agent may go on with the task."""
-        return self.scope in _OF_AGENTS
+        return self.scope in _OF_AGENTS and not self.code.startswith(_POLICY)
 
     @property
     def event_category(self) -> str:
@@ -350,7 +273,8 @@ _ROWS: tuple[Row, ...] = (
              "The site crashed, or a proxy cut the connection, or (over https) the site is down: look at its log."),
     _network("NET_EMPTY_RESPONSE", _T.UNKNOWN, "The server closed the connection without an answer.",
              "The site crashed while answering, or this port speaks https: look at its log."),
-    _network("NET_OFFLINE", _T.UNKNOWN, "The browser is offline.", "Check the machine's network."),
+    _network("NET_OFFLINE", _T.UNKNOWN, "The browser is offline.",
+             "See whether `offline: true` of a `browser` makes it so; otherwise check the machine's network."),
     _network("NET_UNREACHABLE", _T.UNKNOWN, "No connection to the host's address could be made, so nothing was sent.",
              "Check the machine's network, the host's address, and whether a firewall blocks the connection."),
     _network("NET_PROTOCOL", _T.UNKNOWN, "The server's answer is not valid HTTP.",
@@ -524,11 +448,19 @@ _ROWS: tuple[Row, ...] = (
     _model("MODEL_GARBLED", True, "The answer of the model was cut off, or is not what was asked for, also when it was asked once more.",
            "The message says what is wrong with it. A larger `max_output`, or a stronger model, may help.",
            event_category=VALIDATION),
+    _model("MODEL_CASSETTE_MISS", False,
+           "Only recordings may answer for the model, and none fits the request (or the file of recordings is broken).",
+           "The message has the first line that differs. Record the task anew: `pytest --task-models record`.",
+           event_category="invalid"),
     _model("MODEL_UNPRICED", False, "The task has `max_cost` in its `budget`, but the price of the model is not known.",
            "Set `price` of the model in `[tool.harness.models]`, or use `max_tokens` in place of `max_cost`.",
            event_category="invalid"),
     Row("AGENT_GAVE_UP", _T.UNKNOWN, _LOGIC, _S.ERROR, _F.NONE, False,
         "The agent ended the task because it could not reach the goal.", "The message has the agent's own reason.",
+        named_scope=Scope.AGENT),
+    Row("AGENT_STALE_REF", _T.UNKNOWN, _LOGIC, _S.ERROR, _F.NONE, False,
+        "The agent named an element by a ref of an earlier view of the page, and nothing was done.",
+        "The page has changed since: look at it again and take the ref of the new view.",
         named_scope=Scope.AGENT),
     Row("AGENT_GONE", _T.UNKNOWN, _INFRA, _S.ERROR, _F.NONE, False,
         "The agent went away in the middle of the task and did not come back.",
@@ -589,6 +521,14 @@ _ROWS: tuple[Row, ...] = (
         named_artifact="network_logs.har"),
     Row("POLICY_DOMAIN", _T.UNKNOWN, _FATAL, _S.CRITICAL, _F.NONE, False,
         "The task tried to leave its `allowed_domains`.", "Add the host to `allowed_domains` if the task may go there."),
+    Row("POLICY_ACT", _T.UNKNOWN, _LOGIC, _S.ERROR, _F.NONE, False,
+        "The agent proposed an act that its policy does not allow.",
+        "Choose another act, or add it to `policy.acts` of the agent in `[tool.harness.agents]`.",
+        named_event_category=VALIDATION),
+    Row("POLICY_WRITE", _T.UNKNOWN, _LOGIC, _S.ERROR, _F.NONE, False,
+        "A step of the agent would have changed something that the task does not declare. The request was held back.",
+        "If the task is to do that, declare it in `allowed_writes`, or as a step with `effect: write`.",
+        named_artifact="network_logs.har"),
     Row("INTERRUPTED", _T.UNKNOWN, _FATAL, _S.WARNING, _F.NONE, False,
         "The run was interrupted (Ctrl-C, or its process was ended).", "Run it again.", named_scope=Scope.RUN),
     Row("WORKER_CRASHED", _T.UNKNOWN, _INFRA, _S.CRITICAL, _F.NONE, False,

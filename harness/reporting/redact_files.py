@@ -295,6 +295,8 @@ def _css(text: str) -> str:
 
 _LINES = (".trace", ".network")
 _FILL = re.compile(r'(\b(?:fill|type|press_sequentially|pressSequentially)\()".+"(\))', re.DOTALL)
+_STORAGE = frozenset({"storageState", "setStorageState", "cookies", "addCookies"})
+"""The calls of a browser context whose parameters or results are cookies and other storage."""
 _WORTH_SEARCHING = 6
 """A typed password of this length is searched everywhere; a shorter one only where it was typed."""
 
@@ -326,11 +328,16 @@ def _events(data: bytes) -> Iterator[Json]:
 
 def _lines(data: bytes, redactor: Redactor) -> Iterator[str]:
     secret_calls: set[str] = set()
+    storage_calls: set[str] = set()
     addresses = redactor.for_addresses()
     for event in _events(data):
         if event.get("type") == "before" and _fills_secret(event):
             secret_calls.add(event["callId"])
+        if event.get("type") == "before" and event.get("method") in _STORAGE:
+            storage_calls.add(event["callId"])
         masked = redactor.strings(_event(event, secret_calls, addresses))
+        if event.get("callId") in storage_calls:
+            masked |= {key: _stored(masked[key]) for key in ("params", "result") if key in masked}
         yield json.dumps(masked, ensure_ascii=False, separators=(",", ":")) + "\n"
 
 
@@ -349,6 +356,15 @@ def _event(event: Json, secret_calls: set[str], addresses: Redactor) -> Json:
             return mask_named(event)
         case _:
             return event
+
+
+def _stored(value: Json) -> Json:
+    """Cookies, localStorage and IndexedDB without their values: whoever has them is logged in."""
+    if isinstance(value, dict):
+        return {
+            key: MARK if key in ("value", "valueEncoded") and each else _stored(each) for key, each in value.items()
+        }
+    return [_stored(each) for each in value] if isinstance(value, list) else value
 
 
 def _fills_secret(event: Json) -> bool:

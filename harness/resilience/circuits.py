@@ -188,7 +188,7 @@ class Circuits:
         named: Mapping[str, BreakerSettings] = MappingProxyType({}),
         limit: int = 1000,
     ) -> None:
-        """`scopes` and `named` (`agent:builder`) have settings that differ from `settings`.
+        """`scopes` and `named` (`agent:builder`, `provider:claude`) have settings that differ from `settings`.
 
         Without `enabled`, circuits stay closed and unsaved.
         """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from typing import Final, TypeVar
 
 from harness.resilience.breaker import Call, Policy
@@ -60,7 +60,7 @@ def limit(seconds: float, name: str = "call") -> Policy[T]:
     return around
 
 
-async def paced(items: AsyncIterator[T], first: float, idle: float, name: str = "call") -> AsyncIterator[T]:
+async def paced(items: AsyncIterator[T], first: float, idle: float, name: str = "call") -> AsyncGenerator[T]:
     """The items of a stream; LimitExceeded if the first takes longer than `first` seconds, or a later one than `idle`.
 
     The wait for an item that is too late is cancelled; the stream is the caller's to close.

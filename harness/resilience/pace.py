@@ -80,7 +80,7 @@ class FloorStore:
         return self._db
 
 
-class Pace:
+class ProviderPace:
     """The pace of one provider, for all tasks of a process. Use it on one loop only."""
 
     def __init__(self, name: str, most: int, clock: Clock | None = None, store: FloorStore | None = None) -> None:
@@ -167,7 +167,7 @@ class Pace:
 
 
 def pace(
-    speed: Pace,
+    speed: ProviderPace,
     *,
     slows: Callable[[BaseException], bool],
     asked: Callable[[BaseException], float | None],

@@ -22,7 +22,7 @@ from harness.model.settings import LoginSettings, Settings
 from harness.recovery import NoRecovery, Rulebook
 from harness.runner.chain import agent_chain, first_agent
 from harness.spec.agents import SCRIPTED
-from harness.spec.checks import check_spec, check_steps, login_problems
+from harness.spec.checks import check_spec, check_steps, login_problems, unfit_for_login
 from harness.spec.context import ContextOptions, merged
 from harness.spec.expressions import (
     LATE_IN_ROUTES,
@@ -367,7 +367,7 @@ class _Compilation(Struct, frozen=True):
 
     def login(self, filling: Filling) -> ReadyLogin | None:
         """The login that the task names, ready to run; None, and a problem, if there is none of that name."""
-        settings, path = self.settings, ("login",)
+        settings = self.settings
         try:
             name = filling.text(filling.spec.login or "")
         except BadReferenceError:
@@ -377,8 +377,8 @@ class _Compilation(Struct, frozen=True):
             filling.problems += login_problems(name, filling.origin, settings.logins)
             return None
         made, origin, folder = self._login_task(name, declared)
-        if made.login is not None:
-            filling.problems.append(filling.origin.problem(path, f"{origin.file} logs in, and names a login itself"))
+        if unfit := list(unfit_for_login(made, origin.file, filling.origin)):
+            filling.problems += unfit
             return None
         check = TaskSpec(
             task_id=f"{name}-holds",

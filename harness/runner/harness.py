@@ -7,7 +7,7 @@ import contextlib
 import os
 import shutil
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from functools import partial
@@ -19,7 +19,7 @@ from uuid import uuid4
 
 from msgspec import Struct, field
 
-from harness.agents.registry import Agents
+from harness.agents.registry import Agents, TaskAgent
 from harness.browser import Browsers, Endpoints, SessionRequest, StorageState
 from harness.engine import run_task
 from harness.environment.channels import Channels
@@ -32,9 +32,10 @@ from harness.environment.world import TaskWorld
 from harness.model.events import Event
 from harness.model.outcome import ended_as_declared
 from harness.model.plan import Plan
-from harness.model.ports import Agent, Ask, Ports, RepairHook, Stage
-from harness.model.record import MetFault, TaskResult
+from harness.model.ports import Ask, Ports, RepairHook, Stage
+from harness.model.record import MetFault, TaskResult, Warning_
 from harness.model.settings import LOGINS, Settings
+from harness.model.warnings import trajectory_not_kept
 from harness.recovery.failure import Failed, Failure
 from harness.reporting.archive import DirectoryArchive, unusable_folders
 from harness.reporting.passing import PassedEvidence
@@ -55,6 +56,7 @@ from harness.values import replace
 
 if TYPE_CHECKING:
     from harness.browser.routing import Routing
+    from harness.browser.write_gate import WriteGate
 
 
 class Interaction(Struct, frozen=True):
@@ -110,6 +112,7 @@ class Harness:
         state = settings.root / ".harness"
         state.mkdir(exist_ok=True)
         self.settings = settings
+        self._run_id = run_id
         self.clock = SystemClock()
         self.circuits = RunCircuits(settings, self.clock, tell, os.environ)
         self._tell = tell
@@ -135,7 +138,7 @@ class Harness:
         ends = Endpoints.of(settings, self.circuits.endpoint, os.environ)
         self.browsers = Browsers(settings.browser, self.clock, ends, temp=temp, guard=guard, hosts=hosts)
         self.agents = self._make_agents()
-        self.inference = Inference(settings, run_id, self.clock, self.circuits, tell)
+        self.inference = Inference(settings, run_id, self.clock, self.circuits, tell, self.redactor)
         self.memory = MemoryStore(temp / "memory.sqlite3")
         self._runs: Counter[str] = Counter()
         self._started = asyncio.Lock()
@@ -199,11 +202,26 @@ class Harness:
                 async with self._ground(plan) as empty:
                     ground = await self._logged_in(plan, empty)
                     result = await run_task(plan, self._ports(plan, agent, emit, interaction, ground, inference))
+            result = self._with_trajectory(plan, _warned(result, inference.finish(result)))
             self._hand_on(plan, result, ground)
             return result
         finally:
             await agent.close()
             await inference.close()
+
+    def _with_trajectory(self, plan: Plan, result: TaskResult) -> TaskResult:
+        """Keep the way of an agent; the result says if that was not possible."""
+        if plan.agent is None and plan.chain is None:
+            return result
+        from harness.reporting.trajectory import Trajectories
+
+        settings = self.settings
+        kept = Trajectories(settings.root, self._run_id, self.redactor, settings.keep_previous)
+        try:
+            kept.keep(plan, result)
+        except OSError as error:
+            return _warned(result, [trajectory_not_kept(error)])
+        return result
 
     async def _logged_in(self, plan: Plan, ground: Ground) -> Ground:
         """The ground of a task that names a login, with the browser storage of someone who is logged in."""
@@ -331,12 +349,12 @@ class Harness:
             return plan
         self._runs[plan.world] += 1
         count = self._runs[plan.world]
-        return plan if count == 1 else replace(plan, world=f"{plan.world}.{count}")
+        return plan if count == 1 else replace(plan, world=f"{plan.world}.{count}", trial=plan.trial + count - 1)
 
     def _ports(
         self,
         plan: Plan,
-        agent: Agent,
+        agent: TaskAgent,
         emit: Callable[[Event], None],
         interaction: Interaction,
         ground: Ground,
@@ -348,7 +366,7 @@ class Harness:
         ready, ask, repair = partial(self.services.await_ready, ground.slot), interaction.ask, interaction.repair
         return Ports(
             stage, agent, self.archive, self.clock, emit, random, explain, breaker, recover, ready,
-            inference.calls, ask, repair, witness=None if plan.in_full else self._witness,
+            inference.calls, ask, repair, policy=agent.policy, witness=None if plan.in_full else self._witness,
         )  # fmt: skip
 
     async def _recover(self, slot: int, url: str) -> None:
@@ -371,7 +389,8 @@ class Harness:
             self.settings.memory.channel,
             put_back=self.settings.isolation != "none",
         )
-        request = replace(self._request(plan, folder, ground), routing=await self._routing(plan, world))
+        routing, gate = await self._routing(plan, world), self._gate(plan)
+        request = replace(self._request(plan, folder, ground), routing=routing, gate=gate)
         inference.found_at(plan, request.hosts)
         if not plan.faults:
             return Stage(await self.browsers.open_session(request), world, NoFaults())
@@ -385,6 +404,14 @@ class Harness:
         from harness.browser.routing import Routing
 
         return await Routing.of(plan.routes, plan.folder, world.memory)
+
+    def _gate(self, plan: Plan) -> WriteGate | None:
+        """The gate for the writes of the task's agents; None if their policies let all leave. Raises Failed."""
+        if not self.agents.agent(None).restricts_writes(plan):
+            return None
+        from harness.browser.write_gate import WriteGate
+
+        return WriteGate()
 
     async def _stage_with_faults(
         self, plan: Plan, request: SessionRequest, world: TaskWorld, ground: Ground, inference: TaskInference
@@ -408,6 +435,7 @@ class Harness:
             await injector.close()
             raise
         injector.attach(session.sabotage)
+        inference.struck_by(plan, injector)
         return Stage(session, world, injector)
 
     def _request(self, plan: Plan, folder: Path, ground: Ground) -> SessionRequest:
@@ -438,6 +466,11 @@ class Harness:
         self.circuits.close()
         await self.services.stop()
         self._scratch.close()
+
+
+def _warned(result: TaskResult, warnings: Sequence[Warning_]) -> TaskResult:
+    """The result with warnings that are known only after its task."""
+    return replace(result, warnings=(*result.warnings, *warnings)) if warnings else result
 
 
 T = TypeVar("T")

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from typing import TYPE_CHECKING
 
 from harness.spec.problems import JsonPath, Problem, did_you_mean, join_or
 from harness.spec.source import Origin
-from harness.spec.task import TaskSpec
+
+if TYPE_CHECKING:
+    from harness.spec.task import TaskSpec
 
 SCRIPTED = "scripted"
 """The name of the agent that executes the steps of the file."""

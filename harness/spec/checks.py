@@ -89,6 +89,7 @@ def check_spec(
         *_unfilled_references(spec, origin),
         *_of_faults(spec, origin, channels),
         *_of_routes(spec, origin, folder),
+        *_of_writes(spec, origin),
         *reference_problems(spec, origin, environ),
         *expression_problems(spec, origin, channels),
     ]
@@ -241,6 +242,23 @@ def _of_agents(spec: TaskSpec, origin: Origin, agents: Sequence[str] | None) -> 
         from harness.spec.agents import agent_problems  # few tasks name an agent
 
         yield from agent_problems(spec, origin, agents)
+
+
+def unfit_for_login(made: TaskSpec, file: str, origin: Origin) -> Iterator[Problem]:
+    """Yield the reasons why a task cannot log in for others. `file`: its name; `origin`: the task that needs it."""
+    if made.login is not None:
+        yield origin.problem(("login",), f"{file} logs in, and names a login itself")
+    if made.faults:
+        message = f"{file} logs in, and declares faults, which do not strike in a login"
+        yield origin.problem(("login",), message, hint="declare them in the task that uses the login")
+
+
+def _of_writes(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
+    for number, each in enumerate(spec.allowed_writes):
+        from harness.spec.route_checks import pattern_problems  # few tasks have some
+
+        if each.url is not None:
+            yield from pattern_problems(each.url, ("allowed_writes", number, "url"), origin)
 
 
 def _of_routes(spec: TaskSpec, origin: Origin, folder: Path) -> Iterator[Problem]:

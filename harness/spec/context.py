@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
@@ -22,7 +23,16 @@ PERMISSIONS = (
     *("payment-handler", "storage-access", "local-fonts", "local-network-access", "screen-wake-lock"),
 )
 """The permissions that Chromium grants."""
-_LOCALE = re.compile(r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*")
+_LOCALE = re.compile(
+    r"[A-Za-z]{2,3}([-_][A-Za-z]{4})?([-_]([A-Za-z]{2}|[0-9]{3}))?"  # language, script, region
+    r"([-_]([A-Za-z0-9]{5,8}|[0-9][A-Za-z0-9]{3}))*([-_][A-Za-z0-9]([-_][A-Za-z0-9]{2,8})+)*"  # variants, extensions
+)
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+_OF_CHROMIUM = frozenset((
+    *("content-length", "cookie2", "host", "keep-alive", "proxy-authorization", "proxy-connection", "set-cookie"),
+    *("te", "trailer", "transfer-encoding", "upgrade"),
+))  # fmt: skip
+"""The headers that Chromium lets nobody set: it would refuse every request."""
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _LATER = "${"
 """A text with a reference is checked when it is filled in."""
@@ -34,7 +44,7 @@ def devices() -> tuple[str, ...]:
     return tuple(Path(__file__).with_name("devices.txt").read_text("utf-8").splitlines())
 
 
-def _device(name: str) -> str:
+def known_device(name: str) -> str:
     """Return the name; raises ValueError for an unknown device."""
     if _LATER not in name and name not in devices():
         hint = did_you_mean(name, devices())
@@ -71,6 +81,8 @@ def _headers(headers: dict[str, str]) -> dict[str, str]:
     for name, value in headers.items():
         if name.lower() == "user-agent":
             raise ValueError("`user_agent` sets this header, and appends the world's id to it")
+        if name.lower() in _OF_CHROMIUM or name.lower().startswith("sec-fetch-"):
+            raise ValueError(f"Chromium sets the header {name} itself: leave it out")
         if problem := header_problem(name, value):
             raise ValueError(problem)
     return headers
@@ -80,7 +92,30 @@ def header_problem(name: str, value: str) -> str:
     """The reason why HTTP does not allow a header; empty if it does."""
     if not _HEADER.fullmatch(name):
         return f"{name!r} is not the name of a header"
-    return f"the value of {name} has more than one line" if "\n" in value or "\r" in value else ""
+    if "\n" in value or "\r" in value:
+        return f"the value of {name} has more than one line"
+    return f"the value of {name} has a control character" if _CONTROL.search(value) else ""
+
+
+def _user_agent(name: str) -> str:
+    if _CONTROL.search(name):
+        raise ValueError("a User-Agent has no line breaks and no control characters")
+    return name
+
+
+def _origin(text: str) -> str:
+    """Return the origin; raises ValueError for one that no URL of a page has, so that the credentials never act."""
+    if _LATER in text:
+        return text
+    try:
+        parts = urlsplit(text)
+        usual = {"http": 80, "https": 443}.get(parts.scheme)
+        whole = bool(usual and parts.hostname) and parts.port != usual and "@" not in parts.netloc
+    except ValueError:  # the port is no number
+        whole = False
+    if not whole or text != f"{parts.scheme}://{parts.netloc}":
+        raise ValueError(f"{text!r} is not an origin: write scheme and host, such as `http://shop.test`")
+    return text
 
 
 def _size(value: object) -> object:
@@ -108,7 +143,7 @@ class HttpCredentials(Declaration):
 
     username: str = Field(description="Name of the user.")
     password: str = Field(description="Password, best as `${env:NAME}`. It is redacted everywhere.")
-    origin: str | None = Field(
+    origin: Annotated[str, AfterValidator(_origin)] | None = Field(
         None, description="Origin that gets them, such as `http://shop.test`. Default: every site that asks."
     )
     send: Literal["always", "unauthorized"] = Field(
@@ -120,7 +155,7 @@ class HttpCredentials(Declaration):
 class ContextOptions(Declaration):
     """What the browser context of a task emulates."""
 
-    device: Annotated[str, AfterValidator(_device)] | None = Field(
+    device: Annotated[str, AfterValidator(known_device)] | None = Field(
         None,
         description="A device of Playwright's registry, such as `iPhone 13`: its viewport, user agent, pixel ratio "
         "and touch, in Chromium. The other keys override its values.",
@@ -147,7 +182,7 @@ class ContextOptions(Declaration):
         None, description="Answer to `prefers-reduced-motion`."
     )
     offline: bool | None = Field(None, description="Whether the browser has no network.")
-    user_agent: Annotated[str, Field(min_length=1)] | None = Field(
+    user_agent: Annotated[str, Field(min_length=1), AfterValidator(_user_agent)] | None = Field(
         None, description="User-Agent; the world's id is appended to it. Default: that of the browser or the device."
     )
     extra_headers: Annotated[dict[str, str], AfterValidator(_headers)] | None = Field(

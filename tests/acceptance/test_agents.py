@@ -48,6 +48,15 @@ def test_the_agent_of_the_documentation_passes_its_task(project: Project) -> Non
     project.run().assert_outcomes(passed=1)
 
 
+def test_the_agent_of_the_documentation_goes_on_where_a_step_broke(project: Project) -> None:
+    (project.path / "goal_words.py").write_text(blocks("python")[0], "utf-8")
+    extend(project, blocks("toml")[1])
+    (project.path / "buy.task.yaml").write_text(blocks("yaml")[1], "utf-8")
+    found = project.run()
+    found.assert_outcomes(passed=1)
+    found.stdout.fnmatch_lines(["*BUY-WITH-STEPS step 1: `builder` went on in place of `scripted`: *#renamed-since*"])
+
+
 @pytest.mark.thorough
 def test_the_command_line_gives_an_agent_tasks_that_have_steps(project: Project) -> None:
     (project.path / "goal_words.py").write_text(blocks("python")[0], "utf-8")
@@ -119,7 +128,7 @@ def test_of_several_agents_none_is_chosen_and_the_hint_names_them(project: Proje
 
 def test_the_monkey_of_the_documentation_passes_its_task(project: Project) -> None:
     extend(project, "[tool.harness.agents.monkey]\noptions = { steps = 5, quiet = 0.1 }\n")
-    (project.path / "monkey.task.yaml").write_text(blocks("yaml")[1], "utf-8")
+    (project.path / "monkey.task.yaml").write_text(blocks("yaml")[-1], "utf-8")
     project.run("--agent", "monkey", "monkey.task.yaml").assert_outcomes(passed=1)
 
 

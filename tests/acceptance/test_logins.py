@@ -14,7 +14,7 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from tests.acceptance.warm import warm
+from tests.acceptance.warm import harness, warm
 
 SETTINGS = """
 [tool.harness]
@@ -173,6 +173,30 @@ def test_a_task_file_may_log_in_and_a_wrong_name_is_told_with_its_place(tmp_path
     (folder / "t0.task.yaml").write_text(TASK.format(name="T0").replace("login: buyer", "login: byuer"), "utf-8")
     told = run(folder, "t0.task.yaml").stdout
     assert "t0.task.yaml:3:8: login: there is no login `byuer`" in told.replace("\n", ""), told
+
+
+def test_a_file_that_cannot_log_in_is_told_before_the_run(tmp_path: Path, url: str) -> None:
+    folder = project(tmp_path, url, tasks=1)
+    settings = f'[tool.harness]\nbase_url = "{url}"\n[tool.harness.logins.buyer]\ntask = "in.yaml"\n'
+    (folder / "pyproject.toml").write_text(f'{settings}check_url = "/account"\nholds = "exists(\'p\')"\n', "utf-8")
+    for text, told in [
+        (None, "t0.task.yaml:3:8: login: the login `buyer` is made by in.yaml, which does not exist"),
+        ("steps: [{act: opn, url: /}]", "in.yaml:2:15: steps[0].act: not a known act"),
+        (
+            "login: x\nsteps: [{act: open, url: /}]",
+            "t0.task.yaml:3:8: login: in.yaml logs in, and names a login itself",
+        ),
+        (
+            "faults: [{kind: browser_kill, step: 0}]\nsteps: [{act: open, url: /}]",
+            "t0.task.yaml:3:8: login: in.yaml logs in, and declares faults, which do not strike in a login",
+        ),
+    ]:
+        if text is not None:
+            (folder / "in.yaml").write_text(f"task_id: IN\n{text}\n", "utf-8")
+        done = harness("validate", "t0.task.yaml", cwd=folder)
+        assert told in done.stdout + done.stderr, done.stdout + done.stderr
+    shown = run(folder, "t0.task.yaml").stdout.replace("\n", " ")
+    assert "which do not strike in a login" in " ".join(shown.split()), shown
 
 
 @pytest.mark.thorough

@@ -122,7 +122,15 @@ def test_without_the_other_plugin_its_options_are_refused_in_the_same_words(tmp_
     done = run(project(tmp_path), "-p", "no:playwright", "--video=on")
     assert done.returncode == 4
     assert "unrecognized argument --video: tasks record no video;" in done.stderr
-    assert "1 passed" in run(tmp_path, "-p", "no:playwright", "--tracing=off", "--base-url=http://x").stdout
+    fine = ("--tracing=off", "--base-url=http://x", "--browser", "chromium", "--video=off", "--video", "off")
+    assert "1 passed" in run(tmp_path, "-p", "no:playwright", *fine).stdout
+    both = run(tmp_path, "-p", "no:playwright", "--browser", "chromium", "--browser=firefox")
+    assert "unrecognized argument --browser: tasks run in Chromium only" in both.stderr
+
+
+def test_a_device_that_playwright_does_not_have_is_told_by_its_option(tmp_path: Path) -> None:
+    done = run(project(tmp_path), "--device", "iPhone 133")
+    assert done.stderr.startswith("ERROR: --device iPhone 133: Playwright has no device 'iPhone 133': did you mean")
 
 
 def test_folders_that_cannot_be_used_are_told_in_one_line(tmp_path: Path) -> None:

@@ -80,6 +80,9 @@ def test_an_aria_baseline_is_written_compared_and_renewed(folder: Path) -> None:
     assert "there is no baseline baselines/cart.aria.yaml beside the task" in missing.stdout, missing.stdout
     assert "--task-update-baselines" in missing.stdout
     assert "1 passed" in run(folder, ARIA, "--task-update-baselines").stdout
+    unreadable = run(folder, ARIA.replace("- list:", "- list [levl=1]:"))
+    assert "T failed: INVALID_INPUT at step 1" in unreadable.stdout, unreadable.stdout
+    assert "Playwright cannot read the ARIA snapshot of the step: Unsupported attribute [levl]" in unreadable.stdout
     baseline = folder / "baselines" / "cart.aria.yaml"
     assert '- heading "Cart" [level=1]' in baseline.read_text("utf-8")
     assert "1 passed" in run(folder, ARIA).stdout

@@ -6,16 +6,22 @@ import queue
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from pytest_httpserver import HTTPServer
+from werkzeug import Request, Response
 
 PYTHON = "def read(world):\n    return {'answer': ANSWER}\n"
 TASK = """task_id: T
 steps: [{act: open, url: /}]
 success_criteria: ["text('#a') == 'VALUE'", "json('mine', 'answer') == 1"]
+"""
+LOGGING = """task_id: NAME
+steps: [{act: open, url: /logging}]
+success_criteria: ["text('#a') == 'a'"]
 """
 WAIT = 30
 
@@ -88,6 +94,28 @@ def test_saves_and_keys(folder: Path, watch: Watch) -> None:
     watch.until("You ended the task before step 0")
     watch.press("q")
     assert watch.process.wait(WAIT) == 0
+
+
+def test_a_site_that_writes_files_of_its_own_cuts_no_round_short(
+    folder: Path, httpserver: HTTPServer, watch: Watch
+) -> None:
+    def page(_: Request) -> Response:
+        (folder / "site.log").write_text("a visit", "utf-8")
+        time.sleep(0.5)  # the watcher tells the change while the task runs
+        return Response("<!doctype html><p id=a>a", content_type="text/html")
+
+    watch.until("1 run, 1 failed")
+    httpserver.expect_request("/logging").respond_with_handler(page)
+    for name in ("U", "V"):
+        (folder / "tasks" / f"{name}.task.yaml").write_text(LOGGING.replace("NAME", name), "utf-8")
+    watch.until("passed V")
+    watch.until(" run, ")
+    for _ in range(3):  # a late notice of the saved tasks may end a round
+        watch.press("a")
+        seen = watch.until(" run, ")
+        if "3 run, 1 failed" in seen:
+            break
+    assert "3 run, 1 failed" in seen
 
 
 def test_a_baseline_that_differs_is_accepted_with_a_key(folder: Path, httpserver: HTTPServer, watch: Watch) -> None:

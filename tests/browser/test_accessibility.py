@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from harness.recovery import FULL
+from harness.spec.context import ContextOptions
 from tests.browser.site import PAGES
 from tests.browser.stage import Stage, failed, passed
 
@@ -51,6 +52,7 @@ def test_violations_are_named_with_their_elements_in_every_frame(run: Any, stage
         ({"tags": ["best-practice"]}, None),
         ({"selector": "#part", "impact": "critical"}, "label"),
         ({"rules": {"no-such-rule": False}}, "axe-core refuses the step"),
+        ({"tags": ["wcag2a", "wcag2aaaa"]}, "axe-core has no rule with the tag 'wcag2aaaa'"),
         ({"selector": "#gone"}, "no element matches #gone"),
     ],
 )
@@ -71,5 +73,14 @@ def test_a_good_page_passes_and_its_result_is_kept(run: Any, stage: Stage) -> No
         found = await passed(session, {"act": "accessibility", "soft": True, "impact": "minor"})
         assert found.details == {"violations": 0, "file": "result.json"}
         assert session.files[-1].name == "result.json"
+
+    run(body())
+
+
+def test_a_page_without_scripts_cannot_be_checked(run: Any, stage: Stage) -> None:
+    async def body() -> None:
+        session = await stage.at("/accessible/good", context=ContextOptions(java_script=False))
+        failure = await failed(session, {"act": "accessibility"})
+        assert (failure.code, "`java_script: false`" in failure.message) == ("INVALID_INPUT", True)
 
     run(body())

@@ -9,7 +9,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from playwright.async_api import CDPSession
 from playwright.async_api import Error as PlaywrightError
 
 from harness.browser.acts.attempt import ActContext
@@ -17,6 +16,7 @@ from harness.browser.acts.files import free_path
 from harness.browser.isolated import ask_frame, frames_of
 from harness.recovery.failure import Failed, Failure
 from harness.spec.names import how_many
+from harness.spec.problems import did_you_mean
 from harness.spec.steps import IMPACTS, Accessibility
 
 FOLDER = "accessibility"
@@ -29,6 +29,9 @@ _RUN = """
 async options => {
   if (!globalThis.axe) { AXE }
   const {include, exclude, ...rest} = options;
+  const known = new Set(axe.getRules().flatMap(rule => rule.tags));
+  const unknown = (rest.runOnly?.values ?? []).filter(tag => !known.has(tag));
+  if (unknown.length) return {unknown, known: [...known].sort()};
   if (include && !document.querySelector(include)) return null;
   const found = await axe.run({...(include ? {include: [include]} : {}), exclude: exclude.map(each => [each])}, rest);
   return {violations: found.violations, version: found.testEngine.version, rules: found.passes.length};
@@ -38,7 +41,7 @@ async options => {
 
 async def accessibility(attempt: ActContext, step: Accessibility) -> Mapping[str, Any]:
     """Check the page; violations are an assertion failure that names their elements. The whole result is kept."""
-    documents = await _checked(attempt.tab.control, step)
+    documents = await _checked(attempt, step)
     if not documents:
         raise Failed(Failure("ELEMENT_NOT_FOUND", f"no element matches {step.selector}", step.selector))
     path = free_path(attempt.request.folder / FOLDER, f"{step.screenshot_id or 'result'}.json")
@@ -55,8 +58,10 @@ async def accessibility(attempt: ActContext, step: Accessibility) -> Mapping[str
     raise Failed(Failure("ACCESSIBILITY_VIOLATIONS", message, step.selector, details=details, advice=advice))
 
 
-async def _checked(control: CDPSession, step: Accessibility) -> list[dict[str, Any]]:
+async def _checked(attempt: ActContext, step: Accessibility) -> list[dict[str, Any]]:
     """The results of all frames in which there is something to check. Raises Failed for options that axe refuses."""
+    if attempt.request.context.java_script is False:
+        raise Failed(Failure("INVALID_INPUT", "axe-core needs scripts, but `java_script: false` switches them off"))
     options = {
         "include": step.selector,
         "exclude": list(step.ignore),
@@ -66,15 +71,23 @@ async def _checked(control: CDPSession, step: Accessibility) -> list[dict[str, A
         **({"runOnly": {"type": "tag", "values": list(step.tags)}} if step.tags else {}),
     }
     found = []
-    for frame in await frames_of(control):
+    for frame in await frames_of(attempt.tab.control):
         try:
-            result = await ask_frame(control, frame, _RUN.replace("AXE", _source()), options)
+            result = await ask_frame(attempt.tab.control, frame, _RUN.replace("AXE", _source()), options)
         except PlaywrightError as error:
             if "rule" in error.message or "tag" in error.message or "selector" in error.message:
                 raise Failed(Failure("INVALID_INPUT", f"axe-core refuses the step: {error.message}")) from error
             raise
+        if result and "unknown" in result:
+            raise Failed(_unknown_tags(result["unknown"], result["known"]))
         found += [result] if result else []
     return found
+
+
+def _unknown_tags(unknown: Sequence[str], known: Sequence[str]) -> Failure:
+    """axe-core would check nothing for a tag that no rule has, and every page would pass."""
+    message = f"axe-core has no rule with the tag {unknown[0]!r}"
+    return Failure("INVALID_INPUT", message, advice=did_you_mean(unknown[0], known) or f"It has {', '.join(known)}.")
 
 
 @cache

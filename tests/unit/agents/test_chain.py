@@ -66,7 +66,7 @@ def answered(answer: str | None, asked: list[Any]) -> Any:
     async def observe(*, screenshot: bool = False) -> Observation:
         return Observation(url="http://shop.local/cart", title="", aria="")
 
-    agent = Agents({}, Path()).agent("manual", ask)
+    agent = Agents({}, Path()).agent("manual", ask=ask)
     return asyncio.run(agent.propose(plan("manual", None), (), observe))
 
 

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from harness.agents.python import AgentSource, PythonAgent
+from harness.agents.python import AgentClient, AgentSource, PythonAgent
+from harness.model.inference import Prompt
 from harness.model.ports import Observation
 from harness.recovery.failure import Failed, Failure
 
@@ -255,3 +256,59 @@ def test_making_an_agent_is_bounded_too(tmp_path: Path, monkeypatch: pytest.Monk
 
     asyncio.run(main())
     sys.modules.pop("slow_to_make").release.set()
+
+
+# Models, which an agent asks on its own thread and which answer on the loop of the harness.
+
+
+class Slow:
+    """A model that takes its time, and notes which loop it answers on."""
+
+    def __init__(self) -> None:
+        self.loops: list[Any] = []
+
+    async def ask(self, model: str, prompt: Any) -> Any:
+        self.loops.append(asyncio.get_running_loop())
+        await asyncio.sleep(0.4)
+        return f"{model} says {prompt}"
+
+
+def test_an_agent_with_a_parameter_for_models_asks_them_and_their_time_is_not_its_own(tmp_path: Path) -> None:
+    (tmp_path / "asking_agent.py").write_text(
+        "import asyncio\n"
+        "class Asks:\n"
+        "    def __init__(self, models, name='claude'):\n"
+        "        self.models, self.name = models, name\n"
+        "    async def propose(self, plan, history, observe):\n"
+        "        return await self.models.ask(self.name, 'hello')\n"
+        "class Blocks(Asks):\n"
+        "    def propose(self, plan, history, observe):\n"
+        "        return asyncio.run(self.models.ask(self.name, 'hello'))\n",
+        "utf-8",
+    )
+    slow, wanted = Slow(), list[Any]()
+
+    def models(plan: Any, agent: str, step: int) -> Any:
+        wanted.append((plan.key, agent, step))
+        return slow
+
+    async def main(name: str) -> Any:
+        source = AgentSource("told", "asking_agent", name, tmp_path, 0.2, {"name": "gpt"})
+        agent = PythonAgent(source, models)
+        try:
+            answer = await agent.propose(PLAN, (), observe)
+            assert slow.loops[-1] is asyncio.get_running_loop()
+            return answer
+        finally:
+            await agent.close()
+
+    assert [asyncio.run(main(name)) for name in ("Asks", "Blocks")] == ["gpt says hello"] * 2
+    assert wanted == [("T", "told", 0)] * 2
+
+
+def test_models_can_be_used_only_while_a_step_is_chosen() -> None:
+    async def main() -> None:
+        with pytest.raises(RuntimeError, match="only while propose"):
+            await AgentClient().ask("claude", Prompt("", ()))
+
+    asyncio.run(main())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +17,7 @@ from harness.agents import Agents, ScriptedAgent
 from harness.agents.monkey import Monkey
 from harness.model.agent_settings import AgentSettings
 from harness.recovery.failure import Failed, Failure
-from harness.resilience.breaker import Breaker
+from harness.resilience.breaker import Breaker, BreakerSettings
 from tests.unit.fakes import FakeClock
 
 MODULE = """
@@ -283,3 +284,27 @@ def test_a_crashed_agent_is_made_anew_and_asked_again(root: Path, retry: int, re
         assert asyncio.run(_proposal_of(registry)).code == "AGENT_FAILED"
         assert sys.modules["registry_case"].Agent.made == allowed + 1
         assert len(told) == allowed
+
+
+REFUSED = """
+from harness.recovery.failure import Failed, Failure
+
+class Agent:
+    def propose(self, plan, history, observe):
+        raise Failed(Failure(CODE, "no"))
+"""
+
+
+@pytest.mark.parametrize(("code", "counts"), [("AGENT_FAILED", True), ("MODEL_UNAVAILABLE", False), ("NET_DNS", False)])
+def test_only_its_own_failures_count_for_the_circuit_of_an_agent(root: Path, code: str, counts: bool) -> None:
+    (root / "registry_case.py").write_text(REFUSED.replace("CODE", repr(code)), "utf-8")
+    breaker = Breaker("agent:mine", BreakerSettings(failure_threshold=1), now=FakeClock().now)
+    registry = Agents({"mine": AgentSettings(python="registry_case:Agent")}, root, lambda _: breaker)
+    assert asyncio.run(_proposal_of(registry)).code == code
+    assert (breaker.rests_for() > 0) == counts
+
+
+def test_a_run_without_agents_does_not_load_what_asks_them_again() -> None:
+    look = "import sys, harness.runner.harness; print({'tenacity', 'harness.agents.crashes'} & {*sys.modules})"
+    done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"

@@ -46,6 +46,18 @@ def test_a_change_concerns(
     assert [task.spec.task_id for task in concerned([tmp_path / file], tasks, failed)] == expected
 
 
+def test_a_task_is_concerned_by_the_files_of_its_login(tmp_path: Path) -> None:
+    write(tmp_path, GROUP, "look.steps.yaml")
+    login = load_file(write(tmp_path, "task_id: L\nsteps: [{use: look}]\n", "in.task.yaml"))
+    steps = "steps: [{act: wait, value: 0}]"
+    tasks = [
+        load_file(write(tmp_path, f"task_id: A\nlogin: ann\n{steps}\n", "A.task.yaml")),
+        load_file(write(tmp_path, f"task_id: B\n{steps}\n", "B.task.yaml")),
+    ]
+    for name in ("in.task.yaml", "look.steps.yaml"):
+        assert [task.spec.task_id for task in concerned([tmp_path / name], tasks, [], {"ann": login})] == ["A"]
+
+
 def test_what_runs_write_is_not_watched(tmp_path: Path) -> None:
     errors = tmp_path / "errors"
     watched = ("tasks/a.task.yaml", "a.py", "pyproject.toml", "steps/x.steps.yaml")

@@ -31,6 +31,10 @@ SLIPS = {
         "tool.harness.browser_endpoint: 'http://a' (URL 1 of 1) is not a browser endpoint: "
         "expected ws://HOST:PORT/PATH or wss://HOST/PATH"
     ),
+    "[tool.harness.logins.a]\ncheck_url = '/'\nholds = \"exists('a')\"\nsteps = [{use = 'in'}]": (
+        "tool.harness.logins.a.steps: step groups cannot be used here: write the steps into a task file, and name it "
+        "in `task` (found: [{'use': 'in'}])"
+    ),
     "[tool.harness]\nisolation = 'worlds'": (
         "tool.harness.isolation: Input should be 'world', 'reset' or 'none' (found: 'worlds')"
     ),

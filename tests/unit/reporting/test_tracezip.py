@@ -21,6 +21,12 @@ EVENTS: list[dict[str, Any]] = [
     {"type": "before", "callId": "c3", "method": "fill", "params": {"selector": "#q", "value": "mouse 12"}},
     {"type": "frame-snapshot", "snapshot": {"html": ["HTML", {}, [[1, 2]], ["BODY", {}, [
         "INPUT", {"type": "password", "__playwright_value_": "typed-pw", "value": "old"}]]]}},
+    {"type": "before", "callId": "c4", "method": "setStorageState", "params": {"storageState": {
+        "cookies": [{"name": "sid", "value": "put-cookie", "domain": "x"}],
+        "origins": [{"origin": "http://x", "localStorage": [{"name": "tok", "value": "put-local"}],
+                     "indexedDB": [{"stores": [{"records": [{"key": "k", "value": "put-db"}]}]}]}]}}},
+    {"type": "before", "callId": "c5", "method": "storageState", "params": {"indexedDB": True}},
+    {"type": "after", "callId": "c5", "result": {"cookies": [{"name": "sid", "value": "read-cookie"}], "origins": []}},
     {"type": "console", "text": "saved env-secret and typed-pw"},
 ]  # fmt: skip
 NETWORK = {"type": "resource-snapshot", "snapshot": {
@@ -56,6 +62,13 @@ def test_secrets_go_from_every_entry(trace: Path, tmp_path: Path) -> None:
     for secret in ("basic-pw", "hunter2xyz", "typed-pw", '"old"', "env-secret", "Bearer zzz", "sid=abc", "form-pw"):
         assert secret not in everything
     assert f'fill(\\"{MARK}\\")' in everything
+
+
+def test_a_session_cannot_be_taken_from_a_trace(trace: Path, tmp_path: Path) -> None:
+    redact_trace(trace, tmp_path / "out.zip", Redactor([]))
+    found = _read(tmp_path / "out.zip")["trace.trace"].decode()
+    assert [each for each in ("put-cookie", "put-local", "put-db", "read-cookie") if each in found] == []
+    assert '"name":"tok"' in found
 
 
 def test_entries_events_and_pictures_stay(trace: Path, tmp_path: Path) -> None:

@@ -78,6 +78,14 @@ def test_playwright_s_names_and_forms() -> None:
         ({"timezone": "Europe/Berlim"}, '"timezone"', "there is no time zone 'Europe/Berlim': did you mean"),
         ({"permissions": ["geolocatoin"]}, "geolocatoin", "Chromium has no permission 'geolocatoin': did you mean"),
         ({"locale": "German!"}, '"locale"', "'German!' is not a locale"),
+        ({"locale": "english"}, '"locale"', "'english' is not a locale"),
+        ({"locale": "de_DE_xy"}, '"locale"', "'de_DE_xy' is not a locale"),
+        ({"user_agent": "a\nb"}, '"user_agent"', "a User-Agent has no line breaks"),
+        ({"extra_headers": {"Host": "x.test"}}, '"extra_headers"', "Chromium sets the header Host itself"),
+        ({"extra_headers": {"x": "a\0"}}, '"extra_headers"', "the value of x has a control character"),
+        ({"http_credentials": {"username": "a", "password": "b", "origin": "shop.test"}}, '"origin"', "not an origin"),
+        ({"http_credentials": {"username": "a", "password": "b", "origin": "http://x/"}}, '"origin"', "not an origin"),
+        ({"http_credentials": {"username": "a", "password": "b", "origin": "http://x:80"}}, '"origin"', "not an or"),
         ({"viewport": [0, 5]}, " 0,", "out of range"),
         ({"viewports": [1, 5]}, '"viewports"', "unknown key `viewports`"),
         ({"geolocation": {"latitude": 91, "longitude": 0}}, '"latitude"', "out of range"),
@@ -95,6 +103,11 @@ def test_a_bad_value_is_told_with_its_place(tmp_path: Path, said: dict[str, Any]
     assert message in found.message
     assert found.line is not None
     assert place in path.read_text("utf-8").splitlines()[found.line - 1]
+
+
+@pytest.mark.parametrize("name", ["de", "de_DE", "zh-Hant-TW", "es-419", "ca-ES-valencia", "de-DE-u-co-phonebk"])
+def test_locales_that_chromium_knows_are_accepted(name: str) -> None:
+    assert options(locale=name).locale == name
 
 
 def test_the_task_overrides_the_profile_and_that_the_settings() -> None:
