@@ -59,6 +59,11 @@ if TYPE_CHECKING:
     from harness.browser.write_gate import WriteGate
 
 
+if TYPE_CHECKING:
+    from harness.reporting.trajectory import Trajectories
+    from harness.runner.witness import Witness
+
+
 class Interaction(Struct, frozen=True):
     """The hooks of a task to a person and the project (ports.Ports)."""
 
@@ -113,6 +118,7 @@ class Harness:
         state.mkdir(exist_ok=True)
         self.settings = settings
         self._run_id = run_id
+        self._trajectories: Trajectories | None = None
         self.clock = SystemClock()
         self.circuits = RunCircuits(settings, self.clock, tell, os.environ)
         self._tell = tell
@@ -196,29 +202,41 @@ class Harness:
         """Run one task. Failures are in the result; only a cancellation before it began is raised."""
         plan = self._in_a_fresh_world(plan)
         inference = self.inference.of(plan, emit)
-        agent = self.agents.agent(None, models=inference.client, ask=interaction.ask)
+        witness = self._witness(plan)
+        models, saw = (witness.models(inference.client), witness.saw) if witness else (inference.client, None)
+        agent = self.agents.agent(None, models=models, ask=interaction.ask, saw=saw)
         try:
             with in_task(plan, wake=emit):
                 async with self._ground(plan) as empty:
                     ground = await self._logged_in(plan, empty)
                     result = await run_task(plan, self._ports(plan, agent, emit, interaction, ground, inference))
-            result = self._with_trajectory(plan, _warned(result, inference.finish(result)))
+            result = self._with_trajectory(plan, _warned(result, inference.finish(result)), witness)
             self._hand_on(plan, result, ground)
             return result
         finally:
             await agent.close()
             await inference.close()
 
-    def _with_trajectory(self, plan: Plan, result: TaskResult) -> TaskResult:
-        """Keep the way of an agent; the result says if that was not possible."""
+    def _witness(self, plan: Plan) -> Witness | None:
+        """Who notes what the agents of a task see and say; None for a task without agents."""
         if plan.agent is None and plan.chain is None:
+            return None
+        from harness.runner.witness import Witness
+
+        return Witness(plan, self.clock)
+
+    def _with_trajectory(self, plan: Plan, result: TaskResult, witness: Witness | None) -> TaskResult:
+        """Keep the way of an agent; the result says if that was not possible."""
+        if witness is None:
             return result
         from harness.reporting.trajectory import Trajectories
 
-        settings = self.settings
-        kept = Trajectories(settings.root, self._run_id, self.redactor, settings.keep_previous)
+        if self._trajectories is None:
+            settings = self.settings
+            kept = max(settings.history_runs, settings.keep_previous), settings.keep_previous
+            self._trajectories = Trajectories(settings.root, self._run_id, self.redactor, *kept)
         try:
-            kept.keep(plan, result)
+            self._trajectories.keep(plan, result, witness.noted)
         except OSError as error:
             return _warned(result, [trajectory_not_kept(error)])
         return result
