@@ -86,8 +86,8 @@ class Agents:
     ) -> TaskAgent:
         """The agent for one run of a task; None: its own steps are executed. `ask` asks a person.
 
-        `models` returns the models for one proposal, for agents that want them. `saw` is told what they see. Raises Failed if there is no agent of
-        that name.
+        `models` returns the models for one proposal, for agents that want them. `saw` is told what they see. Raises
+        Failed if there is no agent of that name.
         """
         if name is not None:
             self._refuse_unknown(name)

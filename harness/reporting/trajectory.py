@@ -39,7 +39,7 @@ LONGEST = 200_000
 """The largest number of characters that are kept of a snapshot or an answer."""
 
 
-# What the witness of a task notes (`harness/runner/witness.py`).
+# What is noted while a task runs (`harness/runner/proposals.py`).
 
 
 class SeenByAgent(Struct, frozen=True):
@@ -65,7 +65,7 @@ class SaidByModel(Struct, frozen=True):
     code: str = ""
 
 
-Witnessed = SeenByAgent | SaidByModel
+Noted = SeenByAgent | SaidByModel
 
 
 # The lines of the file.
@@ -179,7 +179,7 @@ class Trajectories:
         self._workspace = Workspace(self._root, self._run)
         self._pruned = False
 
-    def keep(self, plan: Plan, result: TaskResult, noted: Sequence[Witnessed] = ()) -> Path:
+    def keep(self, plan: Plan, result: TaskResult, noted: Sequence[Noted] = ()) -> Path:
         """Write the file and return it; a copy of all goes to the artifacts of a failed task. Raises OSError."""
         folder = self._root / self._run / safe_name(plan.key)
         redact = self._redactor.plus(plan.all_secrets)
@@ -241,11 +241,11 @@ def referring(secrets: Iterable[str]) -> Callable[[str], str]:
 class _Choices:
     """Puts what was noted to the steps that followed: what came before the step, and was about it."""
 
-    def __init__(self, plan: Plan, result: TaskResult, run: str, noted: Sequence[Witnessed], pages: _Snapshots) -> None:
+    def __init__(self, plan: Plan, result: TaskResult, run: str, noted: Sequence[Noted], pages: _Snapshots) -> None:
         self._plan, self._result, self._run = plan, result, run
         self._refer = referring(plan.secrets)
         self._pages = pages
-        self._left: list[Witnessed | ModelCall] = sorted((*noted, *result.model_calls), key=lambda each: each.at)
+        self._left: list[Noted | ModelCall] = sorted((*noted, *result.model_calls), key=lambda each: each.at)
 
     def lines(self) -> Iterator[TrajectoryLine]:
         """The line of the task, then its choices in the order of time."""
@@ -273,14 +273,15 @@ class _Choices:
 
     def _step(self, record: StepRecord) -> TrajectoryStep:
         began = record.attempts[0].started
+        step = record.lasting_step or record.step
         seen, asked, said = self._taken(record.agent, record.index, began)
         return TrajectoryStep(
             index=record.index,
             agent=record.agent,
             at=began,
             seconds=round(sum(each.seconds for each in record.attempts), 3),
-            step=document(record.lasting_step or record.step, self._refer),
-            lasting=record.lasting_step is not None or "aria-ref=" not in str(record.step),
+            step=document(step, self._refer),
+            lasting="aria-ref=" not in str(step),
             passed=record.passed,
             code=record.failure.code if record.failure else None,
             message=record.failure.message if record.failure else "",

@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 
 if TYPE_CHECKING:
     from harness.reporting.trajectory import Trajectories
-    from harness.runner.witness import Witness
+    from harness.runner.proposals import ProposalNotes
 
 
 class Interaction(Struct, frozen=True):
@@ -202,32 +202,32 @@ class Harness:
         """Run one task. Failures are in the result; only a cancellation before it began is raised."""
         plan = self._in_a_fresh_world(plan)
         inference = self.inference.of(plan, emit)
-        witness = self._witness(plan)
-        models, saw = (witness.models(inference.client), witness.saw) if witness else (inference.client, None)
+        notes = self._proposal_notes(plan)
+        models, saw = (notes.models(inference.client), notes.saw) if notes else (inference.client, None)
         agent = self.agents.agent(None, models=models, ask=interaction.ask, saw=saw)
         try:
             with in_task(plan, wake=emit):
                 async with self._ground(plan) as empty:
                     ground = await self._logged_in(plan, empty)
                     result = await run_task(plan, self._ports(plan, agent, emit, interaction, ground, inference))
-            result = self._with_trajectory(plan, _warned(result, inference.finish(result)), witness)
+            result = self._with_trajectory(plan, _warned(result, inference.finish(result)), notes)
             self._hand_on(plan, result, ground)
             return result
         finally:
             await agent.close()
             await inference.close()
 
-    def _witness(self, plan: Plan) -> Witness | None:
-        """Who notes what the agents of a task see and say; None for a task without agents."""
+    def _proposal_notes(self, plan: Plan) -> ProposalNotes | None:
+        """What notes what the agents of a task see and say; None for a task without agents."""
         if plan.agent is None and plan.chain is None:
             return None
-        from harness.runner.witness import Witness
+        from harness.runner.proposals import ProposalNotes
 
-        return Witness(plan, self.clock)
+        return ProposalNotes(plan, self.clock)
 
-    def _with_trajectory(self, plan: Plan, result: TaskResult, witness: Witness | None) -> TaskResult:
+    def _with_trajectory(self, plan: Plan, result: TaskResult, notes: ProposalNotes | None) -> TaskResult:
         """Keep the way of an agent; the result says if that was not possible."""
-        if witness is None:
+        if notes is None:
             return result
         from harness.reporting.trajectory import Trajectories
 
@@ -236,7 +236,7 @@ class Harness:
             kept = max(settings.history_runs, settings.keep_previous), settings.keep_previous
             self._trajectories = Trajectories(settings.root, self._run_id, self.redactor, *kept)
         try:
-            self._trajectories.keep(plan, result, witness.noted)
+            self._trajectories.keep(plan, result, notes.noted)
         except OSError as error:
             return _warned(result, [trajectory_not_kept(error)])
         return result

@@ -9,17 +9,17 @@ from harness.model.inference import ModelAnswer, ModelClient, Prompt
 from harness.model.plan import Plan
 from harness.model.ports import Observation
 from harness.recovery.failure import Failed
-from harness.reporting.trajectory import LONGEST, MOST, SaidByModel, SeenByAgent, Witnessed
+from harness.reporting.trajectory import LONGEST, MOST, Noted, SaidByModel, SeenByAgent
 from harness.resilience import Clock
 
 
-class Witness:
+class ProposalNotes:
     """Notes what happens at the proposals of one task; not those of the tasks inside it. Use it on one loop."""
 
     def __init__(self, plan: Plan, clock: Clock) -> None:
         self._key = plan.key
         self._clock = clock
-        self.noted: list[Witnessed] = []
+        self.noted: list[Noted] = []
         """The first looks and answers, in order."""
 
     def saw(self, plan: Plan, agent: str, step: int, seen: Observation) -> None:
@@ -40,7 +40,7 @@ class Witness:
         """Note that neither the model nor its fallbacks have answered."""
         self._note(plan, SaidByModel(agent, step, self.now, model, code=code))
 
-    def _note(self, plan: Plan, what: Witnessed) -> None:
+    def _note(self, plan: Plan, what: Noted) -> None:
         if plan.key == self._key and len(self.noted) < MOST:
             self.noted.append(what)
 
@@ -52,8 +52,8 @@ class Witness:
 class _NotedClient:
     """The models for one proposal (`inference.ModelClient`)."""
 
-    def __init__(self, witness: Witness, plan: Plan, agent: str, step: int, models: ModelClient) -> None:
-        self._witness = witness
+    def __init__(self, notes: ProposalNotes, plan: Plan, agent: str, step: int, models: ModelClient) -> None:
+        self._notes = notes
         self._place = plan, agent, step
         self._models = models
 
@@ -62,7 +62,7 @@ class _NotedClient:
         try:
             answer = await self._models.ask(model, prompt)
         except Failed as failed:
-            self._witness.failed(*self._place, model, failed.failure.code)
+            self._notes.failed(*self._place, model, failed.failure.code)
             raise
-        self._witness.said(*self._place, answer)
+        self._notes.said(*self._place, answer)
         return answer
