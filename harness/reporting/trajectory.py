@@ -351,13 +351,22 @@ def _in_texts(value: Any, change: Callable[[str], str]) -> Any:
 # Reads what was written.
 
 
-def trajectories(root: Path, task_id: str) -> Iterator[Trajectory]:
-    """Yield the trajectories of a task, the newest first. `root`: the project's folder. Raises TrajectoryError."""
+def trajectories(root: Path, task: str) -> Iterator[Trajectory]:
+    """Yield the trajectories of a task, the newest first. Raises TrajectoryError.
+
+    `root`: the project's folder. `task`: the task's id, or the key of one of its cases.
+    """
     for run in _runs(root / AGENTS):
         for file in sorted(run.glob(f"*/{FILE}"), reverse=True):
             found = read(file)
-            if found.task.task_id == task_id:
+            if task in (found.task.task_id, found.task.key):
                 yield found
+
+
+def newest(root: Path) -> Iterator[Trajectory]:
+    """Yield the trajectories of the last run, the one that was written last first. Raises TrajectoryError."""
+    for run in _runs(root / AGENTS)[:1]:
+        yield from map(read, sorted(run.glob(f"*/{FILE}"), key=lambda file: file.stat().st_mtime, reverse=True))
 
 
 def read(file: Path) -> Trajectory:

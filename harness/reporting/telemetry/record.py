@@ -13,6 +13,7 @@ from msgspec import Struct, field
 from msgspec.structs import asdict, fields
 
 from harness.model.consumption import by_model, is_unpriced, money_text, tokens_text
+from harness.model.events import AGENT
 from harness.model.figures import attempts_made, figures, model_calls
 from harness.model.inference import CallOutcome, ModelCall
 from harness.model.record import StepRecord, TaskResult
@@ -302,6 +303,8 @@ def _(event: CircuitChanged) -> str:
 
 @describe.register
 def _(event: FellBack) -> str:
+    if event.name == AGENT:
+        return f"agent {event.after} goes on in place of {event.before}: {one_line(event.error)}"
     return f"{event.name}: falling back from {event.before} to {event.after}: {one_line(event.error)}"
 
 
