@@ -9,20 +9,10 @@ from pathlib import Path
 from harness.cli.ending import fail
 from harness.model.consumption import ModelFigures, is_unpriced, money_text, tokens_text
 from harness.model.inference import ModelCall
+from harness.model.trajectory import SaidAnswer, SeenPage, TrajectoryChoice, TrajectoryStep
 from harness.reporting.console import shortened
 from harness.reporting.files import shown_path, visible
-from harness.reporting.trajectory import (
-    FILE,
-    SaidAnswer,
-    SeenPage,
-    Trajectory,
-    TrajectoryChoice,
-    TrajectoryError,
-    TrajectoryStep,
-    newest,
-    read,
-    trajectories,
-)
+from harness.reporting.trajectory import FILE, Trajectory, TrajectoryError, newest, read, trajectories
 
 Choice = TrajectoryStep | TrajectoryChoice
 NARROWEST = 40
@@ -66,14 +56,10 @@ def _lines(found: Trajectory, width: int) -> Iterator[str]:
 
 
 def _choice(choice: Choice, width: int) -> Iterator[str]:
-    done = _done(choice)
-    yield shortened(f"  step {choice.index}  {choice.agent}: {done}", width)
-    told = [
-        *map(_saw, choice.seen),
-        *map(_asked, choice.asked),
-        *(line for each in choice.said for line in _said(each)),
-    ]
-    yield from (shortened(f"    {line}", width) for line in told)
+    yield f"  step {choice.index}  {shortened(f'{choice.agent}: {_done(choice)}', width - 12)}"
+    said = (line for each in choice.said for line in _said(each))
+    for line in (*map(_saw, choice.seen), *map(_asked, choice.asked), *said):
+        yield f"      {shortened(line, width - 6)}"
 
 
 def _done(choice: Choice) -> str:

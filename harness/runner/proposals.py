@@ -8,8 +8,9 @@ from harness.agents.python import ModelsOf
 from harness.model.inference import ModelAnswer, ModelClient, Prompt
 from harness.model.plan import Plan
 from harness.model.ports import Observation
+from harness.model.trajectory import Noted, SaidByModel, SeenByAgent
 from harness.recovery.failure import Failed
-from harness.reporting.trajectory import LONGEST, MOST, Noted, SaidByModel, SeenByAgent
+from harness.reporting.trajectory import LONGEST, MOST
 from harness.resilience import Clock
 
 
