@@ -341,7 +341,7 @@ def _trajectory() -> Schema:
 
     from harness.model.trajectory import TrajectoryLine
 
-    schema: Schema = msgspec.json.schema(TrajectoryLine)
+    schema: Schema = msgspec.json.decode(msgspec.json.encode(msgspec.json.schema(TrajectoryLine)))  # () becomes []
     described = "A line of trajectory.jsonl: the task, or a choice of an agent, which may have led to a step."
     return {"title": "Trajectory", "description": described, **schema}
 

@@ -300,7 +300,7 @@ def _attempt(attempt: Attempt, declared: Step, redactor: Redactor) -> TestStepRe
 
 
 def _parameters(record: StepRecord, redactor: Redactor) -> Iterator[Parameter]:
-    step = record.step
+    step = record.lasting_step or record.step
     found = {"selector": step.target, "frame": getattr(step, "frame", None), "url": getattr(step, "url", None)}
     for name, value in (found | {"note": step.note}).items():
         if value:
