@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -112,7 +112,7 @@ class RequestRecord:
     headers: Mapping[str, str] = field(default_factory=dict)
     """The headers of the answer; names in lower case."""
     error: str | None = None
-    loading: dict[object, str] = field(default_factory=dict, compare=False, repr=False)
+    loading: dict[Request, str] = field(default_factory=dict, compare=False, repr=False)
     """Request -> URL of what a document's page requested and does not have yet, itself among them."""
     asked: Request | None = field(default=None, compare=False, repr=False)
     """Playwright's own object, which has the body."""
@@ -170,7 +170,7 @@ class MainFrame:
         """Called when a document that had begun to arrive breaks off: the page never reports that it has loaded."""
         self.arrivals = 0
         """The number of times that its address changed or it was loaded again."""
-        self._pending: RequestRecord | None = None
+        self.pending: RequestRecord | None = None  # the last navigation, whichever step began it
         self._settled = asyncio.Event()
         self._settled.set()
         listen(page, "crash", self._on_crash)
@@ -179,7 +179,7 @@ class MainFrame:
 
     def navigation_began(self, exchange: RequestRecord) -> None:
         """The main frame requests another document."""
-        self.navigation = self._pending = exchange
+        self.navigation = self.pending = exchange
         self._settled.clear()
 
     def adopt(self, exchange: RequestRecord) -> None:
@@ -206,22 +206,22 @@ class MainFrame:
     @property
     def unanswered(self) -> RequestRecord | None:
         """The main frame's navigation without an answer yet; until then, the page cannot be asked anything."""
-        pending = self._pending
+        pending = self.pending
         return pending if pending and pending.status is None and not self._settled.is_set() else None
 
     def request_sent(self, request: Request) -> None:
         """The page sent this request; `navigation_began` already knows of one for a document."""
-        if self._pending and len(self._pending.loading) < MOST_LOADING:
-            self._pending.loading[request] = request.url
+        if self.pending and len(self.pending.loading) < MOST_LOADING:
+            self.pending.loading[request] = request.url
 
     def request_ended(self, request: Request) -> None:
         """The request is over, successful or not."""
-        if self._pending:
-            self._pending.loading.pop(request, None)
+        if self.pending:
+            self.pending.loading.pop(request, None)
 
     def _on_parsed(self, _: Page) -> None:
-        if self._pending and self._pending.answered:  # else it belongs to the page before
-            self._pending.parsed = True
+        if self.pending and self.pending.answered:  # else it belongs to the page before
+            self.pending.parsed = True
 
     def _on_crash(self, _: Page) -> None:
         self.crashed = True
@@ -231,8 +231,8 @@ class MainFrame:
         if frame == self.page.main_frame:
             self.arrivals += 1
             self._settled.set()
-            if self._pending and urldefrag(frame.url).url == urldefrag(self._pending.url).url:
-                self.document = self._pending.url
+            if self.pending and urldefrag(frame.url).url == urldefrag(self.pending.url).url:
+                self.document = self.pending.url
             if not frame.url.startswith("chrome-error:"):
                 self.last_failed = None
 
@@ -301,6 +301,11 @@ class PageEvents:
         listen(context, "console", self._on_console)
         listen(context, "weberror", self._on_page_error)
         listen(context, "page", self._on_page)
+
+    def leave_dialogs_open(self, context: BrowserContext) -> None:
+        """Let a person answer the dialogs. Without any listener, Playwright itself would dismiss them."""
+        context.remove_listener("dialog", self._dialogs.on_dialog)
+        context.on("dialog", lambda _: None)
 
     def follow(self, page: Page) -> None:
         """Make this the current page; what it did until now belongs to the step that turns to it."""
@@ -392,6 +397,11 @@ class PageEvents:
     async def settled(self) -> None:
         """Wait until no navigation of the main frame is under way."""
         await self._current.settled()
+
+    @property
+    def loading(self) -> Collection[Request]:
+        """What the current page requested since its last navigation and does not have yet."""
+        return self._current.pending.loading if self._current.pending else ()
 
     def console(self) -> tuple[str, ...]:
         """The console's lines as people read them."""
@@ -503,8 +513,7 @@ class PageEvents:
 
     def _on_response(self, response: Response) -> None:
         self.pace.count_event("answers")
-        exchange = self._known.get(response.request)
-        if exchange:
+        if exchange := self._known.get(response.request):
             exchange.status, exchange.headers = response.status, Later(lambda: response.headers)
         if sent := self._sent.get(response.request):
             self.sending.answered(sent)

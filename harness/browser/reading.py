@@ -19,19 +19,20 @@ from harness.browser.checkpoint import open_pages
 from harness.browser.context import Tab
 from harness.browser.isolated import script
 from harness.model.ports import Observation
-from harness.resilience import Clock, Deadline
+from harness.resilience import Clock, Deadline, poll_until
 
 # The page as an agent sees it.
 
 
 async def look(tab: Tab, folder: Path, until: Deadline, clock: Clock, *, screenshot: bool) -> Observation:
-    """Read the page for an agent, once no navigation is under way.
+    """Read the page for an agent, once no navigation is under way and its scripts have the data that they asked for.
 
     Each `[ref=e12]` of the ARIA snapshot works as the selector `aria-ref=e12`, those of frames (`f1e2`) too. The caller
     limits the time. Raises Playwright's errors.
     """
     await tab.watch.settled()
     await tab.page.wait_for_load_state("domcontentloaded", timeout=0)
+    await _filled(tab, clock)
     aria = await tab.page.aria_snapshot(mode="ai", timeout=max(1.0, 1000 * until.left(clock.now())))
     title = await read_between_pages(tab.page, "title", None, None, clock)
     pages, current = open_pages(tab)
@@ -44,6 +45,28 @@ async def look(tab: Tab, folder: Path, until: Deadline, clock: Clock, *, screens
         dialogs=tuple(tab.watch.dialogs),
         screenshot=await _picture(tab, folder, until.left(clock.now())) if screenshot else None,
     )
+
+
+FILLED_SECONDS = 1.0
+"""How long a look waits for the data of a page; a page may also ask for some all the time, or for ever."""
+SHOWN_SECONDS = 0.05
+"""The time in which a page shows data that it has just got, or asks for more."""
+_FILLS = frozenset({"fetch", "xhr", "stylesheet", "script"})
+
+
+async def _filled(tab: Tab, clock: Clock) -> None:
+    """Wait for the page's styles, scripts, and the data that these ask for: half a page leads an agent astray.
+
+    Styles count because a snapshot has none of what they hide, and says what looks as if it could be clicked.
+    """
+
+    def has_all() -> bool:
+        return not any(request.resource_type in _FILLS for request in tab.watch.loading)
+
+    until = Deadline.after(FILLED_SECONDS, clock.now())
+    while not has_all() and (left := until.left(clock.now())) > 0:
+        await poll_until(clock, has_all, interval=0.02, within=left)
+        await clock.sleep(SHOWN_SECONDS)
 
 
 async def _picture(tab: Tab, folder: Path, seconds: float) -> bytes:

@@ -32,6 +32,10 @@ PASSED_ON = MappingProxyType({"allow_extra_args": True, "ignore_unknown_options"
 COMMANDS: Mapping[str, Command] = MappingProxyType(
     {
         "new": Command("harness.cli.new:new", "Write a first task with comments, which runs without changes."),
+        "record": Command("harness.cli.record:record", "Record what you do in a browser window as a task file."),
+        "import": Command(
+            "harness.cli.import_tests:import_tests", "Turn Playwright tests in Python into task files, line by line."
+        ),
         "validate": Command("harness.cli.validate:validate", "Check task files without running them."),
         "verify": Command(
             "harness.cli.verify:run_verify",

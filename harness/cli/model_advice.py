@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from harness.model.agent_settings import AgentSettings
 from harness.model.model_settings import fallbacks_of, unset_keys
 from harness.model.settings import Settings
-from harness.runner.chain import agent_chain, first_agent
 from harness.spec.loaded import Loaded
 from harness.spec.problems import Problem
 
@@ -29,6 +28,8 @@ def model_advice(
 
 def _models_of(task: Loaded, settings: Settings) -> tuple[str, ...]:
     """The models that the agents of a task name in their options, and the fallbacks of these."""
+    from harness.runner.chain import agent_chain, first_agent  # only a project with models needs the chain
+
     chain = agent_chain(task.spec, settings, None)
     agents = [first_agent(task.spec, settings, None), *(chain.names if chain else ())]
     options = (settings.agents.get(agent or "", AgentSettings()).options for agent in agents)

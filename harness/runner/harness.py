@@ -114,8 +114,7 @@ class Harness:
         """`tell` receives the events of circuits and services, on the loop's thread. Raises ValueError or OSError."""
         if found := unusable_folders(settings):
             raise OSError("; ".join(found))
-        state = settings.root / ".harness"
-        state.mkdir(exist_ok=True)
+        (state := settings.root / ".harness").mkdir(exist_ok=True)
         self.settings = settings
         self._run_id = run_id
         self._trajectories: Trajectories | None = None

@@ -52,7 +52,7 @@ REPORTED = (
     " --(alluredir|junit-xml|task-summary|task-breaker|task-timeout-scale|task-evidence|task-recording|task-shard)"
 )
 """Options of PREPARED, in any number."""
-NAMED = "harness (validate|verify|chaos|services|replay|open|new)"
+NAMED = "harness (validate|verify|chaos|services|replay|open|new|record|import)"
 """Commands that are spoken of; what they do when they are typed is shown by the rules for them."""
 FIRST = "tasks/my-first.task.yaml"
 """One task shows what a command does; what it does with many is for the tests of that command."""
@@ -127,6 +127,8 @@ RULES: tuple[Rule, ...] = (
     Ran(r"harness validate --agent words", "1 task file", (0,), "harness validate tasks/ --agent words", "agents"),
     # tasks
     Ran(r"harness new NAME", "wrote made/another.task.yaml", line="harness new another --dir made", folder="fresh"),
+    Left(r"(xvfb-run )?harness record .*", "it needs a display (test_record.py)", "tests.acceptance.command"),
+    Left(r"harness import .*", "test_import.py imports tests of its own", "tests.acceptance.command"),
     Ran(r"harness new my-first --with-demo", "wrote tasks/my-first.task.yaml", folder="fresh"),
     Ran(r"harness validate (\.|PATH|tasks/|tasks/ --format github|tasks/ nightly.faults.yaml)", "task files", (0,),
         "harness validate tasks/ nightly.faults.yaml --format github"),
@@ -156,7 +158,7 @@ RULES: tuple[Rule, ...] = (
     Left(r"pytest --browser-profile desktop --browser-profile phone", "test_browser_profiles.py runs such a project"),
     Left(r"python -m venv \.venv", "makes an environment without this package in it"),
     Left(r"pip (install|wheel) .*", "changes the environment that the tests run in"),
-    Left(r"playwright (install|show-trace).*", "downloads a browser; opens a window", "playwright"),
+    Left(r"playwright (install|show-trace|codegen).*", "downloads a browser; opens a window", "playwright"),
     Left(r"npx allure generate", "Allure's own, of which the page says what it lacks"),
     Left(r"apt-get install .*", "changes the machine"),
 )  # fmt: skip

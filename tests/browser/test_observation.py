@@ -78,6 +78,28 @@ def test_the_page_that_comes_is_seen(run: Any, stage: Stage) -> None:
     run(body())
 
 
+def test_what_a_page_fetches_is_seen(run: Any, stage: Stage) -> None:
+    """The data comes later than the page, and must not come after the look."""
+
+    async def body() -> None:
+        session = await stage.at()
+        async with session.tab.page.expect_request("**/saved"):
+            await session.tab.page.evaluate("fetch('/saved').then(() => document.title = 'fetched'); undefined")
+        assert (await session.observe(5, screenshot=False)).title == "fetched"
+
+    run(body())
+
+
+def test_a_page_that_fetches_for_ever_is_seen_all_the_same(run: Any, stage: Stage) -> None:
+    async def body() -> None:
+        session = await stage.at()
+        async with session.tab.page.expect_request("**/hang"):
+            await session.tab.page.evaluate("fetch('/hang'); undefined")
+        assert (await session.observe(5, screenshot=False)).url == f"http://{SHOP}/"
+
+    run(body())
+
+
 def test_the_error_page_of_the_browser_can_be_seen(run: Any, stage: Stage) -> None:
     async def body() -> None:
         session = await stage.at()

@@ -14,6 +14,7 @@ from harness.model.settings import Settings
 from harness.models.exchange import Exchange, WireAnswer, current
 from harness.models.run import RunModels
 from harness.models.task import TaskModels
+from harness.models.transport import Way
 from harness.models.verdicts import ModelError
 from harness.resilience.breaker import Breaker
 from harness.resilience.circuits import Circuits
@@ -94,7 +95,7 @@ class ScriptedRun:
 
     def task(self, **spec: Any) -> TaskModels:
         """The models for a new task."""
-        task = self.run.of(plan(**spec), dict, self._hear, lambda: 0.5)
+        task = self.run.of(plan(**spec), dict, self._hear, lambda: 0.5, lambda _: Way())
 
         async def wire(name: str) -> ScriptedWire:
             return self.wires[name]

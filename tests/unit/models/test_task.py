@@ -10,6 +10,7 @@ import pytest
 
 from harness.model.inference import Prompt, Usage
 from harness.models.run import RunModels
+from harness.models.transport import Way
 from harness.models.verdicts import ModelError
 from harness.recovery.failure import Failed
 from harness.resilience import SystemClock
@@ -368,7 +369,7 @@ def run_of(**environ: str) -> RunModels:
 
 
 async def refused(run: RunModels) -> Failed:
-    task = run.of(plan(), dict, lambda _: None, lambda: 0.5)
+    task = run.of(plan(), dict, lambda _: None, lambda: 0.5, lambda _: Way())
     with pytest.raises(Failed) as caught:
         await task.ask("builder", 0, "claude", PROMPT)
     assert task.ledger.calls == (), "nothing was sent"

@@ -1,0 +1,125 @@
+"""`harness import`: Playwright tests in Python become task files."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness.cli.ending import fail
+from harness.cli.record import replace_file, schema_line
+from harness.reporting.files import printable, shown_path
+from harness.spec.load import find_tasks, load_file
+from harness.spec.names import how_many
+from harness.spec.problems import SpecError
+from harness.spec.recorded.importing import ImportedTask, imported_tasks
+
+_JAVASCRIPT = (".js", ".ts", ".mjs", ".mts", ".cjs", ".cts", ".jsx", ".tsx")
+
+
+def import_tests(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Tests in Python, or what codegen wrote.")],
+    folder: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="The folder of the task files.")] = Path(
+        "tasks"
+    ),
+    partial: Annotated[bool, typer.Option("--partial", help="Exit with 0 also if something is missing.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
+) -> None:
+    """Turn Playwright tests in Python into task files, line by line.
+
+    It reads tests for pytest-playwright (sync and async) and the output of `playwright codegen`; nothing is executed.
+    Each test becomes one file. A statement that a task cannot say is reported with its line, and stands as a comment
+    `MISSING` at its place in the task.
+    Exit code: 1 when something is missing, unless --partial is given.
+
+    Example: harness import test_shop.py -o tasks/
+    """
+    tasks = _tasks(files, folder, force)
+    if not tasks:
+        fail(f"no test in {', '.join(map(str, files))}: expected functions `test_...`, or `run(playwright)` of codegen")
+    for task in tasks:
+        file = _file(folder, task)
+        replace_file(file, f"{schema_line(file)}{task.text}")
+        _check(file)
+        typer.echo(f"wrote {shown_path(file)}: {_result(task)}")
+    _tell_missing(tasks)
+    if any(task.missing for task in tasks) and not partial:
+        raise typer.Exit(1)
+
+
+def _tasks(files: list[Path], folder: Path, force: bool) -> list[ImportedTask]:
+    """The tasks of all files; nothing is written yet."""
+    taken = _ids(folder) if folder.is_dir() else []
+    found: list[ImportedTask] = []
+    for file in files:
+        found += imported_tasks(_source(file), file.as_posix(), [*taken, *(task.task_id for task in found)])
+    for task in found:
+        if _file(folder, task).exists() and not force:
+            fail(
+                f"{shown_path(_file(folder, task))} exists already: replace it with --force, or choose a folder with -o"
+            )
+    return found
+
+
+def _ids(folder: Path) -> list[str]:
+    """The ids of the tasks in a folder that are not in the file which an import would write."""
+    found = []
+    for path in find_tasks([folder]):
+        try:
+            task_id = load_file(path).spec.task_id
+        except SpecError:
+            continue  # `harness validate` reports it
+        if path.name != _name(task_id):
+            found.append(task_id)
+    return found
+
+
+def _source(file: Path) -> str:
+    if file.suffix in _JAVASCRIPT:
+        fail(
+            f"{file}: only tests in Python are imported; `playwright codegen --target python-pytest URL` records in "
+            "Python, and `harness record URL` records a task",
+            file=file,
+        )
+    try:
+        text = file.read_text("utf-8")
+        ast.parse(text, str(file))
+    except FileNotFoundError:
+        fail(f"there is no file {file}", file=file)
+    except (SyntaxError, UnicodeDecodeError) as error:
+        fail(f"{file}: this is no Python: {error}", file=file)
+    return text
+
+
+def _file(folder: Path, task: ImportedTask) -> Path:
+    return folder / _name(task.task_id)
+
+
+def _name(task_id: str) -> str:
+    return f"{re.sub(r'[^A-Za-z0-9._-]+', '-', task_id)}.task.yaml"
+
+
+def _check(file: Path) -> None:
+    """Check a written file as `harness validate` does. A problem is one of the test's own values."""
+    try:
+        load_file(file)
+    except SpecError as error:
+        fail(f"{file} was written, but must be corrected:\n{error}", file=file)
+
+
+def _result(task: ImportedTask) -> str:
+    whole = "complete" if not task.missing else f"{len(task.missing)} missing"
+    return f"{how_many(task.statements, 'statement')} -> {how_many(task.steps, 'step')}, {whole}"
+
+
+def _tell_missing(tasks: list[ImportedTask]) -> None:
+    """Print each statement that was not carried over, and how complete all is."""
+    missing = [each for task in tasks for each in task.missing]
+    for each in missing:
+        typer.echo(printable(f"{each.place}: {each.why}"), err=True)
+        typer.echo(f"    {printable(each.what.partition(chr(10))[0])}", err=True)
+    complete = sum(1 for task in tasks if not task.missing)
+    typer.echo(f"{how_many(len(tasks), 'task')}: {complete} complete, {len(tasks) - complete} with something missing")

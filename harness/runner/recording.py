@@ -1,0 +1,124 @@
+"""A run in which a person does the steps: services, hosts, login and browser are those of a task (`harness record`)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from harness.agents.python import AgentSource
+from harness.agents.registry import Agents, TaskAgent
+from harness.browser.context import Tab
+from harness.browser.recorder import Recorder
+from harness.model.plan import Plan
+from harness.model.ports import Observe
+from harness.model.record import History, TaskResult
+from harness.model.settings import Settings
+from harness.resilience import SystemClock
+from harness.resilience.breaker import Breaker
+from harness.runner.harness import Harness
+from harness.runner.loop import Caller, LoopThread
+from harness.spec.recorded.actions import Recording
+from harness.spec.steps import Step
+
+WHOLE_DAY = 24 * 3600.0
+"""The limit of a recording, in seconds."""
+
+
+class RecordingSession:
+    """Opens the page of a plan, and records what a person does after that."""
+
+    def __init__(self, plan: Plan, settings: Settings, run_id: str) -> None:
+        self._plan = plan
+        self._settings = settings
+        self._run_id = run_id
+        self._tab: Tab | None = None
+        self._begun = False
+        self._stop: Callable[[], object] = lambda: None
+        self.recorder = Recorder(SystemClock())
+
+    def run(self, opened: Callable[[], None]) -> tuple[Recording, TaskResult]:
+        """Record until the last page is closed or `stop` is called. `opened` is called when the page is there.
+
+        The result says why the page could not be opened, if so. Raises ValueError or OSError for bad settings.
+        """
+        loop = LoopThread()
+        try:
+            result = loop.run(lambda caller: self._record(caller, opened), lambda _: None)
+        finally:
+            loop.close()
+        return self.recorder.recording(), result
+
+    def stop(self) -> None:
+        """End the recording, from any thread."""
+        self._stop()
+
+    async def _record(self, caller: Caller, opened: Callable[[], None]) -> TaskResult:
+        loop = asyncio.get_running_loop()
+        self._stop = lambda: loop.call_soon_threadsafe(self.recorder.stop)
+        harness = Harness(self._settings, self._run_id)
+        harness.browsers.on_tab = self._hold
+        harness.agents = PersonAgents(self._settings, self._plan.key, self._begin, self._follow(opened))
+        try:
+            return await harness.run(self._plan, caller)
+        finally:
+            loop.set_exception_handler(lambda _, __: None)  # browser and driver may have got the same Ctrl-C
+            await harness.close()
+
+    async def _hold(self, tab: Tab) -> None:
+        self._tab = tab
+        if self._begun:
+            await self.recorder.attach(tab)
+
+    async def _begin(self) -> None:
+        """Begin to record: the tab is the one of the recording, and no longer one in which a login was made."""
+        self._begun = True
+        if self._tab is not None:
+            await self.recorder.attach(self._tab)
+
+    def _follow(self, opened: Callable[[], None]) -> Callable[[], Awaitable[None]]:
+        async def wait() -> None:
+            opened()
+            await self.recorder.wait()
+
+        return wait
+
+
+class PersonAgents(Agents):
+    """The agents of the project, with a person in the place of the one that executes the steps of a plan."""
+
+    def __init__(
+        self, settings: Settings, key: str, begin: Callable[[], Awaitable[None]], wait: Callable[[], Awaitable[None]]
+    ) -> None:
+        super().__init__(settings.agents, settings.root)
+        self._key, self._begin, self._wait = key, begin, wait
+
+    def agent(self, name: str | None) -> TaskAgent:
+        """Like `Agents.agent`."""
+        if name is not None:
+            self.source(name)
+        return PersonAgent(self.source, self._breaker, self._key, self._begin, self._wait)
+
+
+class PersonAgent(TaskAgent):
+    """Opens the page of a plan, and then waits until the person has done the rest."""
+
+    def __init__(
+        self,
+        source: Callable[[str], AgentSource],
+        breaker: Callable[[str], Breaker | None],
+        key: str,
+        begin: Callable[[], Awaitable[None]],
+        wait: Callable[[], Awaitable[None]],
+    ) -> None:
+        super().__init__(source, breaker)
+        self._key, self._begin, self._wait = key, begin, wait
+
+    async def propose(self, plan: Plan, history: History, observe: Observe) -> Step | None:
+        """Like `TaskAgent.propose`."""
+        if plan.key != self._key:
+            return await super().propose(plan, history, observe)
+        if not history:
+            await self._begin()
+            return plan.steps[0]
+        await self._wait()
+        return None
