@@ -119,7 +119,9 @@ class Spans(Sink):
             return  # they are spans
         for task_id, span in self._open.values():
             if record.task_id in ("", task_id):
-                values = {name: _value(value) for name, value in asdict(record.event).items() if value is not None}
+                values = {
+                    name: _value(value) for name, value in asdict(record.event).items() if value not in (None, {})
+                }
                 span.add_event(record.event.type, values, _nanoseconds(record.at))
 
     def _begin(self, plan: Plan, at: datetime, redactor: TextRedactor) -> Span:
