@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from harness.agents.prompt import CloserLook, Situation, given_up, mapping_text, prompt_of
+from harness.agents.settled import settled
 from harness.agents.tools import DONE, GIVE_UP, LOOK, InvalidCallError, checked, step_of
 from harness.agents.view import PageView
 from harness.model.inference import ModelClient, Prompt, ToolCall
@@ -21,6 +22,7 @@ from harness.values import replace
 
 OBSERVATIONS = ("aria",)
 FEWEST_CHARACTERS = 1000
+LONGEST_QUIET = 10
 INVALID = "AGENT_INVALID_STEP"
 GARBLED = "MODEL_GARBLED"
 """The answer of a model that no retry made readable: that is the model's doing, so it is told."""
@@ -38,8 +40,13 @@ class LlmAgent:
         observation: str = "aria",
         max_chars: int = 24_000,
         looks: int = 3,
+        quiet: float = 0.3,
     ) -> None:
-        """`model`: name in `[tool.harness.models]`. `max_chars`: the largest snapshot. `looks`: closer looks a step."""
+        """`model`: name in `[tool.harness.models]`. `max_chars`: the largest snapshot. `looks`: closer looks a step.
+
+        `quiet`: seconds; a page that has looked the same for so long is shown to the model. A page that still loads
+        would cost a question, and no recording would fit the next time.
+        """
         if not isinstance(model, str) or not model:
             raise ValueError(f"`model` must be the name of a model of [tool.harness.models], not {model!r}")
         if observation not in OBSERVATIONS:
@@ -48,12 +55,15 @@ class LlmAgent:
             raise ValueError(f"`max_chars` must be a whole number from {FEWEST_CHARACTERS}, not {max_chars!r}")
         if not _is_whole(looks) or looks < 0:
             raise ValueError(f"`looks` must be a whole number from 0, not {looks!r}")
+        if isinstance(quiet, bool) or not isinstance(quiet, int | float) or not 0 <= quiet <= LONGEST_QUIET:
+            raise ValueError(f"`quiet` must be seconds from 0 to {LONGEST_QUIET}, not {quiet!r}")
+        self._quiet = quiet
         self._models, self._policy = models, policy
         self._model, self._max_chars, self._looks = model, max_chars, looks
 
     async def propose(self, plan: Plan, history: History, observe: Observe) -> dict[str, Any] | None:
         """The next step; None when the model says that the goal is reached. Raises Failed."""
-        seen = await observe()
+        seen = await (settled(observe, self._quiet) if history and self._quiet else observe())
         now = Situation(plan, self._policy, history, seen, PageView(seen.aria), self._max_chars, self._looks)
         while True:
             prompt = prompt_of(now)

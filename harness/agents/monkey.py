@@ -6,19 +6,16 @@ import re
 from random import Random
 from urllib.parse import urljoin, urlsplit
 
+from harness.agents.settled import settled
 from harness.model.plan import Plan
 from harness.model.ports import Observation, Observe
 from harness.model.record import History
 from harness.model.snapshot import PageElement, elements
 from harness.recovery.catalog import Family
 from harness.recovery.failure import Failed, Failure
-from harness.resilience import SystemClock
 from harness.spec.names import names
 from harness.spec.steps import Check, Click, Open, Option, Select, Step, Type, Uncheck
 
-CLOCK = SystemClock()
-LOOKS = 10
-"""The number of looks at a page that keeps changing."""
 WORDS = ("tea", "Zoë", "42", "-1", "0", "O'Neill", "<b>", "a" * 60, "%", "ada@example.org", "2026-02-30", "ß ö 茶")
 NUMBERS = (-1, 0, 1, 2, 7, 99999)
 _WEB = re.compile(r"https?://[^\s'\"<>]+")
@@ -52,20 +49,10 @@ class Monkey:
             return None
         if not history:
             return _go_home(plan)
-        seen = await self._settled(observe)
+        seen = await settled(observe, self._quiet)
         if self._error_title.search(seen.title):
             return None
         return _choice(plan, history, seen)
-
-    async def _settled(self, observe: Observe) -> Observation:
-        """The page once it has stopped changing; if it never does, after some looks."""
-        seen = await observe()
-        for _ in range(LOOKS):
-            await CLOCK.sleep(self._quiet)
-            before, seen = seen, await observe()
-            if (seen.url, seen.aria) == (before.url, before.aria):
-                break
-        return seen
 
 
 def home(plan: Plan) -> str:

@@ -272,7 +272,7 @@ class PageEvents:
         self._report = on_request_failed
         self._known: dict[Request, RequestRecord] = {}
         self._frames: dict[Page, MainFrame] = {}
-        self._dialogs = Dialogs(self._complain)
+        self.dialog_answers = Dialogs(self._complain)
         self.elsewhere: deque[RequestRecord] = deque(maxlen=POPUPS)
         """The newest documents that other pages requested, also pages that are still opening."""
         self._popups: deque[tuple[Page, str]] = deque(maxlen=POPUPS)
@@ -297,15 +297,10 @@ class PageEvents:
         listen(context, "response", self._on_response)
         listen(context, "requestfailed", self._on_request_failed)
         listen(context, "requestfinished", self._on_request_finished)
-        context.on("dialog", self._dialogs.on_dialog)
+        context.on("dialog", self.dialog_answers.on_dialog)
         listen(context, "console", self._on_console)
         listen(context, "weberror", self._on_page_error)
         listen(context, "page", self._on_page)
-
-    def leave_dialogs_open(self, context: BrowserContext) -> None:
-        """Let a person answer the dialogs. Without any listener, Playwright itself would dismiss them."""
-        context.remove_listener("dialog", self._dialogs.on_dialog)
-        context.on("dialog", lambda _: None)
 
     def follow(self, page: Page) -> None:
         """Make this the current page; what it did until now belongs to the step that turns to it."""
@@ -320,21 +315,21 @@ class PageEvents:
         self._bystanders = frozenset(self._frames.values()) - {self._current}
         if not looks:
             self._parting = _Parting(self._current, self._current.page.url) if kind is Open else None
-        self._dialogs.begin(kind)
+        self.dialog_answers.begin(kind)
         self.sending.begin(looks=looks, opens=kind is Open)
 
     def passed(self) -> None:
         """The attempt has passed."""
-        self._dialogs.passed()
+        self.dialog_answers.passed()
 
     def answer_next(self, answer: DialogAnswer | None) -> None:
         """Set the answer to the next dialog, on whatever page it opens."""
-        self._dialogs.next = answer
+        self.dialog_answers.next = answer
 
     @property
     def prepared(self) -> DialogAnswer | None:
         """The answer that the next dialog gets; None: the usual one."""
-        return self._dialogs.next
+        return self.dialog_answers.next
 
     @property
     def crashed(self) -> bool:
@@ -370,12 +365,12 @@ class PageEvents:
     @property
     def dialogs(self) -> list[dict[str, str]]:
         """Dialogs since the step began, with the answers given."""
-        return self._dialogs.told
+        return self.dialog_answers.told
 
     @property
     def blocked(self) -> bool:
         """Whether dialogs block the page: one is open, or they open without end."""
-        return self._dialogs.blocking(self._current.page)
+        return self.dialog_answers.blocking(self._current.page)
 
     def addresses(self, page: Page) -> tuple[str, ...]:
         """The page's address, and that of its document if a script has only changed the query."""
@@ -501,13 +496,11 @@ class PageEvents:
         """A route answers a request: no site gets it."""
         if exchange := self._known.get(request):
             exchange.routed = route
-        if sent := self._sent.get(request):
-            self.sending.routed(sent)
+        self.held_back(request)
 
     def held_back(self, request: Request) -> bool:
         """The request does not leave. Returns whether an act may have caused it."""
-        sent = self._sent.get(request)
-        if sent:
+        if sent := self._sent.get(request):
             self.sending.routed(sent)
         return sent is not None
 

@@ -32,8 +32,7 @@ async def look(tab: Tab, folder: Path, until: Deadline, clock: Clock, *, screens
     """
     await tab.watch.settled()
     await tab.page.wait_for_load_state("domcontentloaded", timeout=0)
-    await _filled(tab, clock)
-    aria = await tab.page.aria_snapshot(mode="ai", timeout=max(1.0, 1000 * until.left(clock.now())))
+    aria = await _still_snapshot(tab, until, clock)
     title = await read_between_pages(tab.page, "title", None, None, clock)
     pages, current = open_pages(tab)
     return Observation(
@@ -48,25 +47,33 @@ async def look(tab: Tab, folder: Path, until: Deadline, clock: Clock, *, screens
 
 
 FILLED_SECONDS = 1.0
-"""How long a look waits for the data of a page; a page may also ask for some all the time, or for ever."""
-SHOWN_SECONDS = 0.05
-"""The time in which a page shows data that it has just got, or asks for more."""
+"""How long a look waits for a page to be complete; a page may also change all the time, or ask for data for ever."""
+STILL_SECONDS = 0.1
+"""A page that looks the same after this time, and waits for nothing, is complete."""
 _FILLS = frozenset({"fetch", "xhr", "stylesheet", "script"})
+"""What a page waits for; without styles, a snapshot also has what they hide."""
 
 
-async def _filled(tab: Tab, clock: Clock) -> None:
-    """Wait for the page's styles, scripts, and the data that these ask for: half a page leads an agent astray.
+async def _still_snapshot(tab: Tab, until: Deadline, clock: Clock) -> str:
+    """The snapshot of the page; of one that has just come or waits for data, once it no longer changes.
 
-    Styles count because a snapshot has none of what they hide, and says what looks as if it could be clicked.
+    Half a page would lead an agent astray, and make what it asks a model differ from run to run.
     """
 
     def has_all() -> bool:
         return not any(request.resource_type in _FILLS for request in tab.watch.loading)
 
-    until = Deadline.after(FILLED_SECONDS, clock.now())
-    while not has_all() and (left := until.left(clock.now())) > 0:
+    async def snapshot() -> str:
+        return await tab.page.aria_snapshot(mode="ai", timeout=max(1.0, 1000 * until.left(clock.now())))
+
+    complete = tab.watch.navigation is None and has_all()
+    seen, end = await snapshot(), Deadline.after(FILLED_SECONDS, clock.now())
+    while not complete and (left := end.left(clock.now())) > 0:
         await poll_until(clock, has_all, interval=0.02, within=left)
-        await clock.sleep(SHOWN_SECONDS)
+        await clock.sleep(STILL_SECONDS)
+        before, seen = seen, await snapshot()
+        complete = seen == before and has_all()
+    return seen
 
 
 async def _picture(tab: Tab, folder: Path, seconds: float) -> bytes:

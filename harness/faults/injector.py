@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from harness.faults.network import Network, name_fault
+from harness.faults.network import REFUSED, Network, name_fault
 from harness.model.ports import FaultTarget, Injection, Undo
 from harness.model.record import MetFault
 from harness.recovery.failure import Failed, Failure
@@ -294,6 +294,10 @@ class FaultInjector:
             for each in self._armed.requests()
             if isinstance(each.fault, SocketFault) and not isinstance(each.fault, Slow) and self._matches(each, urls)
         )
+
+    def refused(self, url: str) -> None:
+        """A request to a model found its host's port closed."""
+        self._where.network.request_failed(url, REFUSED[0])
 
     def _matches(self, triggers: Triggers, urls: tuple[str, ...]) -> bool:
         fault = triggers.fault

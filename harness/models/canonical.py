@@ -59,7 +59,7 @@ def canonical(
     return CanonicalRequest(_changed(document, settle), refs)
 
 
-def digest_of(document: Mapping[str, Any]) -> str:
+def digest_of(document: Any) -> str:
     """The sha256 of a JSON document, whatever the order of its keys."""
     text = json.dumps(document, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -17,6 +17,7 @@ from msgspec import Struct
 from harness.model.cassette_settings import CASSETTES, CassetteMode
 from harness.models.canonical import CanonicalRequest, digest_of, lines_of
 from harness.spec.names import slug
+from harness.values import replace
 
 SUFFIX = ".jsonl"
 
@@ -77,29 +78,83 @@ def read(file: Path, shown: str = "") -> tuple[RecordedExchange, ...]:
         text = file.read_bytes()
     except FileNotFoundError:
         return ()
+    lines, known = text.splitlines(), KnownParts()
     return tuple(
-        _exchange(shown or str(file), number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()
+        _exchange(shown or str(file), number, line, known) for number, line in enumerate(lines, 1) if line.strip()
     )
 
 
 def problems(file: Path) -> Iterator[tuple[int, str]]:
     """Yield each broken line of a file, with its number from 1. Raises OSError."""
+    known = KnownParts()
     for number, line in enumerate(file.read_bytes().splitlines(), 1):
         try:
             if line.strip():
-                _exchange(str(file), number, line)
+                _exchange(str(file), number, line, known)
         except CassetteError as error:
             yield number, str(error).removeprefix(f"{file}:{number}: ")
 
 
-def _exchange(file: str, number: int, line: bytes) -> RecordedExchange:
+def _exchange(file: str, number: int, line: bytes, known: KnownParts) -> RecordedExchange:
     try:
         found = msgspec.json.decode(line, type=RecordedExchange)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise CassetteError(f"{file}:{number}: is not a recorded exchange: {error}") from None
+    found = replace(found, request=known.unpacked(found.request))
     if digest_of(found.request) != found.digest:
         raise CassetteError(f"{file}:{number}: the request was changed by hand: its sha256 is not `digest`")
     return found
+
+
+# A file has a large part of a request once: the tools are the same in all of them.
+
+LARGE = 1000
+"""The number of characters from which on a part is not repeated."""
+SAME = "same_as"
+"""The key of what stands for a part of an earlier line: the beginning of its sha256."""
+
+
+class KnownParts:
+    """The large parts of the requests so far in a file."""
+
+    def __init__(self) -> None:
+        self._parts: dict[str, Any] = {}
+
+    def packed(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """The request as a line has it."""
+        return self._with_body(request, self._pack)
+
+    def unpacked(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """The request of a line."""
+        return self._with_body(request, self._unpack)
+
+    @staticmethod
+    def _with_body(request: Mapping[str, Any], change: Callable[[Any], Any]) -> dict[str, Any]:
+        body = request.get("body")
+        if not isinstance(body, dict):
+            return dict(request)
+        return {**request, "body": {key: change(value) for key, value in body.items()}}
+
+    def _pack(self, value: Any) -> Any:
+        name = self._named(value)
+        if name is None or name in self._parts:
+            return value if name is None else {SAME: name}
+        self._parts[name] = value
+        return value
+
+    def _unpack(self, value: Any) -> Any:
+        if isinstance(value, dict) and value.keys() == {SAME}:
+            return self._parts.get(str(value[SAME]), value)
+        if (name := self._named(value)) is not None:
+            self._parts[name] = value
+        return value
+
+    @staticmethod
+    def _named(value: Any) -> str | None:
+        """The name of a part that is large enough."""
+        if not isinstance(value, dict | list | str) or len(str(value)) < LARGE:
+            return None
+        return digest_of(value)[:16]
 
 
 @dataclass
@@ -194,7 +249,9 @@ def _locked(file: Path) -> Iterator[None]:
 def _write(file: Path, exchanges: Sequence[RecordedExchange]) -> None:
     temporary = file.with_name(f".{file.name}.{os.getpid()}")
     try:
-        temporary.write_bytes(b"".join(msgspec.json.encode(each) + b"\n" for each in exchanges))
+        known = KnownParts()
+        packed = (replace(each, request=known.packed(each.request)) for each in exchanges)
+        temporary.write_bytes(b"".join(msgspec.json.encode(each) + b"\n" for each in packed))
         temporary.replace(file)
     finally:
         temporary.unlink(missing_ok=True)

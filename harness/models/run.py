@@ -15,7 +15,7 @@ from harness.model.plan import Plan
 from harness.models.exchange import AsksModel
 from harness.models.provider import ModelLane, Surroundings
 from harness.models.task import TaskModels
-from harness.models.transport import Hosts, TaskTransport, Ways, connections
+from harness.models.transport import Hosts, TaskTransport, Ways, connections, straight
 from harness.models.verdicts import ModelError
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Clock
@@ -62,7 +62,12 @@ class RunModels:
         self._connections: httpx2.AsyncBaseTransport | None = None
 
     def of(
-        self, plan: Plan, hosts: Hosts, emit: Callable[[Event], None], random: Callable[[], float], ways: Ways
+        self,
+        plan: Plan,
+        hosts: Hosts,
+        emit: Callable[[Event], None],
+        random: Callable[[], float],
+        ways: Ways = straight,
     ) -> TaskModels:
         """The models for one task. `hosts` and `ways` are read at each request."""
         lanes = self._lanes if not plan.faults else {}

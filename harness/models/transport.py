@@ -55,6 +55,10 @@ class StrikesModels(Protocol):
         """The number of requests with these URLs whose answers faults have spoiled so far."""
         ...
 
+    def refused(self, url: str) -> None:
+        """Count a connection that was refused, for the faults that last for a number of them."""
+        ...
+
 
 class NoModelFaults:
     """The faults of a task without any."""
@@ -68,6 +72,9 @@ class NoModelFaults:
     def broken(self, urls: tuple[str, ...]) -> int:  # noqa: ARG002
         """No answer is spoiled."""
         return 0
+
+    def refused(self, url: str) -> None:
+        """Nothing is counted."""
 
 
 class Way(Struct, frozen=True):
@@ -85,10 +92,15 @@ Ways = Callable[[str], Way]
 """The name of an agent -> its way. Raises CassetteError if its recordings cannot be read."""
 
 
+def straight(_agent: str) -> Way:
+    """The way without recordings and faults."""
+    return Way()
+
+
 class TaskTransport(httpx2.AsyncBaseTransport):
     """The way of one task's requests to models. It closes nothing: `inner` belongs to the run."""
 
-    def __init__(self, inner: httpx2.AsyncBaseTransport, hosts: Hosts, ways: Ways = lambda _: Way()) -> None:
+    def __init__(self, inner: httpx2.AsyncBaseTransport, hosts: Hosts, ways: Ways = straight) -> None:
         """`ways` returns the way of an agent's requests, by its name."""
         self._inner = inner
         self._hosts = hosts
@@ -117,7 +129,7 @@ class TaskTransport(httpx2.AsyncBaseTransport):
     async def _answer(self, request: httpx2.Request, body: bytes, now: Exchange, way: Way) -> _Answer:
         cassette = way.cassette
         if cassette is None:
-            return _Answer(request, await self._send(request), lambda _: None)
+            return _Answer(request, await self._send(request, way), lambda _: None)
         asked = canonical(now.model, request.method, request.url.path, body, way.ignore, way.redact)
         found = cassette.find(asked)
         if found is None:
@@ -135,7 +147,7 @@ class TaskTransport(httpx2.AsyncBaseTransport):
         """The provider's answer, which is kept once it has arrived in full, unless a fault has spoiled it."""
         urls, began = _urls(request), way.clock.now()
         before = way.faults.broken(urls)
-        answer = await self._send(request)
+        answer = await self._send(request, way)
 
         def finish(body: bytes) -> None:
             if way.faults.broken(urls) == before:
@@ -143,11 +155,16 @@ class TaskTransport(httpx2.AsyncBaseTransport):
 
         return _Answer(request, answer, finish)
 
-    async def _send(self, request: httpx2.Request) -> httpx2.Response:
+    async def _send(self, request: httpx2.Request, way: Way) -> httpx2.Response:
+        url = str(request.url)
         port = self._hosts().get(request.url.host.lower())
         if port is not None:
             request.url = request.url.copy_with(scheme="http", host=LOOPBACK, port=port)
-        return await self._inner.handle_async_request(request)
+        try:
+            return await self._inner.handle_async_request(request)
+        except httpx2.ConnectError:
+            way.faults.refused(url)
+            raise
 
 
 def _nobodys() -> Exchange:

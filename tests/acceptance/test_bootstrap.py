@@ -98,7 +98,7 @@ def test_run_keeps_pytests_exit_code(venv: Path, capfd: pytest.CaptureFixture[st
     program(venv / "bin" / "pytest", f'#!/bin/sh\necho "$@ in $VIRTUAL_ENV"\nexit {code}\n')
     assert command.run_tasks(venv, ("-k", "shop")) == code
     output = capfd.readouterr().out
-    assert f"tasks/ --alluredir=allure-results -k shop in {venv}" in output
+    assert f"tasks/ --task-models replay --alluredir=allure-results -k shop in {venv}" in output
 
 
 def test_ctrl_c_lets_the_tool_finish(tmp_path: Path) -> None:

@@ -149,3 +149,21 @@ def test_a_broken_line_is_named_and_the_file_is_kept(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(CassetteError, match="cannot be read"):
         Cassette.open(tmp_path, 0, "replay")
+
+
+def test_a_large_part_is_written_once(tmp_path: Path) -> None:
+    file, tools = tmp_path / "a.jsonl", [{"name": "click", "description": "word " * 300}]
+
+    def question(text: str) -> CanonicalRequest:
+        return canonical("m", "POST", "/", json.dumps({"text": text, "tools": tools}).encode())
+
+    cassette = Cassette.open(file, 0, "record")
+    for text in ("one", "two"):
+        cassette.add(question(text), 200, {}, "answer", 1)
+    cassette.save()
+    assert file.read_text().count("word word") == file.read_text().splitlines()[0].count("word word")
+    assert [each.request for each in read(file)] == [question("one").document, question("two").document]
+    assert Cassette.open(file, 0, "replay").find(question("two")) is not None
+    file.write_text(file.read_text().splitlines()[1] + "\n")
+    with pytest.raises(CassetteError, match="changed by hand"):
+        read(file)

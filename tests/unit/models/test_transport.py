@@ -90,6 +90,7 @@ class Struck:
         self.faults = list(faults)
         self.asked: list[tuple[str, int]] = []
         self.spoiled = 0
+        self.closed: list[str] = []
 
     def _next(self, kind: Any) -> Any:
         if self.faults and isinstance(self.faults[0], kind | None):
@@ -105,6 +106,9 @@ class Struck:
 
     def broken(self, urls: tuple[str, ...]) -> int:
         return self.spoiled
+
+    def refused(self, url: str) -> None:
+        self.closed.append(url)
 
 
 def model_of(form: str, transport: httpx2.AsyncBaseTransport) -> Model:
@@ -250,6 +254,19 @@ def test_a_request_to_a_service_goes_to_its_port() -> None:
     asyncio.run(ask("chat", TaskTransport(server, lambda: {"models.local": 4321}), "buy", True))
     (request,) = server.asked
     assert (request.url.host, request.url.port, request.headers["host"]) == ("127.0.0.1", 4321, "models.local")
+
+
+def test_a_refused_connection_is_counted_for_the_fault_that_refuses_it() -> None:
+    async def refuse(_request: httpx2.Request) -> httpx2.Response:
+        raise httpx2.ConnectError("Connection refused")
+
+    faults = Struck()
+    transport = TaskTransport(
+        httpx2.MockTransport(refuse), lambda: {"models.local": 4321}, lambda _: Way(faults=faults)
+    )
+    with pytest.raises(errors.ModelAPIError):
+        asyncio.run(ask("chat", transport, "buy", True))
+    assert faults.closed == ["http://models.local/v1/chat/completions"]
 
 
 # Faults in the answers of models.
