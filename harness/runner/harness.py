@@ -35,7 +35,6 @@ from harness.model.plan import Plan
 from harness.model.ports import Ask, Ports, RepairHook, Stage
 from harness.model.record import MetFault, TaskResult, Warning_
 from harness.model.settings import LOGINS, Settings
-from harness.model.warnings import trajectory_not_kept
 from harness.recovery.failure import Failed, Failure
 from harness.reporting.archive import DirectoryArchive, unusable_folders
 from harness.reporting.passing import PassedEvidence
@@ -46,6 +45,7 @@ from harness.resilience.events import Emit, ResilienceEvent, ServiceChanged, dis
 from harness.runner.circuits import RunCircuits
 from harness.runner.compile import recovers
 from harness.runner.inference import Inference, TaskInference
+from harness.runner.kept_ways import KeptWays
 from harness.runner.logins import Logins, NoArtifacts
 from harness.runner.loop import Caller, LoopFuture, LoopThread
 from harness.runner.scratch import Scratch
@@ -57,11 +57,6 @@ from harness.values import replace
 if TYPE_CHECKING:
     from harness.browser.routing import Routing
     from harness.browser.write_gate import WriteGate
-
-
-if TYPE_CHECKING:
-    from harness.reporting.trajectory import Trajectories
-    from harness.runner.proposals import ProposalNotes
 
 
 class Interaction(Struct, frozen=True):
@@ -116,8 +111,6 @@ class Harness:
             raise OSError("; ".join(found))
         (state := settings.root / ".harness").mkdir(exist_ok=True)
         self.settings = settings
-        self._run_id = run_id
-        self._trajectories: Trajectories | None = None
         self.clock = SystemClock()
         self.circuits = RunCircuits(settings, self.clock, tell, os.environ)
         self._tell = tell
@@ -134,6 +127,7 @@ class Harness:
         """World of an episode -> the browser storage of its last passed task."""
         self.channels_of(0)
         self.redactor = Redactor.of(settings)
+        self._trajectories = KeptWays(settings, run_id, self.redactor, self.clock)
         self.archive = DirectoryArchive(settings.artifacts, run_id, self.redactor, settings.keep_previous)
         passed = PassedEvidence(settings.root, run_id, self.redactor, settings.keep_previous)
         self._witness = passed.keep if settings.evidence == "all" else None
@@ -201,7 +195,7 @@ class Harness:
         """Run one task. Failures are in the result; only a cancellation before it began is raised."""
         plan = self._in_a_fresh_world(plan)
         inference = self.inference.of(plan, emit)
-        notes = self._proposal_notes(plan)
+        notes = self._trajectories.notes(plan)
         models, saw = (notes.models(inference.client), notes.saw) if notes else (inference.client, None)
         agent = self.agents.agent(None, models=models, ask=interaction.ask, saw=saw)
         try:
@@ -209,36 +203,12 @@ class Harness:
                 async with self._ground(plan) as empty:
                     ground = await self._logged_in(plan, empty)
                     result = await run_task(plan, self._ports(plan, agent, emit, interaction, ground, inference))
-            result = self._with_trajectory(plan, _warned(result, inference.finish(result)), notes)
+            result = _warned(result, (*inference.finish(result), *self._trajectories.keep(plan, result, notes)))
             self._hand_on(plan, result, ground)
             return result
         finally:
             await agent.close()
             await inference.close()
-
-    def _proposal_notes(self, plan: Plan) -> ProposalNotes | None:
-        """What notes what the agents of a task see and say; None for a task without agents."""
-        if plan.agent is None and plan.chain is None:
-            return None
-        from harness.runner.proposals import ProposalNotes
-
-        return ProposalNotes(plan, self.clock)
-
-    def _with_trajectory(self, plan: Plan, result: TaskResult, notes: ProposalNotes | None) -> TaskResult:
-        """Keep the way of an agent; the result says if that was not possible."""
-        if notes is None:
-            return result
-        from harness.reporting.trajectory import Trajectories
-
-        if self._trajectories is None:
-            settings = self.settings
-            kept = max(settings.history_runs, settings.keep_previous), settings.keep_previous
-            self._trajectories = Trajectories(settings.root, self._run_id, self.redactor, *kept)
-        try:
-            self._trajectories.keep(plan, result, notes.noted)
-        except OSError as error:
-            return _warned(result, [trajectory_not_kept(error)])
-        return result
 
     async def _logged_in(self, plan: Plan, ground: Ground) -> Ground:
         """The ground of a task that names a login, with the browser storage of someone who is logged in."""
