@@ -280,18 +280,17 @@ def error_report(plan: Plan, result: TaskResult, context: Context, expected: boo
         score=None if result.score is None else _score_json(result.score),
         expected=expected,
         source=plan.source,
-        agent=result.ended_by(plan.agent),
-        takeovers=tuple(each.describe() for each in result.takeovers),
-        **_models_json(result),
+        **_agent_facts(plan, result),
     )
 
 
-def _models_json(result: TaskResult) -> dict[str, Any]:
-    """What a report says of the calls of models; nothing without any."""
+def _agent_facts(plan: Plan, result: TaskResult) -> dict[str, Any]:
+    """What a report says of agents and of the calls of models."""
+    found = {"agent": result.ended_by(plan.agent), "takeovers": tuple(each.describe() for each in result.takeovers)}
     if not (calls := model_calls(result)):
-        return {}
+        return found
     models = {"models": by_model(calls), "models_total": ModelFigures.of(calls)}
-    return {**models, "model_calls": call_lines(calls, result.started)}
+    return {**found, **models, "model_calls": call_lines(calls, result.started)}
 
 
 def _recovery_attempted(record: StepRecord | None, result: TaskResult) -> bool:

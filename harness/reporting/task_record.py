@@ -222,7 +222,7 @@ def task_record(
 ) -> TaskRecord:
     """The record of a result; its texts are redacted. `unexpected`: it did not show what its `expect` declares."""
     redactor = (redactor or Redactor()).plus(plan.secrets)
-    failure, counted, calls = result.failure, figures(result), model_calls(result)
+    failure, counted = result.failure, figures(result)
     return TaskRecord(
         task_id=result.task_id,
         key=result.key,
@@ -251,13 +251,20 @@ def task_record(
         steps=tuple(step_lines(result.history, redactor)),
         baselines=tuple(map(redactor.text, written_baselines(plan, result))),
         summary=cause(plan, result, redactor) if failure else "",
-        agent=result.ended_by(plan.agent),
-        takeovers=len(result.takeovers),
-        models=by_model(calls),
-        calls=call_lines(calls, result.started),
+        **_of_agents(plan, result),
         **_of_file(plan.spec, redactor),
         **(_of_failure(failure, redactor) if failure else {}),
     )
+
+
+def _of_agents(plan: Plan, result: TaskResult) -> dict[str, Any]:
+    calls = model_calls(result)
+    return {
+        "agent": result.ended_by(plan.agent),
+        "takeovers": len(result.takeovers),
+        "models": by_model(calls),
+        "calls": call_lines(calls, result.started),
+    }
 
 
 def _of_file(spec: TaskSpec, redactor: Redactor) -> dict[str, Any]:
