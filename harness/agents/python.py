@@ -64,8 +64,15 @@ def _folder_of_module(source: AgentSource) -> Path | None:
 
 # `observe` and the models as an agent on another thread calls them.
 
+REFUSED = "invalid"
+"""The act in the record of a proposal that was refused (`harness.engine.agent.Invalid`)."""
 ModelsOf = Callable[[Plan, str, int], ModelClient]
 """The task, the name of the agent, the index of the step that it chooses -> the models for this proposal."""
+
+
+def chosen_index(history: History) -> int:
+    """The index of the step that an agent chooses after this history: a refused proposal was no step."""
+    return sum(each.step.act != REFUSED for each in history)
 
 
 class ProposalBridge:
@@ -185,7 +192,7 @@ class PythonAgent:
         return proposed
 
     def _bridge(self, plan: Plan, history: History, observe: Observe) -> ProposalBridge:
-        models = self._models and partial(self._models, plan, self._source.name, len(history))
+        models = self._models and partial(self._models, plan, self._source.name, chosen_index(history))
         return ProposalBridge(observe, models)
 
     def _agent_failed(self, error: Exception) -> Failed:

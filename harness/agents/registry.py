@@ -8,11 +8,11 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
 from harness.agents.chain import ManualAgent, successor
-from harness.agents.python import AgentSource, ModelsOf, PythonAgent
+from harness.agents.python import AgentSource, ModelsOf, PythonAgent, chosen_index
 from harness.model.agent_settings import AgentSettings
 from harness.model.plan import Plan
 from harness.model.policy import UNLIMITED, AgentPolicy
-from harness.model.ports import Ask, Observe
+from harness.model.ports import Ask, Observation, Observe
 from harness.model.record import History
 from harness.recovery.failure import Failed, Failure
 from harness.resilience.breaker import Breaker, Call, CircuitOpen, Policy, guard
@@ -81,15 +81,17 @@ class Agents:
         if name is not None:
             self._refuse_unknown(name)
 
-    def agent(self, name: str | None, *, models: ModelsOf | None = None, ask: Ask | None = None) -> TaskAgent:
+    def agent(
+        self, name: str | None, *, models: ModelsOf | None = None, ask: Ask | None = None, saw: Saw | None = None
+    ) -> TaskAgent:
         """The agent for one run of a task; None: its own steps are executed. `ask` asks a person.
 
-        `models` returns the models for one proposal, for agents that want them. Raises Failed if there is no agent of
-        that name.
+        `models` returns the models for one proposal, for agents that want them. `saw` is told what they see. Raises
+        Failed if there is no agent of that name.
         """
         if name is not None:
             self._refuse_unknown(name)
-        return TaskAgent(self.source, self._breaker, models=models, ask=ask, emit=self._emit)
+        return TaskAgent(self.source, self._breaker, models=models, ask=ask, emit=self._emit, saw=saw)
 
     def source(self, name: str) -> AgentSource:
         """The source of an agent. Raises Failed if there is none of that name."""
@@ -128,6 +130,10 @@ class Agents:
         return Failed(Failure("AGENT_UNAVAILABLE", message, details={"agent": name, "agents": list(self.names)}))
 
 
+Saw = Callable[[Plan, str, int, Observation], None]
+"""Is told what an agent sees: the task, the agent, the index of the step that it chooses, the page."""
+
+
 class TaskAgent:
     """Chooses the steps of one task, and of the tasks that run inside it, which may have other agents."""
 
@@ -139,9 +145,11 @@ class TaskAgent:
         models: ModelsOf | None = None,
         ask: Ask | None = None,
         emit: Emit = discard,
+        saw: Saw | None = None,
     ) -> None:
         self._source = source
         self._models = models
+        self._saw = saw
         self._breaker = breaker
         self._emit = emit
         self._scripted = ScriptedAgent()
@@ -194,11 +202,24 @@ class TaskAgent:
         if place not in self._python_agents:
             self._python_agents[place] = PythonAgent(source, self._models)
         try:
-            return await self._python_agents[place].propose(plan, history, observe)
+            return await self._python_agents[place].propose(plan, history, self._noted(plan, history, observe))
         except Failed as failed:
             if failed.failure.code == CRASHED:
                 await self._python_agents.pop(place).close()
             raise
+
+    def _noted(self, plan: Plan, history: History, observe: Observe) -> Observe:
+        """The same view of the page, which tells what was seen."""
+        saw, agent, index = self._saw, plan.agent or "", chosen_index(history)
+        if saw is None:
+            return observe
+
+        async def noted(*, screenshot: bool = False) -> Observation:
+            seen = await observe(screenshot=screenshot)
+            saw(plan, agent, index, seen)
+            return seen
+
+        return noted
 
     def _retried(self, source: AgentSource, call: Call[Step | None]) -> Call[Step | None]:
         """The call, which is made again, to a new object, if the agent raises an error."""

@@ -15,9 +15,10 @@ from msgspec import Struct
 
 from harness.cli.ending import fail
 from harness.cli.project import project_of, settings_at
+from harness.model.trajectory import TrajectoryStep
 from harness.reporting.files import shown_path, write_text
 from harness.reporting.redaction import MARK
-from harness.reporting.trajectory import Trajectory, TrajectoryError, TrajectoryStep, trajectories
+from harness.reporting.trajectory import Trajectory, TrajectoryError, trajectories
 from harness.spec.agents import SCRIPTED
 from harness.spec.load import find_tasks, load_file, mentions
 from harness.spec.loaded import Loaded

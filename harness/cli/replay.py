@@ -18,7 +18,7 @@ import typer
 from msgspec import Struct
 
 from harness.agents.python import AgentSource, ModelsOf
-from harness.agents.registry import Agents, TaskAgent
+from harness.agents.registry import Agents, Saw, TaskAgent
 from harness.browser.context import Tab
 from harness.cli.ending import fail
 from harness.cli.failures import ArtifactDirectory, Artifacts, AsJson, Run, the_failure
@@ -65,11 +65,18 @@ class StoppingAgents(Agents):
         super().__init__(settings.agents, settings.root)
         self._stop = stop
 
-    def agent(self, name: str | None, *, models: ModelsOf | None = None, ask: Ask | None = None) -> TaskAgent:  # noqa: ARG002 - nobody is asked
+    def agent(
+        self,
+        name: str | None,
+        *,
+        models: ModelsOf | None = None,
+        ask: Ask | None = None,  # noqa: ARG002 - nobody is asked
+        saw: Saw | None = None,
+    ) -> TaskAgent:
         """Like `Agents.agent`."""
         if name is not None:
             self.source(name)
-        return StoppingAgent(self.source, self._breaker, models, self._stop)
+        return StoppingAgent(self.source, self._breaker, models, saw, self._stop)
 
 
 class StoppingAgent(TaskAgent):
@@ -80,9 +87,10 @@ class StoppingAgent(TaskAgent):
         source: Callable[[str], AgentSource],
         breaker: Callable[[str], Breaker | None],
         models: ModelsOf | None,
+        saw: Saw | None,
         stop: ReplayStop,
     ) -> None:
-        super().__init__(source, breaker, models=models)
+        super().__init__(source, breaker, models=models, saw=saw)
         self._stop = stop
 
     async def propose(self, plan: Plan, history: History, observe: Observe) -> Step | None:

@@ -228,6 +228,7 @@ def schemas() -> dict[str, Schema]:
             "step_group.schema.json": _step_group(),
             "fault_plan.schema.json": _fault_plan(),
             "campaign.schema.json": Campaign.model_json_schema(mode="serialization"),
+            "trajectory.schema.json": _trajectory(),
         }.items()
     }
 
@@ -332,6 +333,17 @@ def _error_report() -> Schema:
     for definition in schema["$defs"].values():
         definition.pop("required", None)
     return schema
+
+
+def _trajectory() -> Schema:
+    """The schema of a line of trajectory.jsonl."""
+    import msgspec
+
+    from harness.model.trajectory import TrajectoryLine
+
+    schema: Schema = msgspec.json.decode(msgspec.json.encode(msgspec.json.schema(TrajectoryLine)))  # () becomes []
+    described = "A line of trajectory.jsonl: the task, or a choice of an agent, which may have led to a step."
+    return {"title": "Trajectory", "description": described, **schema}
 
 
 def _without_unused_definitions(schema: Schema) -> Schema:

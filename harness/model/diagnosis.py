@@ -11,7 +11,8 @@ from msgspec.structs import asdict
 
 from harness.criteria import CriterionError, parse
 from harness.criteria.syntax import WAITS
-from harness.model.figures import figures
+from harness.model.consumption import ModelFigures, by_model, call_lines
+from harness.model.figures import figures, model_calls
 from harness.model.plan import Plan
 from harness.model.record import LASTING, Attempt, History, MetFault, MetRoute, Score, StepRecord, TaskResult
 from harness.model.report import Context, ErrorReport, FaultReport, Metrics, RoutedRequestReport, RouteReport
@@ -279,7 +280,17 @@ def error_report(plan: Plan, result: TaskResult, context: Context, expected: boo
         score=None if result.score is None else _score_json(result.score),
         expected=expected,
         source=plan.source,
+        **_agent_facts(plan, result),
     )
+
+
+def _agent_facts(plan: Plan, result: TaskResult) -> dict[str, Any]:
+    """What a report says of agents and of the calls of models."""
+    found = {"agent": result.ended_by(plan.agent), "takeovers": tuple(each.describe() for each in result.takeovers)}
+    if not (calls := model_calls(result)):
+        return found
+    models = {"models": by_model(calls), "models_total": ModelFigures.of(calls)}
+    return {**found, **models, "model_calls": call_lines(calls, result.started)}
 
 
 def _recovery_attempted(record: StepRecord | None, result: TaskResult) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, Literal, Protocol
 
@@ -87,28 +87,6 @@ class ModelCall(Struct, frozen=True):
     """Whether the answer came from a recording."""
     recording: str = ""
     """The key of the exchange in the task's recording, if there is one."""
-
-
-def describe_calls(calls: Iterable[ModelCall]) -> str:
-    """The calls in one line, such as `41 calls, 182k in (71 % cached), 4.1k out, $0.62, 2 of 41 calls unpriced`."""
-    found = tuple(calls)
-    total = len(found)
-    used = sum(call.usage.input for call in found)
-    cached = sum(call.usage.cache_read for call in found)
-    out = sum(call.usage.output for call in found)
-    parts = ["1 call" if total == 1 else f"{total} calls"]
-    parts.append(f"{_short(used)} in" + (f" ({100 * cached / used:.0f} % cached)" if used and cached else ""))
-    parts.append(f"{_short(out)} out")
-    priced = [call.cost for call in found if call.cost is not None]
-    if priced:
-        parts.append(f"${sum(priced):.4f}")
-    if unknown := total - len(priced):
-        parts.append(f"{unknown} of {total} calls unpriced")
-    return ", ".join(parts)
-
-
-def _short(tokens: int) -> str:
-    return str(tokens) if tokens < 1000 else f"{tokens / 1000:.1f}k".replace(".0k", "k")
 
 
 class ModelAnswer(Struct, frozen=True):

@@ -425,6 +425,11 @@ class TaskResult(Struct, frozen=True):
         """Whether it passed only in part, or by another agent than its own: `--taskspec-strict` refuses that."""
         return self.ok and (self.final_state == "partial_success" or bool(self.takeovers))
 
+    def ended_by(self, first: str | None) -> str:
+        """The agent that chose the last steps (`chosen_by`); empty for the steps of the file."""
+        name = next(reversed(self.chosen_by(first)), "")
+        return "" if name == SCRIPTED else name
+
     @property
     def steps_completed(self) -> int:
         return sum({each.index: each.passed for each in self.history if 0 <= each.index < self.steps_total}.values())

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
+from harness.model.events import MODEL
 from harness.model.inference import Prompt
 from harness.model.model_settings import ModelSettings
 from harness.models.exchange import WireAnswer
@@ -85,7 +86,7 @@ def smaller_once(prompt: Prompt, ask: Callable[[Prompt], Call[WireAnswer]]) -> C
 def with_fallbacks(name: str, others: dict[str, Call[WireAnswer]], emit: Emit) -> Policy[WireAnswer]:
     """Ask the declared other models in order, if that can help."""
     secondaries = (Secondary(other, call, leads_to_fallback) for other, call in others.items())
-    return fallback(*secondaries, primary=name, name=f"model {name}", emit=emit)
+    return fallback(*secondaries, primary=name, name=f"{MODEL}{name}", emit=emit)
 
 
 def _again(name: str, settings: ModelSettings, around_it: Surroundings) -> Policy[WireAnswer]:
@@ -96,7 +97,7 @@ def _again(name: str, settings: ModelSettings, around_it: Surroundings) -> Polic
         clock=around_it.clock,
         random=around_it.random,
         emit=around_it.emit,
-        name=f"model {name}",
+        name=f"{MODEL}{name}",
         max_suggested=wanted.max_suggested,
     )
 
@@ -108,7 +109,7 @@ def _in_turn(name: str, settings: ModelSettings, lane: ModelLane, around_it: Sur
         asked=asked_to_wait,
         longest=settings.retry.max_suggested,
         emit=around_it.emit,
-        who=f"model {name}",
+        who=f"{MODEL}{name}",
     )
 
 

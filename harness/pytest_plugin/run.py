@@ -202,11 +202,12 @@ def _run_in_turn(
     state: SessionState, item: pytest.Item, loaded: Loaded, sink: Callable[[Event], None]
 ) -> tuple[Plan, TaskResult]:
     """Run the task in its turn; under `--task-workers` it may have begun before."""
+    idle = telemetry_of(item.config).idle
     if state.ahead is not None:
-        ran = state.ahead.run(item, sink)
+        ran = state.ahead.run(item, sink, idle)
         return ran.plan, ran.result
     plan = plan_of(state, loaded)
-    return plan, state.harness().run(plan, sink, asking(state, item.config), partial(repair, item.config))
+    return plan, state.harness().run(plan, sink, asking(state, item.config), partial(repair, item.config), idle)
 
 
 def plan_of(state: SessionState, loaded: Loaded) -> Plan:

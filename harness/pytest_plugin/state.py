@@ -28,8 +28,11 @@ if TYPE_CHECKING:
 class RunsAhead(Protocol):
     """Runs tasks before their turn."""
 
-    def run(self, item: pytest.Item, sink: Callable[[Any], None]) -> Ran:
-        """Return the result of this item's task, which may have run already; `sink` receives its events."""
+    def run(self, item: pytest.Item, sink: Callable[[Any], None], idle: Callable[[], None] | None = None) -> Ran:
+        """Return the result of this item's task, which may have run already; `sink` receives its events.
+
+        `idle` is called several times a second until its end.
+        """
         ...
 
     def skip(self, item: pytest.Item) -> None:

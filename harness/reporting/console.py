@@ -176,7 +176,9 @@ def incomplete(result: TaskResult) -> bool:
 
 
 def filled_step(record: StepRecord) -> Step:
-    """The step to show, with `${memory...}` filled in if the first attempt has the value."""
+    """The step to show: with a selector that lasts, and `${memory...}` filled in if the first attempt has the value."""
+    if record.lasting_step is not None:
+        return record.lasting_step
     return record.attempts[0].step if record.attempts and "${" in step_target(record.step) else record.step
 
 

@@ -1,6 +1,7 @@
 """`.harness/agents/<run>/<key>/trajectory.jsonl`: the way that an agent took through a task, also one that passed.
 
-The first line is about the task, and each further line about a step that the agent chose.
+The first line is about the task, and each further line about a choice of an agent: what it saw, what it asked and was
+told, and the step that followed, if one did. Snapshots of pages are files beside it. A failed task has a copy of all.
 """
 
 from __future__ import annotations
@@ -8,8 +9,9 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,17 @@ from harness.model.inference import ModelCall
 from harness.model.outcome import ended_as_declared
 from harness.model.plan import Plan
 from harness.model.record import StepRecord, TaskResult
+from harness.model.trajectory import (
+    Noted,
+    SaidAnswer,
+    SaidByModel,
+    SeenByAgent,
+    SeenPage,
+    TrajectoryChoice,
+    TrajectoryLine,
+    TrajectoryStep,
+    TrajectoryTask,
+)
 from harness.reporting.archive import Workspace
 from harness.reporting.files import read_regular, safe_name, write_text
 from harness.reporting.redaction import Redactor
@@ -29,41 +42,12 @@ from harness.spec.steps import Step
 
 AGENTS = Path(".harness/agents")
 FILE = "trajectory.jsonl"
-
-
-class TrajectoryTask(Struct, frozen=True, kw_only=True, tag="task", tag_field="line"):
-    """The task, and how it ended."""
-
-    task_id: str
-    key: str
-    source: str
-    """The task's file, as shown to people."""
-    agent: str
-    """The name of its first agent; `scripted` for the steps of the file."""
-    run: str
-    trial: int
-    passed: bool
-    """Whether it ended as its file declares."""
-    final_state: str
-    code: str | None
-    seconds: float
-
-
-class TrajectoryStep(Struct, frozen=True, kw_only=True, tag="step", tag_field="line"):
-    """A step that an agent chose, what it asked for the choice, and what became of it."""
-
-    index: int
-    agent: str
-    at: datetime
-    seconds: float
-    step: dict[str, Any]
-    """As a task file has it, with lasting selectors where they are known."""
-    lasting: bool
-    """Whether the step can be done again: it has no ref, which holds only for one view of a page."""
-    passed: bool
-    code: str | None
-    asked: tuple[ModelCall, ...] = ()
-    """The requests to models that led to the step."""
+SNAPSHOTS = "snapshots"
+"""The folder beside the file with what the agents saw."""
+MOST = 2000
+"""The largest number of looks and answers that are kept of a task."""
+LONGEST = 200_000
+"""The largest number of characters that are kept of a snapshot or an answer."""
 
 
 class Trajectory(Struct, frozen=True):
@@ -72,6 +56,9 @@ class Trajectory(Struct, frozen=True):
     file: Path
     task: TrajectoryTask
     steps: tuple[TrajectoryStep, ...]
+    """The choices that led to steps."""
+    choices: tuple[TrajectoryStep | TrajectoryChoice, ...] = ()
+    """All choices, in order."""
 
 
 class TrajectoryError(ValueError):
@@ -81,29 +68,62 @@ class TrajectoryError(ValueError):
 class Trajectories:
     """Writes the trajectories of one run, each by a rename; deletes those of the oldest runs."""
 
-    def __init__(self, root: Path, run_id: str, redactor: Redactor, runs: int) -> None:
-        """`runs`: the number of runs that are kept, with this one."""
+    def __init__(self, root: Path, run_id: str, redactor: Redactor, runs: int, pictured: int) -> None:
+        """`runs`: the number of runs that are kept, with this one; `pictured`: of those, how many with snapshots."""
         self._root = root / AGENTS
         self._run = safe_name(run_id)
         self._redactor = redactor
-        self._runs = max(1, runs)
+        self._runs, self._pictured = max(1, runs), max(1, pictured)
         self._workspace = Workspace(self._root, self._run)
+        self._pruned = False
 
-    def keep(self, plan: Plan, result: TaskResult) -> Path:
-        """Write the file and return it. Raises OSError."""
-        target = self._root / self._run / safe_name(plan.key) / FILE
-        redact = self._redactor.plus(plan.all_secrets).strings
-        refer = referring(plan.secrets)
-        lines = (redact(msgspec.to_builtins(each)) for each in _lines(plan, result, self._run, refer))
-        write_text(target, "".join(f"{msgspec.json.encode(line).decode()}\n" for line in lines))
+    def keep(self, plan: Plan, result: TaskResult, noted: Sequence[Noted] = ()) -> Path:
+        """Write the file and return it; a copy of all goes to the artifacts of a failed task. Raises OSError."""
+        folder = self._root / self._run / safe_name(plan.key)
+        redact = self._redactor.plus(plan.all_secrets)
+        pages = _Snapshots(redact.text)
+        lines = [msgspec.to_builtins(each) for each in _Choices(plan, result, self._run, noted, pages).lines()]
+        text = "".join(f"{msgspec.json.encode(redact.strings(line)).decode()}\n" for line in lines)
+        for place in (folder, result.artifacts):
+            if place is not None:
+                pages.write(place)
+                write_text(place / FILE, text)
         self._prune()
-        return target
+        return folder / FILE
 
     def _prune(self) -> None:
-        """Keep the newest runs: their names begin with their time."""
+        """Keep the newest runs: their names begin with their time. Once for a process is enough."""
+        if self._pruned:
+            return
+        self._pruned = True
         with contextlib.suppress(FileNotFoundError):  # a parallel worker was quicker
-            for old in _runs(self._root)[self._runs :]:
+            runs = _runs(self._root)
+            for old in (*runs[self._runs :], *(each for run in runs[self._pictured :] for each in _pictures(run))):
                 self._workspace.discard(old)
+
+
+def _pictures(run: Path) -> Iterator[Path]:
+    return run.glob(f"*/{SNAPSHOTS}")
+
+
+class _Snapshots:
+    """The snapshots of one task, redacted; equal ones are one file."""
+
+    def __init__(self, redact: Callable[[str], str]) -> None:
+        self._redact = redact
+        self._texts: dict[str, bytes] = {}
+
+    def add(self, seen: SeenByAgent) -> SeenPage:
+        text = self._redact(seen.aria).encode("utf-8", "replace")
+        digest = sha256(text).hexdigest()
+        name = f"{SNAPSHOTS}/{digest[:16]}.txt"
+        self._texts[name] = text
+        return SeenPage(at=seen.at, url=seen.url, sha256=digest, file=name)
+
+    def write(self, folder: Path) -> None:
+        """Write the files. Raises OSError."""
+        for name, text in self._texts.items():
+            write_text(folder / name, text.decode())
 
 
 def referring(secrets: Iterable[str]) -> Callable[[str], str]:
@@ -116,41 +136,100 @@ def referring(secrets: Iterable[str]) -> Callable[[str], str]:
     return lambda text: pattern.sub(lambda found: names[found[0]], text)
 
 
-def _lines(
-    plan: Plan, result: TaskResult, run: str, refer: Callable[[str], str]
-) -> Iterator[TrajectoryTask | TrajectoryStep]:
-    yield TrajectoryTask(
-        task_id=plan.task_id,
-        key=plan.key,
-        source=plan.source,
-        agent=plan.agent or SCRIPTED,
-        run=run,
-        trial=plan.trial,
-        passed=ended_as_declared(plan.spec, result),
-        final_state=result.final_state,
-        code=result.failure.code if result.failure else None,
-        seconds=round(result.elapsed, 3),
-    )
-    for record in result.history:
-        if record.agent and record.attempts:
-            place = record.index, record.agent
-            asked = tuple(call for call in result.model_calls if (call.step, call.agent) == place)
-            yield _step(record, asked, refer)
+class _Choices:
+    """Puts what was noted to the steps that followed: what came before the step, and was about it."""
 
+    def __init__(self, plan: Plan, result: TaskResult, run: str, noted: Sequence[Noted], pages: _Snapshots) -> None:
+        self._plan, self._result, self._run = plan, result, run
+        self._refer = referring(plan.secrets)
+        self._pages = pages
+        self._left: list[Noted | ModelCall] = sorted((*noted, *result.model_calls), key=lambda each: each.at)
 
-def _step(record: StepRecord, asked: tuple[ModelCall, ...], refer: Callable[[str], str]) -> TrajectoryStep:
-    step = record.lasting_step or record.step
-    return TrajectoryStep(
-        index=record.index,
-        agent=record.agent,
-        at=record.attempts[0].started,
-        seconds=round(sum(each.seconds for each in record.attempts), 3),
-        step=document(step, refer),
-        lasting="aria-ref=" not in str(step),
-        passed=record.passed,
-        code=record.failure.code if record.failure else None,
-        asked=asked,
-    )
+    def lines(self) -> Iterator[TrajectoryLine]:
+        """The line of the task, then its choices in the order of time."""
+        yield self._task()
+        records = [each for each in self._result.history if each.agent and each.attempts]
+        choices: list[TrajectoryStep | TrajectoryChoice] = [self._step(each) for each in records]
+        while self._left:
+            choices.append(self._choice(self._left[0].agent, self._left[0].step))
+        yield from sorted(choices, key=lambda each: each.at)
+
+    def _task(self) -> TrajectoryTask:
+        plan, result = self._plan, self._result
+        return TrajectoryTask(
+            task_id=plan.task_id,
+            key=plan.key,
+            source=plan.source,
+            agent=plan.agent or SCRIPTED,
+            run=self._run,
+            trial=plan.trial,
+            passed=ended_as_declared(plan.spec, result),
+            final_state=result.final_state,
+            code=result.failure.code if result.failure else None,
+            seconds=round(result.elapsed, 3),
+        )
+
+    def _step(self, record: StepRecord) -> TrajectoryStep:
+        began = record.attempts[0].started
+        step = record.lasting_step or record.step
+        seen, asked, said = self._taken(record.agent, record.index, began)
+        return TrajectoryStep(
+            index=record.index,
+            agent=record.agent,
+            at=began,
+            seconds=round(sum(each.seconds for each in record.attempts), 3),
+            step=document(step, self._refer),
+            lasting="aria-ref=" not in str(step),
+            passed=record.passed,
+            code=record.failure.code if record.failure else None,
+            message=record.failure.message if record.failure else "",
+            seen=seen,
+            asked=asked,
+            said=said,
+        )
+
+    def _choice(self, agent: str, step: int) -> TrajectoryChoice:
+        """The choice without a step to which what is left belongs."""
+        at = self._left[0].at
+        seen, asked, said = self._taken(agent, step, None)
+        return TrajectoryChoice(
+            index=step, agent=agent, at=at, seen=seen, asked=asked, said=said, code=self._failure(agent, step)
+        )
+
+    def _failure(self, agent: str, step: int) -> str | None:
+        """Why the agent chose nothing: its own failure, if one followed."""
+        failed = [each.failure for each in self._result.takeovers if (each.before, each.index) == (agent, step)]
+        last = self._result.failure
+        if last is not None and self._result.failed_index == step and last.row.relieves:
+            failed.append(last)
+        return failed[0].code if failed else None
+
+    def _taken(
+        self, agent: str, step: int, until: datetime | None
+    ) -> tuple[tuple[SeenPage, ...], tuple[ModelCall, ...], tuple[SaidAnswer, ...]]:
+        """What was noted about this choice, which is no longer left."""
+        mine = [
+            each
+            for each in self._left
+            if (each.agent, each.step) == (agent, step) and (until is None or each.at <= until)
+        ]
+        self._left = [each for each in self._left if not any(each is one for one in mine)]
+        return (
+            tuple(self._pages.add(each) for each in mine if isinstance(each, SeenByAgent)),
+            tuple(each for each in mine if isinstance(each, ModelCall)),
+            tuple(self._answer(each) for each in mine if isinstance(each, SaidByModel)),
+        )
+
+    def _answer(self, said: SaidByModel) -> SaidAnswer:
+        arguments = _in_texts(said.arguments, self._refer)
+        return SaidAnswer(
+            at=said.at,
+            model=said.model,
+            tool=said.tool,
+            arguments=arguments,
+            text=self._refer(said.text),
+            code=said.code,
+        )
 
 
 def document(step: Step, refer: Callable[[str], str] = str) -> dict[str, Any]:
@@ -170,20 +249,29 @@ def _in_texts(value: Any, change: Callable[[str], str]) -> Any:
 # Reads what was written.
 
 
-def trajectories(root: Path, task_id: str) -> Iterator[Trajectory]:
-    """Yield the trajectories of a task, the newest first. `root`: the project's folder. Raises TrajectoryError."""
+def trajectories(root: Path, task: str) -> Iterator[Trajectory]:
+    """Yield the trajectories of a task, the newest first. Raises TrajectoryError.
+
+    `root`: the project's folder. `task`: the task's id, or the key of one of its cases.
+    """
     for run in _runs(root / AGENTS):
         for file in sorted(run.glob(f"*/{FILE}"), reverse=True):
             found = read(file)
-            if found.task.task_id == task_id:
+            if task in (found.task.task_id, found.task.key):
                 yield found
+
+
+def newest(root: Path) -> Iterator[Trajectory]:
+    """Yield the trajectories of the last run, the one that was written last first. Raises TrajectoryError."""
+    for run in _runs(root / AGENTS)[:1]:
+        yield from map(read, sorted(run.glob(f"*/{FILE}"), key=lambda file: file.stat().st_mtime, reverse=True))
 
 
 def read(file: Path) -> Trajectory:
     """Read a file. Raises TrajectoryError, or OSError."""
     lines = [line for line in read_regular(file).splitlines() if line.strip()]
-    decoder = msgspec.json.Decoder(TrajectoryTask | TrajectoryStep)
-    found: list[TrajectoryTask | TrajectoryStep] = []
+    decoder = msgspec.json.Decoder(TrajectoryLine)
+    found: list[TrajectoryLine] = []
     for number, line in enumerate(lines, 1):
         try:
             found.append(decoder.decode(line))
@@ -191,7 +279,8 @@ def read(file: Path) -> Trajectory:
             raise TrajectoryError(f"{file}:{number}: is not a line of a trajectory: {error}") from None
     if not found or not isinstance(found[0], TrajectoryTask):
         raise TrajectoryError(f"{file}:1: the first line must be about the task")
-    return Trajectory(file, found[0], tuple(each for each in found[1:] if isinstance(each, TrajectoryStep)))
+    choices = tuple(each for each in found[1:] if not isinstance(each, TrajectoryTask))
+    return Trajectory(file, found[0], tuple(each for each in choices if isinstance(each, TrajectoryStep)), choices)
 
 
 def _runs(root: Path) -> list[Path]:

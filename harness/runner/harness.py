@@ -35,7 +35,6 @@ from harness.model.plan import Plan
 from harness.model.ports import Ask, Ports, RepairHook, Stage
 from harness.model.record import MetFault, TaskResult, Warning_
 from harness.model.settings import LOGINS, Settings
-from harness.model.warnings import trajectory_not_kept
 from harness.recovery.failure import Failed, Failure
 from harness.reporting.archive import DirectoryArchive, unusable_folders
 from harness.reporting.passing import PassedEvidence
@@ -46,6 +45,7 @@ from harness.resilience.events import Emit, ResilienceEvent, ServiceChanged, dis
 from harness.runner.circuits import RunCircuits
 from harness.runner.compile import recovers
 from harness.runner.inference import Inference, TaskInference
+from harness.runner.kept_ways import KeptWays
 from harness.runner.logins import Logins, NoArtifacts
 from harness.runner.loop import Caller, LoopFuture, LoopThread
 from harness.runner.scratch import Scratch
@@ -111,7 +111,6 @@ class Harness:
             raise OSError("; ".join(found))
         (state := settings.root / ".harness").mkdir(exist_ok=True)
         self.settings = settings
-        self._run_id = run_id
         self.clock = SystemClock()
         self.circuits = RunCircuits(settings, self.clock, tell, os.environ)
         self._tell = tell
@@ -128,6 +127,7 @@ class Harness:
         """World of an episode -> the browser storage of its last passed task."""
         self.channels_of(0)
         self.redactor = Redactor.of(settings)
+        self._trajectories = KeptWays(settings, run_id, self.redactor, self.clock)
         self.archive = DirectoryArchive(settings.artifacts, run_id, self.redactor, settings.keep_previous)
         passed = PassedEvidence(settings.root, run_id, self.redactor, settings.keep_previous)
         self._witness = passed.keep if settings.evidence == "all" else None
@@ -195,32 +195,20 @@ class Harness:
         """Run one task. Failures are in the result; only a cancellation before it began is raised."""
         plan = self._in_a_fresh_world(plan)
         inference = self.inference.of(plan, emit)
-        agent = self.agents.agent(None, models=inference.client, ask=interaction.ask)
+        notes = self._trajectories.notes(plan)
+        models, saw = (notes.models(inference.client), notes.saw) if notes else (inference.client, None)
+        agent = self.agents.agent(None, models=models, ask=interaction.ask, saw=saw)
         try:
             with in_task(plan, wake=emit):
                 async with self._ground(plan) as empty:
                     ground = await self._logged_in(plan, empty)
                     result = await run_task(plan, self._ports(plan, agent, emit, interaction, ground, inference))
-            result = self._with_trajectory(plan, _warned(result, inference.finish(result)))
+            result = _warned(result, (*inference.finish(result), *self._trajectories.keep(plan, result, notes)))
             self._hand_on(plan, result, ground)
             return result
         finally:
             await agent.close()
             await inference.close()
-
-    def _with_trajectory(self, plan: Plan, result: TaskResult) -> TaskResult:
-        """Keep the way of an agent; the result says if that was not possible."""
-        if plan.agent is None and plan.chain is None:
-            return result
-        from harness.reporting.trajectory import Trajectories
-
-        settings = self.settings
-        kept = Trajectories(settings.root, self._run_id, self.redactor, settings.keep_previous)
-        try:
-            kept.keep(plan, result)
-        except OSError as error:
-            return _warned(result, [trajectory_not_kept(error)])
-        return result
 
     async def _logged_in(self, plan: Plan, ground: Ground) -> Ground:
         """The ground of a task that names a login, with the browser storage of someone who is logged in."""
@@ -520,9 +508,10 @@ class SyncHarness:
         sink: Callable[[Event], None],
         ask: AskHere | None = None,
         repair: RepairHere | None = None,
+        idle: Callable[[], None] | None = None,
     ) -> TaskResult:
-        """Run one task; events reach `sink` on this thread, and `ask` and `repair` are called on it."""
-        return self.begin(lambda caller: self.play(plan, caller, ask, repair)).finish(sink)
+        """Run one task; events reach `sink` on this thread, and `ask`, `repair` and (often) `idle` are called on it."""
+        return self.begin(lambda caller: self.play(plan, caller, ask, repair)).finish(sink, idle)
 
     def begin(self, main: Callable[[Caller], Coroutine[Any, Any, T]]) -> LoopFuture[T]:
         """Start a coroutine such as `play` on the loop, from any thread; the one that finishes it gets its events."""

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from harness.agents.python import AgentSource, ModelsOf
-from harness.agents.registry import Agents, TaskAgent
+from harness.agents.registry import Agents, Saw, TaskAgent
 from harness.browser.context import Tab
 from harness.browser.recorder import Recorder
 from harness.model.plan import Plan
@@ -92,7 +92,14 @@ class PersonAgents(Agents):
         super().__init__(settings.agents, settings.root)
         self._key, self._begin, self._wait = key, begin, wait
 
-    def agent(self, name: str | None, *, models: ModelsOf | None = None, ask: Ask | None = None) -> TaskAgent:  # noqa: ARG002 - nobody is asked
+    def agent(
+        self,
+        name: str | None,
+        *,
+        models: ModelsOf | None = None,
+        ask: Ask | None = None,  # noqa: ARG002 - nobody is asked
+        saw: Saw | None = None,  # noqa: ARG002 - a person's view has no trajectory
+    ) -> TaskAgent:
         """Like `Agents.agent`."""
         if name is not None:
             self.source(name)

@@ -14,7 +14,8 @@ from typer.testing import CliRunner, Result
 
 from harness.cli.freeze import yaml_with
 from harness.cli.main import app
-from harness.reporting.trajectory import AGENTS, FILE, TrajectoryStep, TrajectoryTask
+from harness.model.trajectory import TrajectoryStep, TrajectoryTask
+from harness.reporting.trajectory import AGENTS, FILE
 
 TASK = """\
 # Buys something.
