@@ -86,7 +86,8 @@ def _smaller(now: Situation) -> Situation:
     lines = len(now.history) if now.lines is None else now.lines
     looks = tuple(replace(each, found=each.found[: now.max_chars // 8]) for each in now.looks)
     kept = min(lines, max(FEWEST_LINES, lines // 2))
-    return replace(now, max_chars=now.max_chars // 2, lines=kept, looks=looks)
+    shown = min(now.max_chars, len(now.seen.aria))  # halving a bound that the page does not reach makes nothing smaller
+    return replace(now, max_chars=shown // 2, lines=kept, looks=looks)
 
 
 def masking(plan: Plan) -> Callable[[str], str]:

@@ -187,7 +187,22 @@ def _record(run: Run, proposal: Any, error: BadProposalError, *, number: int) ->
 def left(run: Run) -> dict[str, float]:
     """What the task may still use, as an agent is told."""
     most = run.plan.spec.budget.max_steps or AGENT_STEPS
-    return {"steps": max(0, most - run.journal.begun), "seconds": round(max(0.0, run.left))}
+    return {"steps": max(0, most - run.journal.begun), "seconds": round(max(0.0, run.left)), **_of_models(run)}
+
+
+def _of_models(run: Run) -> dict[str, float]:
+    """What is left of the budget for models; a cost that is not known counts as nothing."""
+    budget = run.plan.spec.budget
+    limits = {"model calls": budget.max_model_calls, "tokens": budget.max_tokens, "US dollars": budget.max_cost}
+    if not any(limits.values()):
+        return {}
+    calls = run.ports.model_calls(run.plan)
+    used = {
+        "model calls": len(calls),
+        "tokens": sum(call.usage.total for call in calls),
+        "US dollars": sum(call.cost or 0.0 for call in calls),
+    }
+    return {name: round(max(0.0, most - used[name]), 4) for name, most in limits.items() if most is not None}
 
 
 def is_stuck(history: list[StepRecord]) -> bool:

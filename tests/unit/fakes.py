@@ -309,6 +309,7 @@ class Theatre:
     breaker: Any = None
     """URL -> the circuit of its site."""
     policy: AgentPolicy = UNLIMITED
+    model_calls: tuple[ModelCall, ...] = ()
     recovered: list[str] = field(default_factory=list)
     """URLs whose service was waited for before a retry."""
     find: Any = None
@@ -326,6 +327,7 @@ class Theatre:
             repair=self.repair,
             recover=self._recover,
             policy=lambda _: self.policy,
+            model_calls=lambda _: self.model_calls,
             **({"breaker": self.breaker} if self.breaker else {}),
         )
 

@@ -184,11 +184,12 @@ def test_a_closer_look_is_no_step_and_the_next_question_has_its_result() -> None
     assert "there is no tool `look`" in failure(Model(call("look", find="a")), looks=0).message
 
 
-def test_a_smaller_question_has_half_of_the_page_and_fewer_lines() -> None:
+@pytest.mark.parametrize("max_chars", [8000, 100_000])
+def test_a_smaller_question_has_half_of_the_page_and_fewer_lines(max_chars: int) -> None:
     aria = "\n".join(f'- button "Button number {number}" [ref=e{number}]' for number in range(400))
     history = tuple(record(Click(selector="#a"), index=number) for number in range(40))
     model = Model(call("done"))
-    propose(model, history, aria=aria, max_chars=8000)
+    propose(model, history, aria=aria, max_chars=max_chars)
     prompt = model.prompts[0]
     assert prompt.smaller is not None
     small = prompt.smaller()

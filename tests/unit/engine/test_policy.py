@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from harness.engine.task import run_task
+from harness.model.inference import ModelCall, Usage
 from harness.model.policy import AgentPolicy, WritePermission
 from harness.model.record import TaskResult
 from harness.recovery.failure import Failed, Failure
@@ -153,3 +154,17 @@ def test_an_agent_is_told_what_is_left() -> None:
     agent.looks = True
     play(agent, budget={"max_steps": 7}, timeout=100)
     assert [each.left for each in agent.seen] == [{"steps": 7, "seconds": 100}, {"steps": 6, "seconds": 100}]
+
+
+def test_an_agent_is_told_what_the_budget_for_models_leaves() -> None:
+    agent = Told(lambda history: None if history else OPEN)
+    agent.looks = True
+    theatre = Theatre()
+    used = ModelCall(
+        agent="told", model="claude", provider="anthropic", identifier="haiku", step=0, attempt=1,
+        at=theatre.clock.wall(), seconds=1.0, first_token=None, usage=Usage(900, 100), cost=0.25, outcome="answered",
+    )  # fmt: skip
+    theatre.model_calls = (used, replace(used, cost=None))
+    play(agent, theatre, budget={"max_tokens": 5000, "max_cost": 1.0, "max_model_calls": 3}, timeout=100)
+    told = {name: left for name, left in agent.seen[0].left.items() if name not in ("steps", "seconds")}
+    assert told == {"model calls": 1, "tokens": 3000, "US dollars": 0.75}
