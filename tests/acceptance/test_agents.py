@@ -37,6 +37,11 @@ def ended(project: Project, task_id: str = "T", *args: str, **spec: Any) -> dict
     return project.report(task_id)
 
 
+def block(language: str, text: str) -> str:
+    """The block of the document that contains this text."""
+    return next(each for each in blocks(language) if text in each)
+
+
 def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", DOCUMENT.read_text("utf-8"), re.MULTILINE | re.DOTALL)
 
@@ -50,8 +55,8 @@ def test_the_agent_of_the_documentation_passes_its_task(project: Project) -> Non
 
 def test_the_agent_of_the_documentation_goes_on_where_a_step_broke(project: Project) -> None:
     (project.path / "goal_words.py").write_text(blocks("python")[0], "utf-8")
-    extend(project, blocks("toml")[1])
-    (project.path / "buy.task.yaml").write_text(blocks("yaml")[1], "utf-8")
+    extend(project, block("toml", "[tool.harness.agents.builder-simple]"))
+    (project.path / "buy.task.yaml").write_text(block("yaml", "BUY-WITH-STEPS"), "utf-8")
     found = project.run()
     found.assert_outcomes(passed=1)
     found.stdout.fnmatch_lines(["*BUY-WITH-STEPS step 1: `builder` went on in place of `scripted`: *#renamed-since*"])
