@@ -12,6 +12,7 @@ from harness.model.trajectory import Noted, SaidByModel, SeenByAgent
 from harness.recovery.failure import Failed
 from harness.reporting.trajectory import LONGEST, MOST
 from harness.resilience import Clock
+from harness.values import replace
 
 
 class ProposalNotes:
@@ -24,8 +25,10 @@ class ProposalNotes:
         """The first looks and answers, in order."""
 
     def saw(self, plan: Plan, agent: str, step: int, seen: Observation) -> None:
-        """Note that an agent has looked at the page."""
-        self._note(plan, SeenByAgent(agent, step, self.now, seen.url, seen.aria[:LONGEST]))
+        """Note that an agent has looked at the page, unless it saw the same at its last look."""
+        look = SeenByAgent(agent, step, self.now, seen.url, seen.aria[:LONGEST])
+        if not self.noted or replace(look, at=self.noted[-1].at) != self.noted[-1]:
+            self._note(plan, look)
 
     def models(self, models: ModelsOf) -> ModelsOf:
         """The same models, whose answers are noted."""
