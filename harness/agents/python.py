@@ -25,7 +25,7 @@ from harness.model.inference import ModelAnswer, ModelClient, Prompt
 from harness.model.plan import Plan
 from harness.model.policy import UNLIMITED, AgentPolicy
 from harness.model.ports import Observation, Observe
-from harness.model.record import History
+from harness.model.record import INVALID_ACT, History
 from harness.recovery.failure import Failed, Failure
 from harness.resilience.threads import ThreadReply, plain_error
 from harness.spec.problems import did_you_mean, join_or
@@ -185,7 +185,8 @@ class PythonAgent:
         return proposed
 
     def _bridge(self, plan: Plan, history: History, observe: Observe) -> ProposalBridge:
-        models = self._models and partial(self._models, plan, self._source.name, len(history))
+        done = sum(record.step.act != INVALID_ACT for record in history)
+        models = self._models and partial(self._models, plan, self._source.name, done)
         return ProposalBridge(observe, models)
 
     def _agent_failed(self, error: Exception) -> Failed:

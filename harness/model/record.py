@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from harness.spec.faults import Fault
     from harness.spec.routes import Route
 
+INVALID_ACT = "invalid"
+"""The act of a record whose proposal was no step that may be done, so that nothing was done."""
 LASTING = "lasting_selectors"
 """The detail of an outcome that has, for each ref of the step, a selector that matches the same element alone."""
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS", "TRACE")

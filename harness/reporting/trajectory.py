@@ -131,11 +131,18 @@ def _lines(
         code=result.failure.code if result.failure else None,
         seconds=round(result.elapsed, 3),
     )
+    calls = result.model_calls
     for record in result.history:
         if record.agent and record.attempts:
-            place = record.index, record.agent
-            asked = tuple(call for call in result.model_calls if (call.step, call.agent) == place)
+            asked = tuple(call for call in calls if _belongs(call, record))
+            calls = tuple(call for call in calls if call not in asked)
             yield _step(record, asked, refer)
+
+
+def _belongs(call: ModelCall, record: StepRecord) -> bool:
+    """Whether the record came of this request. Refused proposals have the index of the step that comes after them."""
+    same = (call.step, call.agent) == (record.index, record.agent)
+    return same and call.at <= record.attempts[0].started
 
 
 def _step(record: StepRecord, asked: tuple[ModelCall, ...], refer: Callable[[str], str]) -> TrajectoryStep:

@@ -287,6 +287,7 @@ def test_an_agent_with_a_parameter_for_models_asks_them_and_their_time_is_not_it
         "utf-8",
     )
     slow, wanted = Slow(), list[Any]()
+    history: Any = [SimpleNamespace(step=SimpleNamespace(act=act)) for act in ("open", "invalid", "invalid")]
 
     def models(plan: Any, agent: str, step: int) -> Any:
         wanted.append((plan.key, agent, step))
@@ -296,14 +297,14 @@ def test_an_agent_with_a_parameter_for_models_asks_them_and_their_time_is_not_it
         source = AgentSource("told", "asking_agent", name, tmp_path, 0.2, {"name": "gpt"})
         agent = PythonAgent(source, models)
         try:
-            answer = await agent.propose(PLAN, (), observe)
+            answer = await agent.propose(PLAN, history, observe)
             assert slow.loops[-1] is asyncio.get_running_loop()
             return answer
         finally:
             await agent.close()
 
     assert [asyncio.run(main(name)) for name in ("Asks", "Blocks")] == ["gpt says hello"] * 2
-    assert wanted == [("T", "told", 0)] * 2
+    assert wanted == [("T", "told", 1)] * 2, "a refused proposal is no step"
 
 
 def test_models_can_be_used_only_while_a_step_is_chosen() -> None:
