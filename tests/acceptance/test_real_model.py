@@ -1,4 +1,4 @@
-"""The agent `llm` with a real language model, which cannot do the task: whatever it says ends as the agent's failure."""
+"""The agent `llm` with a real language model that cannot do the task: what it says ends as the agent's failure."""
 
 from __future__ import annotations
 
@@ -60,13 +60,12 @@ def test_a_model_without_skill_is_the_failure_of_the_agent(
     (project.path / "B1.task.yaml").write_text(yaml.safe_dump(document), "utf-8")
     before = counted(address)
 
-    project.run("-s", timeout=1000).assert_outcomes(failed=1)
+    project.run(timeout=1000).assert_outcomes(failed=1)
 
     report = project.report(document["task_id"])
     assert report["code"].startswith(("AGENT_", "MODEL_")), report
     calls = asked(project)
     used = {name: number - before[name] for name, number in counted(address).items()}
-    print(report["code"], report["error_message"], used, *calls, sep="\n")
     assert calls
     assert not any(call["usage"]["estimated"] for call in calls)
     assert sum(call["usage"]["output"] for call in calls) == used["tokens_predicted_total"]
