@@ -6,6 +6,7 @@ import asyncio
 import logging
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -313,3 +314,23 @@ def test_models_can_be_used_only_while_a_step_is_chosen() -> None:
             await AgentClient().ask("claude", Prompt("", ()))
 
     asyncio.run(main())
+
+
+QUICK = 0.005
+"""Seconds that a proposal may cost beside the agent's own time, its models and its looks at the page."""
+
+
+def test_a_proposal_costs_less_than_5_ms() -> None:
+    """Of 50 the quickest: the others may have waited for a busy machine."""
+
+    async def main() -> float:
+        made = plugged(told(lambda plan, history, observe: {"act": "click", "selector": "#a"}))
+        took = []
+        for _ in range(50):
+            began = time.perf_counter()
+            await made.propose(PLAN, (), observe)
+            took.append(time.perf_counter() - began)
+        await made.close()
+        return min(took)
+
+    assert asyncio.run(main()) < QUICK
