@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ import pytest
 from tests.acceptance.conftest import Project
 from tests.acceptance.scripted_model import install, questions
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "agents.md"
+ROOT = Path(__file__).parents[2]
+DOCUMENT = ROOT / "docs" / "agents.md"
 DECLARED = '[tool.harness.agents.builder.policy]\nwrites = "declared"\n'
 TO_CART = """
 browser_navigate url=<http://shop.local/>
@@ -175,3 +177,14 @@ def test_the_agent_of_the_documentation_passes_its_task(project: Project) -> Non
     path.write_text(f"{path.read_text('utf-8')}\n{toml}", "utf-8")
     (project.path / "buy.task.yaml").write_text(task, "utf-8")
     project.run().assert_outcomes(passed=1)
+
+
+@pytest.mark.thorough
+def test_the_shipped_tasks_pass_with_the_model_site(project: Project) -> None:
+    """Without their recordings: the models of the demo look into the requests, and find the elements by name."""
+    shutil.copytree(ROOT / "tasks/agents", project.path / "agents", ignore=shutil.ignore_patterns("cassettes"))
+    path = project.path / "pyproject.toml"
+    tables = re.split(r"(?m)^(?=\[|# )", (ROOT / "pyproject.toml").read_text("utf-8"))
+    wanted = [each for each in tables if re.match(r"\[tool\.harness\.(models|agents)\.", each)]
+    path.write_text("\n".join([path.read_text("utf-8"), *wanted]), "utf-8")
+    project.run("--task-models", "live", timeout=300).assert_outcomes(passed=6)
