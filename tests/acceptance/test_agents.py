@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +62,31 @@ def test_the_agent_of_the_documentation_goes_on_where_a_step_broke(project: Proj
     found = project.run()
     found.assert_outcomes(passed=1)
     found.stdout.fnmatch_lines(["*BUY-WITH-STEPS step 1: `builder` went on in place of `scripted`: *#renamed-since*"])
+
+
+LOADED = """
+import sys
+
+def pytest_unconfigure():
+    print("loaded:", *sys.modules)
+"""
+OF_AGENTS = ("harness.models", "harness.agents.llm", "pydantic_ai", "openai", "anthropic", "genai_prices")
+
+
+def test_a_run_without_agents_imports_nothing_of_them(project: Project) -> None:
+    """Though the settings have models and agents: none of the tasks names one."""
+    models = (
+        '[tool.harness.models.claude]\nprovider = "anthropic"\nmodel = "claude-haiku-4-5"\nkey = "${env:CLAUDE_KEY}"\n'
+    )
+    extend(project, models + '[tool.harness.agents.builder]\nagent = "llm"\noptions = { model = "claude" }\n')
+    (project.path / "conftest.py").write_text(LOADED, "utf-8")
+    project.task("T")
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-s"]
+    found = subprocess.run(command, cwd=project.path, capture_output=True, text=True, timeout=120, check=False)
+    assert found.returncode == 0, found.stdout + found.stderr
+    loaded = set(found.stdout.partition("loaded:")[2].split())
+    assert "harness.runner.harness" in loaded
+    assert loaded.isdisjoint(OF_AGENTS)
 
 
 @pytest.mark.thorough

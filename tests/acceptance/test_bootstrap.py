@@ -69,8 +69,9 @@ def test_two_set_ups_take_turns(tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 
 @pytest.fixture
-def venv(tmp_path: Path) -> Path:
+def venv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An environment whose tools are scripts that note their calls; mypy fails."""
+    monkeypatch.delenv("TASKSPEC_TESTS", raising=False)
     tools = tmp_path / "venv" / "bin"
     for name, code in (("ruff", 0), ("mypy", 3), ("lint-imports", 0), ("pytest", 1)):
         program(tools / name, f'#!/bin/sh\necho "{name} $*" >> {tmp_path}/calls\nexit {code}\n')
@@ -91,6 +92,18 @@ def test_the_suite_comes_last(tmp_path: Path, venv: Path) -> None:
         "lint-imports ",
         f"pytest tests/ {' '.join(command.SUITE)} -x",
     ]
+
+
+def test_a_full_run_gets_a_real_model_first(
+    tmp_path: Path, venv: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TASKSPEC_TESTS", "full")
+    program(venv / "bin" / "python", f'#!/bin/sh\necho "python $*" >> {tmp_path}/calls\nexit 1\n')
+    assert command.run_tests(venv, ()) == 3
+    first, second, *_ = (tmp_path / "calls").read_text().splitlines()
+    assert first.endswith("install --no-deps --group full")
+    assert second == "ruff check"
+    assert "the group `full` of pyproject.toml could not be installed" in capfd.readouterr().out
 
 
 @pytest.mark.parametrize("code", [0, 1, 2, 4])

@@ -123,7 +123,9 @@ def planted_in(folder: Path) -> list[Path]:
     return [each for each in files if any(word.encode() in each.read_bytes() for word in (KEY, WORD))]
 
 
-def test_a_run_is_replayed_without_the_server(shop: Project, server: ModelServer) -> None:
+def test_a_run_is_replayed_without_the_server(
+    shop: Project, server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     server.refuses = 1
     shop.run("--models", "record").assert_outcomes(passed=1)
     assert [each.status for each in recorded(shop)] == [429, 200]
@@ -140,7 +142,8 @@ def test_a_run_is_replayed_without_the_server(shop: Project, server: ModelServer
     ]
 
     buy(shop, "BUY", "Buy a house, ${env:WORD}")
-    shop.run("--models=replay").assert_outcomes(failed=1)
+    monkeypatch.setenv("CI", "true")  # nothing but recordings answers
+    shop.run().assert_outcomes(failed=1)
     report = shop.report("BUY")
     assert report["code"] == "MODEL_CASSETTE_MISS"
     assert "Buy a mouse" in report["error_message"]
@@ -150,13 +153,7 @@ def test_a_run_is_replayed_without_the_server(shop: Project, server: ModelServer
     assert planted_in(shop.path) == []
 
 
-def test_under_ci_nothing_but_recordings_answers(shop: Project, server: ModelServer, monkeypatch: Any) -> None:
-    monkeypatch.setenv("CI", "true")
-    shop.run().assert_outcomes(failed=1)
-    assert shop.report("BUY")["code"] == "MODEL_CASSETTE_MISS"
-    assert server.asked == []
-
-
+@pytest.mark.thorough
 def test_workers_record_each_task_and_case_in_a_file_of_its_own(shop: Project, server: ModelServer) -> None:
     buy(shop, "CASES", "Buy ${param.what}", parametrize={"what": ["one", "two"]})
     shop.run("-n", "2", "--task-workers", "2", "--models", "auto").assert_outcomes(passed=3)
@@ -169,21 +166,27 @@ def test_workers_record_each_task_and_case_in_a_file_of_its_own(shop: Project, s
     assert len(server.asked) == asked
 
 
-def test_three_trials_are_three_recordings_and_every_fault_is_recovered_from(
-    shop: Project, server: ModelServer
-) -> None:
+@pytest.mark.parametrize(
+    "kinds",
+    [("model_cut", "model_refusal"), pytest.param(tuple(KINDS), marks=pytest.mark.thorough)],
+    ids=["two", "all"],
+)
+def test_every_fault_of_a_model_is_recovered_from(shop: Project, server: ModelServer, kinds: tuple[str, ...]) -> None:
     faults = [
-        {"kind": kind, "id": kind, "times": 1, "expect": {"code": code, "recovered": True}}
-        for kind, code in KINDS.items()
+        {"kind": kind, "id": kind, "times": 1, "expect": {"code": KINDS[kind], "recovered": True}} for kind in kinds
     ]
     (shop.path / "all.faults.yaml").write_text(yaml.safe_dump({"faults": faults, "gate": {"recovery": 0.9}}), "utf-8")
     found = chaos(shop, "--trials", "1")
     trials = [trial for cell in found["cells"] for trial in cell["trials"]]
-    assert {each["fault"]: each["seen"] for each in trials} == KINDS
-    assert [(each["fault"], each["struck"], each["reached"]) for each in trials] == [(kind, 1, True) for kind in KINDS]
+    assert {each["fault"]: each["seen"] for each in trials} == {kind: KINDS[kind] for kind in kinds}
+    assert [(each["fault"], each["struck"], each["reached"]) for each in trials] == [(kind, 1, True) for kind in kinds]
     assert found["unmet"] == []
 
-    (shop.path / "all.faults.yaml").write_text(yaml.safe_dump({"faults": faults[2:3]}), "utf-8")
+
+@pytest.mark.thorough
+def test_three_trials_are_three_recordings(shop: Project, server: ModelServer) -> None:
+    fault = {"kind": "model_cut", "times": 1, "expect": {"code": "MODEL_GARBLED", "recovered": True}}
+    (shop.path / "all.faults.yaml").write_text(yaml.safe_dump({"faults": [fault]}), "utf-8")
     file = shop.path / "pyproject.toml"
     file.write_text(file.read_text("utf-8") + '\n[tool.harness.cassettes]\nmode = "record"\n', "utf-8")
     chaos(shop, "--trials", "3")
@@ -196,6 +199,7 @@ def test_three_trials_are_three_recordings_and_every_fault_is_recovered_from(
     assert len(server.asked) == asked
 
 
+@pytest.mark.thorough
 def test_a_broken_recording_is_named(shop: Project, server: ModelServer) -> None:
     shop.run("--models", "record").assert_outcomes(passed=1)
     file = shop.path / "cassettes/BUY/buyer.jsonl"

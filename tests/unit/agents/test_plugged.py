@@ -6,6 +6,7 @@ import asyncio
 import logging
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -287,6 +288,7 @@ def test_an_agent_with_a_parameter_for_models_asks_them_and_their_time_is_not_it
         "utf-8",
     )
     slow, wanted = Slow(), list[Any]()
+    history: Any = [SimpleNamespace(step=SimpleNamespace(act=act)) for act in ("open", "invalid", "invalid")]
 
     def models(plan: Any, agent: str, step: int) -> Any:
         wanted.append((plan.key, agent, step))
@@ -296,14 +298,14 @@ def test_an_agent_with_a_parameter_for_models_asks_them_and_their_time_is_not_it
         source = AgentSource("told", "asking_agent", name, tmp_path, 0.2, {"name": "gpt"})
         agent = PythonAgent(source, models)
         try:
-            answer = await agent.propose(PLAN, (), observe)
+            answer = await agent.propose(PLAN, history, observe)
             assert slow.loops[-1] is asyncio.get_running_loop()
             return answer
         finally:
             await agent.close()
 
     assert [asyncio.run(main(name)) for name in ("Asks", "Blocks")] == ["gpt says hello"] * 2
-    assert wanted == [("T", "told", 0)] * 2
+    assert wanted == [("T", "told", 1)] * 2, "a refused proposal is no step"
 
 
 def test_models_can_be_used_only_while_a_step_is_chosen() -> None:
@@ -312,3 +314,23 @@ def test_models_can_be_used_only_while_a_step_is_chosen() -> None:
             await AgentClient().ask("claude", Prompt("", ()))
 
     asyncio.run(main())
+
+
+QUICK = 0.005
+"""Seconds that a proposal may cost beside the agent's own time, its models and its looks at the page."""
+
+
+def test_a_proposal_costs_less_than_5_ms() -> None:
+    """Of 50 the quickest: the others may have waited for a busy machine."""
+
+    async def main() -> float:
+        made = plugged(told(lambda plan, history, observe: {"act": "click", "selector": "#a"}))
+        took = []
+        for _ in range(50):
+            began = time.perf_counter()
+            await made.propose(PLAN, (), observe)
+            took.append(time.perf_counter() - began)
+        await made.close()
+        return min(took)
+
+    assert asyncio.run(main()) < QUICK

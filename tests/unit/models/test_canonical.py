@@ -37,7 +37,7 @@ def shuffled(value: object, order: list[int]) -> object:
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=20),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=6), inner, max_size=4),
-    max_leaves=12,
+    max_leaves=6,
 )
 
 
