@@ -20,6 +20,7 @@ from harness.browser.context import Tab
 from harness.browser.isolated import script
 from harness.model.ports import Observation
 from harness.resilience import Clock, Deadline, poll_until
+from harness.spec.references import HIDDEN
 
 # The page as an agent sees it.
 
@@ -64,7 +65,9 @@ async def _still_snapshot(tab: Tab, until: Deadline, clock: Clock) -> str:
         return not any(request.resource_type in _FILLS for request in tab.watch.loading)
 
     async def snapshot() -> str:
-        return await tab.page.aria_snapshot(mode="ai", timeout=max(1.0, 1000 * until.left(clock.now())))
+        left = until.left(clock.now())
+        seen = await tab.page.aria_snapshot(mode="ai", timeout=max(1.0, 1000 * left))
+        return without_passwords(seen, await _passwords(tab.page, left)) if "textbox" in seen else seen
 
     complete = tab.watch.navigation is None and has_all()
     seen, end = await snapshot(), Deadline.after(FILLED_SECONDS, clock.now())
@@ -74,6 +77,36 @@ async def _still_snapshot(tab: Tab, until: Deadline, clock: Clock) -> str:
         before, seen = seen, await snapshot()
         complete = seen == before and has_all()
     return seen
+
+
+_VALUES = script("passwords", "matches => matches.map(field => field.value)")
+_FIELD_LINE = re.compile(r"\s*- '?text(?:box)?\b")
+"""A line of a snapshot with what a field contains; of a field with a placeholder, this is a line of its own."""
+
+
+async def _passwords(page: Page, seconds: float) -> frozenset[str]:
+    """What the password fields of a page and its frames contain. Raises Playwright's errors."""
+    found: set[str] = set()
+    for frame in page.frames:
+        try:
+            found.update(await _VALUES.of_all(frame.locator("input[type=password]"), None, seconds))
+        except PlaywrightError:
+            if not frame.is_detached():
+                raise
+    return frozenset(found)
+
+
+def without_passwords(snapshot: str, passwords: Iterable[str]) -> str:
+    """The snapshot, which no longer shows what password fields contain: no model and no recording needs it. Pure."""
+    plain = {" ".join(each.split()) for each in passwords} - {""}
+    quoted = {'"' + each.replace("\\", "\\\\").replace('"', '\\"') + '"' for each in plain}
+    ends = sorted((f": {each}" for each in plain | quoted), key=len, reverse=True)
+
+    def hidden(line: str) -> str:
+        end = next(filter(line.endswith, ends), None) if _FIELD_LINE.match(line) else None
+        return line if end is None else f"{line.removesuffix(end)}: {HIDDEN}"
+
+    return "\n".join(map(hidden, snapshot.split("\n"))) if plain else snapshot
 
 
 async def _picture(tab: Tab, folder: Path, seconds: float) -> bytes:
