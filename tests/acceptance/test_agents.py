@@ -50,8 +50,9 @@ def test_the_agent_of_the_documentation_passes_its_task(project: Project) -> Non
 
 def test_the_agent_of_the_documentation_goes_on_where_a_step_broke(project: Project) -> None:
     (project.path / "goal_words.py").write_text(blocks("python")[0], "utf-8")
-    extend(project, blocks("toml")[1])
-    (project.path / "buy.task.yaml").write_text(blocks("yaml")[1], "utf-8")
+    extend(project, next(each for each in blocks("toml") if "builder-simple" in each))
+    task = next(each for each in blocks("yaml") if "BUY-WITH-STEPS" in each)
+    (project.path / "buy.task.yaml").write_text(task, "utf-8")
     found = project.run()
     found.assert_outcomes(passed=1)
     found.stdout.fnmatch_lines(["*BUY-WITH-STEPS step 1: `builder` went on in place of `scripted`: *#renamed-since*"])
