@@ -42,6 +42,8 @@ DECLARED = """\
 """
 FEWEST_LINES = 5
 """The history lines that a smaller question keeps at least."""
+LONGEST_LINE = 2000
+"""Characters of a line about what was done, about the page or about a look: a model may have typed millions."""
 
 
 class CloserLook(Struct, frozen=True):
@@ -71,7 +73,7 @@ def prompt_of(now: Situation) -> Prompt:
     """The question about the next step. Secrets are replaced by their references everywhere."""
     mask = masking(now.plan)
     rules = RULES + (DECLARED if now.policy.restricts_writes else "")
-    parts = (_task(now.plan, now.policy), _told_history(now), _page(now))
+    parts = (_task(now.plan, now.policy), _told_history(now, mask), _page(now, mask))
     return Prompt(
         instructions=rules,
         parts=tuple(map(mask, parts)),
@@ -84,10 +86,22 @@ def prompt_of(now: Situation) -> Prompt:
 def _smaller(now: Situation) -> Situation:
     """Half of the page, and half of the history."""
     lines = len(now.history) if now.lines is None else now.lines
-    looks = tuple(replace(each, found=each.found[: now.max_chars // 8]) for each in now.looks)
+    looks = tuple(replace(each, found=_whole_lines(each.found, now.max_chars // 8)) for each in now.looks)
     kept = min(lines, max(FEWEST_LINES, lines // 2))
     shown = min(now.max_chars, len(now.seen.aria))  # halving a bound that the page does not reach makes nothing smaller
     return replace(now, max_chars=shown // 2, lines=kept, looks=looks)
+
+
+def _whole_lines(text: str, most: int) -> str:
+    """The first lines of a text: half a line could end with half a secret, which nothing would recognize."""
+    return text if len(text) <= most else text[: most + 1].rpartition("\n")[0]
+
+
+def _shortened(text: str, mask: Callable[[str], str]) -> str:
+    """The text without secrets, and only then without what is too much of it."""
+    masked = mask(text)
+    over = len(masked) - LONGEST_LINE
+    return masked if over <= 0 else f"{masked[: LONGEST_LINE - 500]}... ({over} characters) ...{masked[-500:]}"
 
 
 def masking(plan: Plan) -> Callable[[str], str]:
@@ -123,8 +137,8 @@ def _declared(plan: Plan) -> list[str]:
     return [*(each.describe() for each in plan.spec.allowed_writes), *(each.describe() for each in steps), *checks]
 
 
-def _told_history(now: Situation) -> str:
-    lines = [history_line(each) for each in now.history]
+def _told_history(now: Situation, mask: Callable[[str], str]) -> str:
+    lines = [_shortened(history_line(each), mask) for each in now.history]
     kept = lines if now.lines is None else lines[len(lines) - now.lines :]
     dropped = len(lines) - len(kept)
     gap = [f"({dropped} earlier steps are not told)"] if dropped else []
@@ -169,15 +183,16 @@ def _passed(record: StepRecord) -> str:
     return "; ".join(["passed", *told])
 
 
-def _page(now: Situation) -> str:
+def _page(now: Situation, mask: Callable[[str], str]) -> str:
     seen = now.seen
     told = [f"Page: {seen.url} {json.dumps(seen.title, ensure_ascii=False)}"]
     if len(seen.pages) > 1:
         pages = ", ".join(f"{place}: {url}" for place, url in enumerate(seen.pages))
         told.append(f"This is page {seen.page} of the open pages {pages}")
     told += [f"Held back since the last step: {each}" for each in seen.held_back]
+    told = [_shortened(each, mask) for each in told]
     told += ["Snapshot:", now.view.within(now.max_chars)]
-    told += [f"\n{each.asked}:\n{each.found}" for each in now.looks]
+    told += [f"\n{_shortened(each.asked, mask)}:\n{each.found}" for each in now.looks]
     return "\n".join([*told, "", _left(now)])
 
 

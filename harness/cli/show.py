@@ -39,22 +39,28 @@ from harness.cli.failures import (
 from harness.cli.project import project_of
 from harness.model.diagnosis import after_faults, undone_fault
 from harness.model.report import ErrorReport
-from harness.reporting.console import CRITERION, fold_lines, place, repeats, shortened, shown_value, step_label
+from harness.reporting.console import (
+    CRITERION,
+    fails_the_choice,
+    fold_lines,
+    place,
+    repeats,
+    shortened,
+    shown_value,
+    step_label,
+)
 from harness.reporting.files import shown_path, visible
 
 # The steps of a kept failure, one line each: the act, whether it worked, where the task went back.
 
 MOST = 6
 """The number of lines of the trace that are shown: those before the failure, and the failing step's."""
-_CHOOSING = frozenset(
-    {"AGENT_FAILED", "AGENT_TIMEOUT", "AGENT_INVALID_STEP", "AGENT_GAVE_UP", "AGENT_GONE", "AGENTS_EXHAUSTED"}
-)
 _GONE_BACK = "; WENT BACK "
 
 
 def choosing(report: ErrorReport) -> bool:
     """Return whether the agent failed to choose the next step."""
-    return report.code in _CHOOSING
+    return fails_the_choice(report.code)
 
 
 class _Line(Struct, frozen=True):

@@ -128,16 +128,16 @@ def _is_in_another_file(task: Loaded, name: str) -> bool:
 
 def _read(file: Path, projects: _Projects, strict: bool, needs_steps: bool) -> tuple[Loaded | None, list[Problem]]:
     """The task, unless it has errors, and its problems; in strict mode also those that only strict loading finds."""
-    settings = projects.settings(file.parent)
+    settings, unread = projects.settings(file.parent), projects.unread(file.parent)
     load = partial(
         load_file,
         file,
         known_channels=frozenset(settings.channels) or None,
-        needs_steps=needs_steps and _plays_the_file(settings),
-        agents=tuple(settings.agents),
+        needs_steps=needs_steps and _plays_the_file(settings) and not unread,
+        agents=None if unread else tuple(settings.agents),
         defaults=settings.defaults,
         extra_keys=settings.extra_keys,
-        logins=tuple(settings.logins),
+        logins=None if unread else tuple(settings.logins),
     )
     try:
         task = load()
@@ -254,10 +254,15 @@ class _Projects:
             self._broken[label] = Problem(label, None, None, path, str(unknown))
         return settings
 
+    def unread(self, folder: Path) -> bool:
+        """Return whether the settings cannot be read: they may have an agent that chooses the steps."""
+        self.settings(folder)
+        return folder in self._unread
+
     def project(self, folder: Path) -> Project:
         """The project for faults in this folder; unknown outside of a project, and if its settings are unreadable."""
         settings = self.settings(folder)
-        return Project(settings, known=project_of(folder) is not None and folder not in self._unread)
+        return Project(settings, known=project_of(folder) is not None and not self.unread(folder))
 
     def problems(self) -> tuple[Problem, ...]:
         return tuple(self._broken.values())

@@ -6,7 +6,7 @@ import fcntl
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -82,6 +82,14 @@ def read(file: Path, shown: str = "") -> tuple[RecordedExchange, ...]:
     return tuple(
         _exchange(shown or str(file), number, line, known) for number, line in enumerate(lines, 1) if line.strip()
     )
+
+
+def _readable(file: Path) -> Iterator[RecordedExchange]:
+    """Yield the exchanges of a file without its broken lines. Raises OSError."""
+    known = KnownParts()
+    for number, line in enumerate(file.read_bytes().splitlines() if file.exists() else (), 1):
+        with suppress(CassetteError):
+            yield _exchange(str(file), number, line, known)
 
 
 def problems(file: Path) -> Iterator[tuple[int, str]]:
@@ -175,10 +183,10 @@ class Cassette:
 
     @classmethod
     def open(cls, file: Path, trial: int, mode: CassetteMode, shown: str = "") -> Cassette:
-        """Open a file. Raises CassetteError if it cannot be read: a broken file is not overwritten."""
+        """Open a file. Raises CassetteError if it cannot be read, except to `record` it anew, which mends it."""
         shown = shown or str(file)
         try:
-            kept = tuple(each for each in read(file, shown) if each.trial == trial)
+            kept = () if mode == "record" else tuple(each for each in read(file, shown) if each.trial == trial)
         except OSError as error:
             raise CassetteError(f"{shown}: cannot be read: {error.strerror}") from error
         return cls(file, trial, mode, kept, shown)
@@ -230,7 +238,8 @@ class Cassette:
             return
         self.file.parent.mkdir(parents=True, exist_ok=True)
         with _locked(self.file):
-            others = [each for each in read(self.file) if each.trial != self.trial]
+            there = _readable(self.file) if self.mode == "record" else read(self.file)
+            others = [each for each in there if each.trial != self.trial]
             own = [*(self.kept if self.mode == "auto" else ()), *self.made]
             _write(self.file, sorted([*others, *own], key=lambda each: each.trial))
 

@@ -156,18 +156,20 @@ def before_the_first_step(result: TaskResult) -> bool:
     return result.failure.code != "PRECONDITION_NOT_MET" and not tried
 
 
+_CHOOSING = frozenset({
+    "AGENT_FAILED", "AGENT_TIMEOUT", "AGENT_INVALID_STEP", "AGENT_GAVE_UP", "AGENT_GONE", "AGENTS_EXHAUSTED",
+    "AGENT_UNAVAILABLE",
+})  # fmt: skip
+
+
+def fails_the_choice(code: str) -> bool:
+    """Return whether a failure with this code means that no next step was chosen: by the agent, or by its model."""
+    return code in _CHOOSING or code.startswith("MODEL_")
+
+
 def chosen_nothing(result: TaskResult) -> bool:
     """Return whether the agent failed to choose the next step."""
-    code = result.failure.code if result.failure else ""
-    return code in (
-        "AGENT_FAILED",
-        "AGENT_TIMEOUT",
-        "AGENT_INVALID_STEP",
-        "AGENT_GAVE_UP",
-        "AGENT_GONE",
-        "AGENTS_EXHAUSTED",
-        "AGENT_UNAVAILABLE",
-    )
+    return result.failure is not None and fails_the_choice(result.failure.code)
 
 
 def incomplete(result: TaskResult) -> bool:

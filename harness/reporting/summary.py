@@ -194,7 +194,8 @@ def _recovered_text(records: Sequence[TaskRecord]) -> str:
     if not recovered:
         return ""
     kinds = Counter(kind for record in recovered for kind in _recoveries(record))
-    return f" ({len(recovered)} of them recovered: {', '.join(f'{kind} {n}' for kind, n in sorted(kinds.items()))})"
+    by = ", ".join(f"{kind} {n}" for kind, n in sorted(kinds.items()))  # an agent that chose differently has no kind
+    return f" ({len(recovered)} of them recovered{': ' if by else ''}{by})"
 
 
 def _recoveries(record: TaskRecord) -> list[str]:

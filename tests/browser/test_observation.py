@@ -123,3 +123,21 @@ def test_a_server_that_never_answers_ends_the_look_in_time(run: Any, stage: Stag
         assert time.monotonic() - started < 0.5 + 0.5 + LOADED
 
     run(body())
+
+
+def test_what_password_fields_contain_is_not_seen(run: Any, stage: Stage) -> None:
+    """An agent may send what it sees to a provider, and recordings keep it."""
+    fields = """<input type=password aria-label=Plain value=pw-1111><input type=password placeholder=Held value=pw-2222>
+        <input type=password aria-label="In: quotes" value="#pw: &quot;3\\3&quot;"><input aria-label=Shown value=seen>
+        <iframe srcdoc="<input type=password aria-label=Inside value=pw-4444>"></iframe>"""
+
+    async def body() -> None:
+        session = await stage.at()
+        await session.tab.page.set_content(fields)
+        await session.tab.page.frame_locator("iframe").locator("input").wait_for()
+        aria = (await session.observe(5, screenshot=False)).aria
+        assert all(each not in aria for each in ("pw-1111", "pw-2222", "#pw", "pw-4444")), aria
+        assert aria.count("[redacted]") == 4, aria
+        assert ": seen" in aria
+
+    run(body())

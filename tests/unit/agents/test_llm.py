@@ -200,6 +200,31 @@ def test_a_smaller_question_has_half_of_the_page_and_fewer_lines(max_chars: int)
     assert "(30 earlier steps are not told)" in small.smaller().parts[1]
 
 
+def test_what_a_model_has_typed_by_the_million_is_not_told_in_full() -> None:
+    secret = "PLANTED-7733"
+    value = "z" * 1480 + secret + "y" * 5_000_000
+    typed = Type(act="type", selector="aria-ref=e3", note='textbox "Name"', value=value)
+    model = Model(call("done"))
+    propose(model, (record(typed),), plan_of({"PW": secret}, goal="Use ${env:PW}"))
+    told = model.prompts[0].parts[1]
+    assert len(told) < 2100
+    assert "characters) ...yyy" in told
+    assert "PLANT" not in told, "no secret is cut in two"
+
+
+@pytest.mark.parametrize("before", range(0, 36, 4))
+def test_a_smaller_question_cuts_no_secret_in_two(before: int) -> None:
+    secret = "PLANTED-7733"
+    lines = "\n".join(f'  - button "Buy {secret}" [ref=e{n}]' for n in range(2, 60))
+    aria = f'- main "{"m" * before}" [ref=e1]:\n{lines}'
+    model = Model(call("look", find="Buy"), call("done"))
+    propose(model, (), plan_of({"PW": secret}, goal="Use ${env:PW}"), aria=aria, max_chars=2400)
+    small = model.prompts[1].smaller
+    assert small is not None
+    assert "Buy" in small().parts[2].partition("Lines with")[2]
+    assert "PLAN" not in small().parts[2]
+
+
 def test_acts_that_the_policy_lacks_are_not_offered() -> None:
     model = Model(call("done"))
     propose(model, policy=AgentPolicy(acts=("click",)))

@@ -146,6 +146,15 @@ def test_a_broken_line_is_named_and_the_file_is_kept(tmp_path: Path) -> None:
         Cassette.open(file, 0, "auto")
 
 
+def test_recording_anew_mends_a_broken_file(tmp_path: Path) -> None:
+    file = tmp_path / "a.jsonl"
+    record(file, "one")
+    record(file, "other", trial=1)
+    file.write_bytes(b"<<<<<<< ours\n" + file.read_bytes())
+    record(file, "two")
+    assert [(each.trial, each.body) for each in read(file)] == [(0, "answer two 0"), (1, "answer other 1")]
+
+
 def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(CassetteError, match="cannot be read"):
         Cassette.open(tmp_path, 0, "replay")
