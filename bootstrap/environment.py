@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from bootstrap.machine import Machine
     from bootstrap.packages import SystemPackages
 
-PROJECT = ("-e", ".", "--group", "dev")
+PROJECT = ("-e", ".[agents]", "--group", "dev")
 """What is installed; the path is relative, since commands run in the project's directory."""
 PIP_WITH_GROUPS = "pip>=25.1"
 

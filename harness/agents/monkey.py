@@ -3,92 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from random import Random
 from urllib.parse import urljoin, urlsplit
 
-from msgspec import Struct
-
+from harness.agents.settled import settled
 from harness.model.plan import Plan
 from harness.model.ports import Observation, Observe
 from harness.model.record import History
+from harness.model.snapshot import PageElement, elements
 from harness.recovery.catalog import Family
 from harness.recovery.failure import Failed, Failure
-from harness.resilience import SystemClock
 from harness.spec.names import names
 from harness.spec.steps import Check, Click, Open, Option, Select, Step, Type, Uncheck
 
-# The elements that can be acted on, from the ARIA snapshot of a page (Playwright's AI mode).
-
-_NODE = re.compile(
-    r"""(?P<indent>\s*)-\ (?P<quote>')?(?P<role>[a-z]+)
-        (?:\ "(?P<name>(?:[^"\\]|\\.)*)")?
-        (?P<states>(?:\ \[[^\]]*\])*)""",
-    re.VERBOSE,
-)
-_REF = re.compile(r" \[ref=(\w+)\]")
-_URL = re.compile(r"\s*- /url: (.*)")
-
-
-class PageElement(Struct):
-    """An element that has a ref."""
-
-    role: str
-    name: str
-    """The accessible name; empty if it has none."""
-    ref: str
-    enabled: bool = True
-    checked: bool = False
-    url: str | None = None
-    """The target of a link, as the page has it."""
-    options: int = 0
-    """The number of its options."""
-
-    @property
-    def selector(self) -> str:
-        return f"aria-ref={self.ref}"
-
-    def __str__(self) -> str:
-        return f'{self.role} "{self.name}"' if self.name else self.role
-
-
-def elements(snapshot: str) -> list[PageElement]:
-    """All elements with a ref, in the order of the page."""
-    return list(_elements(snapshot.splitlines()))
-
-
-def _elements(lines: list[str]) -> Iterator[PageElement]:
-    above: list[tuple[int, PageElement]] = []
-    """The elements around the line, with their depth."""
-    for line in lines:
-        depth = len(line) - len(line.lstrip())
-        while above and above[-1][0] >= depth:
-            above.pop()
-        if above and (found := _URL.fullmatch(line)):
-            above[-1][1].url = found[1].strip("\"'")
-        node = _NODE.match(line)
-        if node is None:
-            continue
-        if node["role"] == "option" and above:
-            above[-1][1].options += 1
-        if element := _element(node):
-            above.append((depth, element))
-            yield element
-
-
-def _element(node: re.Match[str]) -> PageElement | None:
-    ref = _REF.search(node["states"])
-    if ref is None:
-        return None
-    name = re.sub(r"\\(.)", r"\1", node["name"] or "")
-    if node["quote"]:  # YAML doubles a quote within quotes
-        name = name.replace("''", "'")
-    return PageElement(node["role"], name, ref[1], "[disabled]" not in node["states"], "[checked]" in node["states"])
-
-
-CLOCK = SystemClock()
-LOOKS = 10
-"""The number of looks at a page that keeps changing."""
 WORDS = ("tea", "Zoë", "42", "-1", "0", "O'Neill", "<b>", "a" * 60, "%", "ada@example.org", "2026-02-30", "ß ö 茶")
 NUMBERS = (-1, 0, 1, 2, 7, 99999)
 _WEB = re.compile(r"https?://[^\s'\"<>]+")
@@ -122,20 +49,10 @@ class Monkey:
             return None
         if not history:
             return _go_home(plan)
-        seen = await self._settled(observe)
+        seen = await settled(observe, self._quiet)
         if self._error_title.search(seen.title):
             return None
         return _choice(plan, history, seen)
-
-    async def _settled(self, observe: Observe) -> Observation:
-        """The page once it has stopped changing; if it never does, after some looks."""
-        seen = await observe()
-        for _ in range(LOOKS):
-            await CLOCK.sleep(self._quiet)
-            before, seen = seen, await observe()
-            if (seen.url, seen.aria) == (before.url, before.aria):
-                break
-        return seen
 
 
 def home(plan: Plan) -> str:

@@ -10,18 +10,20 @@ import queue
 import sys
 import threading
 import traceback
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from contextvars import Context, copy_context
 from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import Struct, field
 
+from harness.model.inference import ModelAnswer, ModelClient, Prompt
 from harness.model.plan import Plan
+from harness.model.policy import UNLIMITED, AgentPolicy
 from harness.model.ports import Observation, Observe
 from harness.model.record import History
 from harness.recovery.failure import Failed, Failure
@@ -31,6 +33,7 @@ from harness.spec.steps import Step
 
 _FOREIGN = ("site-packages", "dist-packages")
 _HOUSE = Path(__file__).parents[1]
+R = TypeVar("R")
 
 
 def scene(error: BaseException, source: AgentSource) -> str:
@@ -59,46 +62,67 @@ def _folder_of_module(source: AgentSource) -> Path | None:
     return None if folder.name in _FOREIGN else folder
 
 
-# `observe` as an agent on another thread calls it.
+# `observe` and the models as an agent on another thread calls them.
+
+REFUSED = "invalid"
+"""The act in the record of a proposal that was refused (`harness.engine.agent.Invalid`)."""
+ModelsOf = Callable[[Plan, str, int], ModelClient]
+"""The task, the name of the agent, the index of the step that it chooses -> the models for this proposal."""
 
 
-class ObserveBridge:
-    """The observations of the page during one proposal. Their time does not count as the agent's."""
+def chosen_index(history: History) -> int:
+    """The index of the step that an agent chooses after this history: a refused proposal was no step."""
+    return sum(each.step.act != REFUSED for each in history)
 
-    def __init__(self, observe: Observe) -> None:
-        """It must be made on the loop that `observe` belongs to."""
+
+class ProposalBridge:
+    """The looks at the page and the calls of models during one proposal. Their time does not count as the agent's."""
+
+    def __init__(self, observe: Observe, models: Callable[[], ModelClient] | None = None) -> None:
+        """It must be made on the loop that `observe` and `models` belong to."""
         self._observe = observe
+        self._models = models
         self._loop = asyncio.get_running_loop()
-        self._tasks: set[asyncio.Task[Observation]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
         self._seconds = 0.0
         self._since = 0.0
         self._open = True
 
     def observe_blocking(self, *, screenshot: bool = False) -> Observation:
         """Observe for an agent that is not async: blocks its thread. Raises Failed if the page cannot be read."""
-        return self._start_look(screenshot).result()
+        return self._start(self._observe(screenshot=screenshot)).result()
 
     async def observe_async(self, *, screenshot: bool = False) -> Observation:
         """Observe for an agent that is async. Raises Failed if the page cannot be read."""
-        return await asyncio.wrap_future(self._start_look(screenshot))
+        return await asyncio.wrap_future(self._start(self._observe(screenshot=screenshot)))
+
+    async def ask_model(self, model: str, prompt: Prompt) -> ModelAnswer:
+        """Ask a model, on any event loop (`inference.ModelClient.ask`)."""
+        return await asyncio.wrap_future(self._start(self._ask(model, prompt)))
+
+    async def _ask(self, model: str, prompt: Prompt) -> ModelAnswer:
+        if self._models is None:
+            raise Failed(Failure("MODEL_NOT_FOUND", "There are no models where this agent runs"))
+        return await self._models().ask(model, prompt)
 
     @property
     def seconds(self) -> float:
-        """Seconds spent on observations so far."""
+        """Seconds spent on observations and models so far."""
         return self._seconds + (self._loop.time() - self._since if self._tasks else 0.0)
 
     def close(self) -> None:
-        """End all observations: the proposal is over."""
+        """End all looks and calls: the proposal is over."""
         self._open = False
         for task in self._tasks:
             task.cancel()
 
-    def _start_look(self, screenshot: bool) -> Future[Observation]:
+    def _start(self, work: Coroutine[Any, Any, R]) -> Future[R]:
         if not self._open:
-            raise RuntimeError("observe() can be called only while propose() runs")
-        return asyncio.run_coroutine_threadsafe(self._look(screenshot), self._loop)
+            work.close()
+            raise RuntimeError("observe() and models can be used only while propose() runs")
+        return asyncio.run_coroutine_threadsafe(self._measured(work), self._loop)
 
-    async def _look(self, screenshot: bool) -> Observation:
+    async def _measured(self, work: Coroutine[Any, Any, R]) -> R:
         task = asyncio.current_task()
         assert task is not None
         if not self._tasks:
@@ -107,11 +131,25 @@ class ObserveBridge:
         try:
             if not self._open:
                 raise asyncio.CancelledError
-            return await self._observe(screenshot=screenshot)
+            return await work
         finally:
+            work.close()
             self._tasks.discard(task)
             if not self._tasks:
                 self._seconds += self._loop.time() - self._since
+
+
+class AgentClient:
+    """The models as an agent keeps them for its whole life (`inference.ModelClient`); each proposal opens them anew."""
+
+    def __init__(self) -> None:
+        self.bridge: ProposalBridge | None = None
+
+    async def ask(self, model: str, prompt: Prompt) -> ModelAnswer:
+        """Ask a model, on any event loop. Raises Failed; RuntimeError outside of a proposal."""
+        if self.bridge is None:
+            raise RuntimeError("models can be used only while propose() runs")
+        return await self.bridge.ask_model(model, prompt)
 
 
 # An agent of the project: foreign code.
@@ -126,17 +164,20 @@ _log = logging.getLogger(__name__)
 class PythonAgent:
     """Foreign code behind the port: it runs on its own thread, is made at its first proposal, and has time limits."""
 
-    def __init__(self, source: AgentSource) -> None:
+    def __init__(self, source: AgentSource, models: ModelsOf | None = None) -> None:
         self._source = source
+        self._models = models
+        self._client = AgentClient()
         self._thread = AgentThread(source.name)
         self._agent: Any = None
 
     async def propose(self, plan: Plan, history: History, observe: Observe) -> Step | None:
         """The agent's unchecked answer. Raises Failed if it was not made, raised an error, or was too late."""
-        bridge = ObserveBridge(observe)
+        bridge = self._client.bridge = self._bridge(plan, history, observe)
         try:
             if self._agent is None:
-                self._agent = await self._run_bounded(self._source.make, bridge, "was not created")
+                make = partial(self._source.make, self._client)
+                self._agent = await self._run_bounded(make, bridge, "was not created")
             propose = self._agent.propose
             look = bridge.observe_async if _is_async(propose) else bridge.observe_blocking
             proposed: Step | None = await self._run_bounded(
@@ -150,12 +191,16 @@ class PythonAgent:
             bridge.close()
         return proposed
 
+    def _bridge(self, plan: Plan, history: History, observe: Observe) -> ProposalBridge:
+        models = self._models and partial(self._models, plan, self._source.name, chosen_index(history))
+        return ProposalBridge(observe, models)
+
     def _agent_failed(self, error: Exception) -> Failed:
         name, place = self._source.name, scene(error, self._source)
         message = f"Agent `{name}` failed: {type(error).__name__}: {error}" + (f" ({place})" if place else "")
         return Failed(Failure("AGENT_FAILED", message, cause=error))
 
-    async def _run_bounded(self, function: Callable[[], Any], bridge: ObserveBridge, what: str) -> Any:
+    async def _run_bounded(self, function: Callable[[], Any], bridge: ProposalBridge, what: str) -> Any:
         loop, limit = asyncio.get_running_loop(), self._source.timeout
         task = asyncio.ensure_future(self._thread.run(function))
         began = loop.time() - bridge.seconds
@@ -204,20 +249,26 @@ class AgentSource(Struct, frozen=True):
     timeout: float
     """Seconds for the choice of one step."""
     options: Mapping[str, Any] = field(default_factory=dict)
+    policy: AgentPolicy = UNLIMITED
+    retry: int = 0
+    """How often it is made anew and asked again, after it has raised an error."""
 
     @property
     def python(self) -> str:
         """The source in the form of the settings."""
         return f"{self.module}:{self.attribute}"
 
-    def make(self) -> Any:
-        """Make a new agent. Foreign code runs here, and may take its time. Raises Failed."""
+    def make(self, models: ModelClient | None = None) -> Any:
+        """Make a new agent; if its class or function has a parameter `models` or `policy`, it gets that.
+
+        Foreign code runs here, and may take its time. Raises Failed.
+        """
         make = self._attribute(self._imported())
         if not callable(make):
             raise self._unavailable(f"is {_kind(make)}, not a class or function that makes an agent")
-        self._check_options(make)
+        options = self._checked_options(make, models)
         try:
-            agent = make(**self.options)
+            agent = make(**options)
         except Exception as error:
             raise self._unavailable(f"failed while it was created: {type(error).__name__}: {error}", error) from error
         return self._check_agent(agent)
@@ -244,17 +295,23 @@ class AgentSource(Struct, frozen=True):
             found = getattr(found, part)
         return found
 
-    def _check_options(self, make: Any) -> None:
+    def _checked_options(self, make: Any, models: ModelClient | None) -> Mapping[str, Any]:
+        """The options, with the models and the policy if the agent has parameters for them. Raises Failed."""
         try:
             signature = inspect.signature(make)
         except (TypeError, ValueError):  # some builtins have no signature
-            return
+            return self.options
+        known_here = {"models": models, "policy": self.policy}
+        given = {name: each for name, each in known_here.items() if each is not None and name in signature.parameters}
+        if taken := sorted(given.keys() & self.options.keys()):
+            raise self._unavailable(f"gets `{taken[0]}` from the harness: leave it out of the options")
         try:
-            signature.bind(**self.options)
+            signature.bind(**given, **self.options)
         except TypeError as error:
-            takes = [name for name in signature.parameters if name not in ("args", "kwargs")]
+            takes = [name for name in signature.parameters if name not in ("args", "kwargs", *given)]
             known = f"it takes {join_or(takes)}" if takes else "it takes none"
             raise self._unavailable(f"does not take the options that are set: {error}; {known}", error) from error
+        return {**given, **self.options}
 
     def _check_agent(self, agent: Any) -> Any:
         propose = getattr(agent, "propose", None)

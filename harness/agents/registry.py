@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
-from harness.agents.python import AgentSource, PythonAgent
+from harness.agents.chain import ManualAgent, successor
+from harness.agents.python import AgentSource, ModelsOf, PythonAgent, chosen_index
+from harness.model.agent_settings import AgentSettings
 from harness.model.plan import Plan
-from harness.model.ports import Observe
+from harness.model.policy import UNLIMITED, AgentPolicy
+from harness.model.ports import Ask, Observation, Observe
 from harness.model.record import History
-from harness.model.settings import AgentSettings
 from harness.recovery.failure import Failed, Failure
-from harness.resilience.breaker import Breaker, CircuitOpen, Policy, guard
+from harness.resilience.breaker import Breaker, Call, CircuitOpen, Policy, guard
+from harness.resilience.events import Emit, discard
+from harness.spec.agents import GROUP, MANUAL, SCRIPTED, known_agents, unknown_agent
 from harness.spec.problems import did_you_mean, join_or
 from harness.spec.steps import Step
+from harness.values import replace
 
 # The agent that plays back the steps of the task's file.
 
@@ -28,9 +34,10 @@ class ScriptedAgent:
         return plan.steps[place] if place < len(plan.steps) else None
 
 
-GROUP = "harness.agents"
-"""The group of entry points under which an installed package offers an agent."""
-
+LLM = ("harness.agents.llm", "LlmAgent")
+"""The agent whose steps a language model chooses: without a policy it writes only what the task declares."""
+CRASHED = "AGENT_FAILED"
+"""The code of an agent that has raised an error."""
 _LEFT_ALONE = (
     "The agent failed several times in a row, so it is not asked for a while. `context.last_error` "
     "says how it failed last. Its circuit closes by itself when the agent answers again."
@@ -45,78 +52,192 @@ class Agents:
         settings: Mapping[str, AgentSettings],
         root: Path,
         breaker: Callable[[str], Breaker | None] = lambda _: None,
+        *,
+        emit: Emit = discard,
+        retries: bool = True,
     ) -> None:
-        """`breaker` returns the circuit of an agent, by its name."""
+        """`breaker` returns the circuit of an agent, by its name; `emit` receives the events of its retries.
+
+        Without `retries`, an agent that has raised an error is not asked again.
+        """
         self._settings = settings
         self._root = root
         self._breaker = breaker
+        self._emit = emit
+        self._retries = retries
 
     @property
     def names(self) -> tuple[str, ...]:
         """All names that `agent` accepts."""
-        return tuple(sorted({*self._settings, *(point.name for point in entry_points(group=GROUP))}))
+        return known_agents(self._settings)
 
-    def agent(self, name: str | None) -> TaskAgent:
-        """The agent for one run of a task; None: its own steps are executed.
+    def check(self, name: str | None) -> None:
+        """Raises Failed if there is no agent of that name, or none of a name that the settings of agents contain."""
+        for each, settings in self._settings.items():
+            named = [("fallback", other) for other in settings.fallback]
+            named += [("agent", settings.agent)] if settings.agent else []
+            for key, other in named:
+                self._refuse_unknown(other, f"[tool.harness.agents.{each}] {key}: ")
+        if name is not None:
+            self._refuse_unknown(name)
 
-        Raises Failed if there is no agent of that name.
+    def agent(
+        self, name: str | None, *, models: ModelsOf | None = None, ask: Ask | None = None, saw: Saw | None = None
+    ) -> TaskAgent:
+        """The agent for one run of a task; None: its own steps are executed. `ask` asks a person.
+
+        `models` returns the models for one proposal, for agents that want them. `saw` is told what they see. Raises
+        Failed if there is no agent of that name.
         """
         if name is not None:
-            self.source(name)
-        return TaskAgent(self.source, self._breaker)
+            self._refuse_unknown(name)
+        return TaskAgent(self.source, self._breaker, models=models, ask=ask, emit=self._emit, saw=saw)
 
     def source(self, name: str) -> AgentSource:
         """The source of an agent. Raises Failed if there is none of that name."""
         settings = self._settings.get(name, AgentSettings())
+        retry = settings.retry if self._retries else 0
+        if settings.agent is not None:
+            other = self.source(settings.agent)
+            timeout = settings.timeout if "timeout" in settings.model_fields_set else other.timeout
+            options, policy = {**other.options, **settings.options}, _policy(settings, other.policy)
+            return replace(other, name=name, timeout=timeout, options=options, policy=policy, retry=retry)
         if settings.python is not None:
             module, _, attribute = settings.python.partition(":")
         else:
             point = self._installed(name)
             module, attribute = point.module, point.attr
-        return AgentSource(name, module, attribute, self._root, settings.timeout, settings.options)
+        policy = _policy(settings, AgentPolicy(writes="declared") if (module, attribute) == LLM else UNLIMITED)
+        return AgentSource(name, module, attribute, self._root, settings.timeout, settings.options, policy, retry)
 
     def _installed(self, name: str) -> EntryPoint:
         found = tuple(entry_points(group=GROUP, name=name))
         if found:
             return found[0]
-        near = did_you_mean(name, [other for other in self.names if other != name])
-        own = f"write `python` into [tool.harness.agents.{name}]"
-        message = f"There is no agent `{name}`: there is {join_or(self.names)}; {near or own}"
-        raise Failed(Failure("AGENT_UNAVAILABLE", message, details={"agent": name, "agents": list(self.names)}))
+        raise self._unknown(name)
+
+    def _refuse_unknown(self, name: str, place: str = "") -> None:
+        """Raises Failed if there is no agent of that name; `place` is where it is named."""
+        if unknown_agent(name, self._settings):
+            raise self._unknown(name, place)
+        if name != MANUAL:
+            self.source(name)
+
+    def _unknown(self, name: str, place: str = "") -> Failed:
+        others = [other for other in self.names if other != name]
+        near = did_you_mean(name, others) or f"write `python` into [tool.harness.agents.{name}]"
+        message = f"{place}There is no agent `{name}`: there is {join_or(self.names)}; {near}"
+        return Failed(Failure("AGENT_UNAVAILABLE", message, details={"agent": name, "agents": list(self.names)}))
+
+
+Saw = Callable[[Plan, str, int, Observation], None]
+"""Is told what an agent sees: the task, the agent, the index of the step that it chooses, the page."""
 
 
 class TaskAgent:
     """Chooses the steps of one task, and of the tasks that run inside it, which may have other agents."""
 
-    def __init__(self, source: Callable[[str], AgentSource], breaker: Callable[[str], Breaker | None]) -> None:
+    def __init__(
+        self,
+        source: Callable[[str], AgentSource],
+        breaker: Callable[[str], Breaker | None],
+        *,
+        models: ModelsOf | None = None,
+        ask: Ask | None = None,
+        emit: Emit = discard,
+        saw: Saw | None = None,
+    ) -> None:
         self._source = source
+        self._models = models
+        self._saw = saw
         self._breaker = breaker
+        self._emit = emit
         self._scripted = ScriptedAgent()
+        self._manual = ManualAgent(ask)
+        self._policies: dict[str, AgentPolicy] = {}
         self._python_agents: dict[tuple[str, str], PythonAgent] = {}
 
     async def propose(self, plan: Plan, history: History, observe: Observe) -> Step | None:
         """The next step; None when there is no more to do. Raises Failed, and an agent's errors."""
         if plan.agent is None:
             return await self._scripted.propose(plan, history, observe)
-        place = plan.key, plan.agent
-        if place not in self._python_agents:
-            self._python_agents[place] = PythonAgent(self._source(plan.agent))
-        agent, breaker = self._python_agents[place], self._breaker(plan.agent)
+        if plan.agent == MANUAL:
+            return await self._manual.propose(plan, history, observe)
+        source, breaker = self._source(plan.agent), self._breaker(plan.agent)
+        call: Call[Step | None] = partial(self._propose, source, plan, history, observe)
+        if source.retry:
+            call = self._retried(source, call)
         if breaker is None:
-            return await agent.propose(plan, history, observe)
+            return await call()
         asked: Policy[Step | None] = guard(breaker, counts=_is_the_agents, describe=_describe_generally)
         try:
-            return await asked(lambda: agent.propose(plan, history, observe))()
+            return await asked(call)()
         except CircuitOpen as refusal:
             message = f"Agent `{plan.agent}` was not asked: {refusal}"
             details = {"agent": plan.agent, "last_error": refusal.error, "failures": refusal.failures}
             failure = Failure("AGENT_UNAVAILABLE", message, details=details, cause=refusal, advice=_LEFT_ALONE)
             raise Failed(failure) from refusal
 
+    def policy(self, plan: Plan) -> AgentPolicy:
+        """The policy of the plan's agent. Raises Failed if there is no such agent."""
+        if plan.agent is None or plan.agent == MANUAL:
+            return UNLIMITED
+        if plan.agent not in self._policies:
+            self._policies[plan.agent] = self._source(plan.agent).policy
+        return self._policies[plan.agent]
+
+    def restricts_writes(self, plan: Plan) -> bool:
+        """Whether the policy of the plan's agent, or of one that may follow it, holds some requests back."""
+        names = (plan.agent, *(plan.chain.names if plan.chain else ()))
+        agents = [name for name in names if name != SCRIPTED]
+        return any(self.policy(replace(plan, agent=name)).restricts_writes for name in agents)
+
+    async def relieve(self, plan: Plan, failure: Failure) -> str | None:
+        """The agent that goes on after this failure of the plan's agent; None: the failure ends the task."""
+        return successor(plan, failure)
+
+    async def _propose(self, source: AgentSource, plan: Plan, history: History, observe: Observe) -> Step | None:
+        """The proposal of the agent, which is made at its first one, and anew after it has raised an error."""
+        place = plan.key, source.name
+        if place not in self._python_agents:
+            self._python_agents[place] = PythonAgent(source, self._models)
+        try:
+            return await self._python_agents[place].propose(plan, history, self._noted(plan, history, observe))
+        except Failed as failed:
+            if failed.failure.code == CRASHED:
+                await self._python_agents.pop(place).close()
+            raise
+
+    def _noted(self, plan: Plan, history: History, observe: Observe) -> Observe:
+        """The same view of the page, which tells what was seen."""
+        saw, agent, index = self._saw, plan.agent or "", chosen_index(history)
+        if saw is None:
+            return observe
+
+        async def noted(*, screenshot: bool = False) -> Observation:
+            seen = await observe(screenshot=screenshot)
+            saw(plan, agent, index, seen)
+            return seen
+
+        return noted
+
+    def _retried(self, source: AgentSource, call: Call[Step | None]) -> Call[Step | None]:
+        """The call, which is made again, to a new object, if the agent raises an error."""
+        from harness.agents.crashes import again_after_crash  # only some runs have agents
+
+        policy: Policy[Step | None] = again_after_crash(source.name, source.retry, self._emit)
+        return policy(call)
+
     async def close(self) -> None:
         """Close the agents after the run. Bounded; it never raises."""
         for agent in self._python_agents.values():
             await agent.close()
+
+
+def _policy(settings: AgentSettings, usual: AgentPolicy) -> AgentPolicy:
+    """The policy of the settings; what they leave open is as usual."""
+    own = settings.policy
+    return AgentPolicy(usual.acts if own.acts is None else own.acts, own.writes or usual.writes)
 
 
 def _describe_generally(error: BaseException) -> str:
@@ -125,5 +246,8 @@ def _describe_generally(error: BaseException) -> str:
 
 
 def _is_the_agents(error: BaseException) -> bool:
-    """Return whether a failure is the agent's own, not that of the page."""
-    return isinstance(error, Failed) and error.failure.code in ("AGENT_FAILED", "AGENT_TIMEOUT")
+    """Return whether a failure is the agent's own: not that of the page, nor of a provider.
+
+    An agent that is stuck, gives up or proposes what is not a step has answered: that belongs to its task.
+    """
+    return isinstance(error, Failed) and error.failure.code in (CRASHED, "AGENT_TIMEOUT", "AGENT_GONE")

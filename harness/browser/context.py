@@ -349,6 +349,14 @@ class Opened(Struct):
     """Whether a step since then may have navigated."""
 
 
+async def _intercept(request: SessionRequest, context: BrowserContext, watch: PageEvents) -> None:
+    """Let the task's routes answer, and after them the gate for writes; of Playwright's routes the last comes first."""
+    if request.gate is not None:
+        await request.gate.install(context, watch)
+    if request.routing is not None:
+        await request.routing.install(context, watch)
+
+
 class Tab(Struct):
     """A context and its current page. A session replaces it when it can no longer be trusted."""
 
@@ -413,8 +421,7 @@ class Tab(Struct):
         watch = PageEvents(clock, request.on_request_failed, chromium.pace)
         page = await context.new_page()
         watch.attach(context, page)
-        if request.routing is not None:
-            await request.routing.install(context, watch)
+        await _intercept(request, context, watch)
         control = await context.new_cdp_session(page)
         raw = RawTrace.new(chromium.traces)
         tab = cls(context, page, watch, control, har, raw, unreachable=chromium.unreachable)

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from msgspec import Struct
-from playwright.async_api import Dialog, Page
+from playwright.async_api import BrowserContext, Dialog, Page
 from playwright.async_api import Error as PlaywrightError
 
 DIALOGS = 20
@@ -40,6 +40,11 @@ class Dialogs:
         """The kind of step that began with a prepared answer, and the answer."""
         self.told: list[dict[str, str]] = []
         """Dialogs since the step began, with the answers given."""
+
+    def leave_open(self, context: BrowserContext) -> None:
+        """Let a person answer the dialogs. Without any listener, Playwright itself would dismiss them."""
+        context.remove_listener("dialog", self.on_dialog)
+        context.on("dialog", lambda _: None)
 
     def begin(self, kind: type | None) -> None:
         """An attempt at a step of this kind begins: earlier dialogs do not belong to it.

@@ -7,6 +7,8 @@ page that sends them is to blame.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from typing import TypeVar
 
 from harness.resilience import Clock
@@ -78,3 +80,23 @@ class Pace:
     def floods(self) -> bool:
         """Whether there are so many events that an answer may be late behind them."""
         return sum(self.counts.values()) >= FLOOD
+
+
+class Later(Mapping[str, str]):
+    """A mapping that is made when it is first read: of a hundred answers' headers, those of one matter."""
+
+    def __init__(self, make: Callable[[], Mapping[str, str]]) -> None:
+        self._make = make
+
+    @cached_property
+    def _made(self) -> Mapping[str, str]:
+        return self._make()
+
+    def __getitem__(self, name: str) -> str:
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._made)
+
+    def __len__(self) -> int:
+        return len(self._made)

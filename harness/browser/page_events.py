@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cached_property
 from inspect import Parameter, Signature
 from typing import Any, Final
 from urllib.parse import urldefrag, urljoin, urlsplit
@@ -18,7 +17,7 @@ from playwright.async_api import Error as PlaywrightError
 
 from harness.browser.dialogs import DialogAnswer, Dialogs
 from harness.browser.failures.network import net_error
-from harness.browser.flood import Newest, Pace
+from harness.browser.flood import Later, Newest, Pace
 from harness.browser.sending import Sending
 from harness.model.ports import ConsoleLine
 from harness.model.record import SAFE_METHODS, Sent
@@ -81,26 +80,6 @@ def _bare(url: str) -> str:
 # One request of a page and its outcome.
 
 
-class Later(Mapping[str, str]):
-    """A mapping that is made when it is first read: of a hundred answers' headers, those of one matter."""
-
-    def __init__(self, make: Callable[[], Mapping[str, str]]) -> None:
-        self._make = make
-
-    @cached_property
-    def _made(self) -> Mapping[str, str]:
-        return self._make()
-
-    def __getitem__(self, name: str) -> str:
-        return self._made[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._made)
-
-    def __len__(self) -> int:
-        return len(self._made)
-
-
 @dataclass(slots=True)
 class RequestRecord:
     """One request and its result."""
@@ -112,7 +91,7 @@ class RequestRecord:
     headers: Mapping[str, str] = field(default_factory=dict)
     """The headers of the answer; names in lower case."""
     error: str | None = None
-    loading: dict[object, str] = field(default_factory=dict, compare=False, repr=False)
+    loading: dict[Request, str] = field(default_factory=dict, compare=False, repr=False)
     """Request -> URL of what a document's page requested and does not have yet, itself among them."""
     asked: Request | None = field(default=None, compare=False, repr=False)
     """Playwright's own object, which has the body."""
@@ -170,7 +149,7 @@ class MainFrame:
         """Called when a document that had begun to arrive breaks off: the page never reports that it has loaded."""
         self.arrivals = 0
         """The number of times that its address changed or it was loaded again."""
-        self._pending: RequestRecord | None = None
+        self.pending: RequestRecord | None = None  # the last navigation, whichever step began it
         self._settled = asyncio.Event()
         self._settled.set()
         listen(page, "crash", self._on_crash)
@@ -179,7 +158,7 @@ class MainFrame:
 
     def navigation_began(self, exchange: RequestRecord) -> None:
         """The main frame requests another document."""
-        self.navigation = self._pending = exchange
+        self.navigation = self.pending = exchange
         self._settled.clear()
 
     def adopt(self, exchange: RequestRecord) -> None:
@@ -206,22 +185,22 @@ class MainFrame:
     @property
     def unanswered(self) -> RequestRecord | None:
         """The main frame's navigation without an answer yet; until then, the page cannot be asked anything."""
-        pending = self._pending
+        pending = self.pending
         return pending if pending and pending.status is None and not self._settled.is_set() else None
 
     def request_sent(self, request: Request) -> None:
         """The page sent this request; `navigation_began` already knows of one for a document."""
-        if self._pending and len(self._pending.loading) < MOST_LOADING:
-            self._pending.loading[request] = request.url
+        if self.pending and len(self.pending.loading) < MOST_LOADING:
+            self.pending.loading[request] = request.url
 
     def request_ended(self, request: Request) -> None:
         """The request is over, successful or not."""
-        if self._pending:
-            self._pending.loading.pop(request, None)
+        if self.pending:
+            self.pending.loading.pop(request, None)
 
     def _on_parsed(self, _: Page) -> None:
-        if self._pending and self._pending.answered:  # else it belongs to the page before
-            self._pending.parsed = True
+        if self.pending and self.pending.answered:  # else it belongs to the page before
+            self.pending.parsed = True
 
     def _on_crash(self, _: Page) -> None:
         self.crashed = True
@@ -231,8 +210,8 @@ class MainFrame:
         if frame == self.page.main_frame:
             self.arrivals += 1
             self._settled.set()
-            if self._pending and urldefrag(frame.url).url == urldefrag(self._pending.url).url:
-                self.document = self._pending.url
+            if self.pending and urldefrag(frame.url).url == urldefrag(self.pending.url).url:
+                self.document = self.pending.url
             if not frame.url.startswith("chrome-error:"):
                 self.last_failed = None
 
@@ -272,7 +251,7 @@ class PageEvents:
         self._report = on_request_failed
         self._known: dict[Request, RequestRecord] = {}
         self._frames: dict[Page, MainFrame] = {}
-        self._dialogs = Dialogs(self._complain)
+        self.dialog_answers = Dialogs(self._complain)
         self.elsewhere: deque[RequestRecord] = deque(maxlen=POPUPS)
         """The newest documents that other pages requested, also pages that are still opening."""
         self._popups: deque[tuple[Page, str]] = deque(maxlen=POPUPS)
@@ -297,15 +276,10 @@ class PageEvents:
         listen(context, "response", self._on_response)
         listen(context, "requestfailed", self._on_request_failed)
         listen(context, "requestfinished", self._on_request_finished)
-        context.on("dialog", self._dialogs.on_dialog)
+        context.on("dialog", self.dialog_answers.on_dialog)
         listen(context, "console", self._on_console)
         listen(context, "weberror", self._on_page_error)
         listen(context, "page", self._on_page)
-
-    def leave_dialogs_open(self, context: BrowserContext) -> None:
-        """Let a person answer the dialogs. Without any listener, Playwright itself would dismiss them."""
-        context.remove_listener("dialog", self._dialogs.on_dialog)
-        context.on("dialog", lambda _: None)
 
     def follow(self, page: Page) -> None:
         """Make this the current page; what it did until now belongs to the step that turns to it."""
@@ -320,21 +294,21 @@ class PageEvents:
         self._bystanders = frozenset(self._frames.values()) - {self._current}
         if not looks:
             self._parting = _Parting(self._current, self._current.page.url) if kind is Open else None
-        self._dialogs.begin(kind)
+        self.dialog_answers.begin(kind)
         self.sending.begin(looks=looks, opens=kind is Open)
 
     def passed(self) -> None:
         """The attempt has passed."""
-        self._dialogs.passed()
+        self.dialog_answers.passed()
 
     def answer_next(self, answer: DialogAnswer | None) -> None:
         """Set the answer to the next dialog, on whatever page it opens."""
-        self._dialogs.next = answer
+        self.dialog_answers.next = answer
 
     @property
     def prepared(self) -> DialogAnswer | None:
         """The answer that the next dialog gets; None: the usual one."""
-        return self._dialogs.next
+        return self.dialog_answers.next
 
     @property
     def crashed(self) -> bool:
@@ -370,12 +344,12 @@ class PageEvents:
     @property
     def dialogs(self) -> list[dict[str, str]]:
         """Dialogs since the step began, with the answers given."""
-        return self._dialogs.told
+        return self.dialog_answers.told
 
     @property
     def blocked(self) -> bool:
         """Whether dialogs block the page: one is open, or they open without end."""
-        return self._dialogs.blocking(self._current.page)
+        return self.dialog_answers.blocking(self._current.page)
 
     def addresses(self, page: Page) -> tuple[str, ...]:
         """The page's address, and that of its document if a script has only changed the query."""
@@ -397,6 +371,11 @@ class PageEvents:
     async def settled(self) -> None:
         """Wait until no navigation of the main frame is under way."""
         await self._current.settled()
+
+    @property
+    def loading(self) -> Collection[Request]:
+        """What the current page requested since its last navigation and does not have yet."""
+        return self._current.pending.loading if self._current.pending else ()
 
     def console(self) -> tuple[str, ...]:
         """The console's lines as people read them."""
@@ -496,13 +475,17 @@ class PageEvents:
         """A route answers a request: no site gets it."""
         if exchange := self._known.get(request):
             exchange.routed = route
+        self.held_back(request)
+
+    def held_back(self, request: Request) -> bool:
+        """The request does not leave. Returns whether an act may have caused it."""
         if sent := self._sent.get(request):
             self.sending.routed(sent)
+        return sent is not None
 
     def _on_response(self, response: Response) -> None:
         self.pace.count_event("answers")
-        exchange = self._known.get(response.request)
-        if exchange:
+        if exchange := self._known.get(response.request):
             exchange.status, exchange.headers = response.status, Later(lambda: response.headers)
         if sent := self._sent.get(response.request):
             self.sending.answered(sent)

@@ -19,20 +19,21 @@ from harness.browser.checkpoint import open_pages
 from harness.browser.context import Tab
 from harness.browser.isolated import script
 from harness.model.ports import Observation
-from harness.resilience import Clock, Deadline
+from harness.resilience import Clock, Deadline, poll_until
+from harness.spec.references import HIDDEN
 
 # The page as an agent sees it.
 
 
 async def look(tab: Tab, folder: Path, until: Deadline, clock: Clock, *, screenshot: bool) -> Observation:
-    """Read the page for an agent, once no navigation is under way.
+    """Read the page for an agent, once no navigation is under way and its scripts have the data that they asked for.
 
     Each `[ref=e12]` of the ARIA snapshot works as the selector `aria-ref=e12`, those of frames (`f1e2`) too. The caller
     limits the time. Raises Playwright's errors.
     """
     await tab.watch.settled()
     await tab.page.wait_for_load_state("domcontentloaded", timeout=0)
-    aria = await tab.page.aria_snapshot(mode="ai", timeout=max(1.0, 1000 * until.left(clock.now())))
+    aria = await _still_snapshot(tab, until, clock)
     title = await read_between_pages(tab.page, "title", None, None, clock)
     pages, current = open_pages(tab)
     return Observation(
@@ -44,6 +45,68 @@ async def look(tab: Tab, folder: Path, until: Deadline, clock: Clock, *, screens
         dialogs=tuple(tab.watch.dialogs),
         screenshot=await _picture(tab, folder, until.left(clock.now())) if screenshot else None,
     )
+
+
+FILLED_SECONDS = 1.0
+"""How long a look waits for a page to be complete; a page may also change all the time, or ask for data for ever."""
+STILL_SECONDS = 0.1
+"""A page that looks the same after this time, and waits for nothing, is complete."""
+_FILLS = frozenset({"fetch", "xhr", "stylesheet", "script"})
+"""What a page waits for; without styles, a snapshot also has what they hide."""
+
+
+async def _still_snapshot(tab: Tab, until: Deadline, clock: Clock) -> str:
+    """The snapshot of the page; of one that has just come or waits for data, once it no longer changes.
+
+    Half a page would lead an agent astray, and make what it asks a model differ from run to run.
+    """
+
+    def has_all() -> bool:
+        return not any(request.resource_type in _FILLS for request in tab.watch.loading)
+
+    async def snapshot() -> str:
+        left = until.left(clock.now())
+        seen = await tab.page.aria_snapshot(mode="ai", timeout=max(1.0, 1000 * left))
+        return without_passwords(seen, await _passwords(tab.page, left)) if "textbox" in seen else seen
+
+    complete = tab.watch.navigation is None and has_all()
+    seen, end = await snapshot(), Deadline.after(FILLED_SECONDS, clock.now())
+    while not complete and (left := end.left(clock.now())) > 0:
+        await poll_until(clock, has_all, interval=0.02, within=left)
+        await clock.sleep(STILL_SECONDS)
+        before, seen = seen, await snapshot()
+        complete = seen == before and has_all()
+    return seen
+
+
+_VALUES = script("passwords", "matches => matches.map(field => field.value)")
+_FIELD_LINE = re.compile(r"\s*- '?text(?:box)?\b")
+"""A line of a snapshot with what a field contains; of a field with a placeholder, this is a line of its own."""
+
+
+async def _passwords(page: Page, seconds: float) -> frozenset[str]:
+    """What the password fields of a page and its frames contain. Raises Playwright's errors."""
+    found: set[str] = set()
+    for frame in page.frames:
+        try:
+            found.update(await _VALUES.of_all(frame.locator("input[type=password]"), None, seconds))
+        except PlaywrightError:
+            if not frame.is_detached():
+                raise
+    return frozenset(found)
+
+
+def without_passwords(snapshot: str, passwords: Iterable[str]) -> str:
+    """The snapshot, which no longer shows what password fields contain: no model and no recording needs it. Pure."""
+    plain = {" ".join(each.split()) for each in passwords} - {""}
+    quoted = {'"' + each.replace("\\", "\\\\").replace('"', '\\"') + '"' for each in plain}
+    ends = sorted((f": {each}" for each in plain | quoted), key=len, reverse=True)
+
+    def hidden(line: str) -> str:
+        end = next(filter(line.endswith, ends), None) if _FIELD_LINE.match(line) else None
+        return line if end is None else f"{line.removesuffix(end)}: {HIDDEN}"
+
+    return "\n".join(map(hidden, snapshot.split("\n"))) if plain else snapshot
 
 
 async def _picture(tab: Tab, folder: Path, seconds: float) -> bytes:

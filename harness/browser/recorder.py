@@ -91,7 +91,7 @@ class Recorder:
                 f"the installed Playwright {version('playwright')} has no recorder for programs: update playwright"
             )
             raise Failed(Failure("INVALID_INPUT", message))
-        tab.watch.leave_dialogs_open(context)
+        tab.watch.dialog_answers.leave_open(context)
         await context.expose_binding(_BINDING, self._on_mark)
         await context.add_init_script(_WATCH)
         for page in context.pages:

@@ -20,6 +20,7 @@ from harness.spec.names import Domains
 
 if TYPE_CHECKING:
     from harness.browser.routing import Routing
+    from harness.browser.write_gate import WriteGate
     from harness.spec.faults.network import TlsProblem
 
 __all__ = ["SessionRequest", "StorageState"]
@@ -67,6 +68,8 @@ class SessionRequest(Struct, frozen=True):
     """Whether the screenshot of a failure shows the whole page."""
     routing: Routing | None = None
     """The routes of the task; None if it has none."""
+    gate: WriteGate | None = None
+    """Holds back requests of an agent's steps; None: its policy lets all leave."""
     init_script: Path | None = None
     """A script that runs in every page and frame before its own scripts."""
 
@@ -108,7 +111,8 @@ class SessionRequest(Struct, frozen=True):
         name = self.context.device
         if name is not None and name not in devices:
             raise Failed(Failure("INVALID_INPUT", f"the installed Playwright has no device {name!r}"))
-        return playwright_options(self.context, devices[name] if name else {})
+        options = playwright_options(self.context, devices[name] if name else {})
+        return options if self.gate is None else {**options, "service_workers": "block"}  # the gate sees none of theirs
 
     @property
     def sealed(self) -> bool:

@@ -29,12 +29,14 @@ from harness.browser.process import Chromium
 from harness.browser.reading import look, read_between_pages, text_of
 from harness.browser.recovery import PageRecovery
 from harness.browser.request import SessionRequest
+from harness.model.policy import WritePermission
 from harness.model.ports import Evidence, Observation, Saved
-from harness.model.record import MetRoute, PageRequest, Sent
+from harness.model.record import LASTING, MetRoute, PageRequest, Sent
+from harness.model.snapshot import refs_of
 from harness.recovery import Capture
 from harness.recovery.catalog import Effect, Family, Scope
 from harness.recovery.failure import Failed, Failure, Outcome, Passed, routed_failure
-from harness.resilience import Clock, Deadline
+from harness.resilience import Clock, Deadline, poll_until
 from harness.spec.pictures import COMPARISONS, platform_of
 from harness.spec.steps import Api, Assert, Open, RequestingStep, Step, SwitchPage, Wait
 from harness.values import replace
@@ -49,6 +51,8 @@ _REFUSED_SNAPSHOT = re.compile(
 """Playwright's words for an expected ARIA snapshot that it cannot read, and for which waiting is in vain."""
 LEAVE_SECONDS = 2.0
 """Seconds for reading the browser's storage at the end of a task of an episode."""
+HOLD_SECONDS = 0.1
+"""Seconds within which a held-back request of an act appears."""
 STOP_SECONDS = 0.1
 """Seconds for telling a page that did not load in time to stop loading."""
 LAST_WORDS = 0.05
@@ -70,6 +74,8 @@ class PlaywrightSession:
         """The context in which the last act began that may have caused requests, and how many there were before."""
         self._recorded: tuple[Chromium, list[Sent]] | None = None
         """The browser that records its repeated requests, and the requests that left meanwhile."""
+        self._seen = ""
+        """The ARIA snapshot of the last look, which gave the refs."""
         self._last_good = LastGood(request.folder, clock)
         self._recovery = PageRecovery(self._handle, clock, lambda within: self._attempt(within, within), self._scene)
 
@@ -121,7 +127,7 @@ class PlaywrightSession:
                 details = await self._act(attempt, step, scene)
         except Exception as error:  # noqa: BLE001 - every failure of an act becomes a value; this is the one place
             return await self._finish_failed(self._unanswered() or await failure_of(error, scene))
-        if failure := self._unanswered() or navigation_failure(scene):
+        if failure := self._unanswered() or navigation_failure(scene) or await self._held_back(step):
             return await self._finish_failed(failure)
         self.tab.watch.passed()
         return self._finish_passed(step, details)
@@ -130,7 +136,9 @@ class PlaywrightSession:
         """Do the act, and wait for the request that it must cause."""
         if isinstance(step, RequestingStep) and not isinstance(step, Wait):
             self._begun = self.tab.watch, self.tab.watch.requests
-        found = await self._healed_element(step)
+        found = {**await self._healed_element(step), **await self._named_by_refs(step)}
+        if self._request.gate is not None and self._request.gate.closed:
+            await self._request.gate.admit(self.tab.page, step)
         details = {**found, **await ACTIONS[type(step)](attempt, step)}
         expected = step.expect_request if isinstance(step, RequestingStep) else None
         if expected is not None and navigation_failure(scene) is None:
@@ -138,6 +146,24 @@ class PlaywrightSession:
 
             details["expected_request"] = (await await_request(attempt, expected, self._sent_since)).describe()
         return details
+
+    async def _named_by_refs(self, step: Step) -> dict[str, Any]:
+        """The lasting selectors of the step's refs. Raises Failed for a ref that means another element by now."""
+        if not (refs := refs_of(step)):
+            return {}
+        from harness.browser.refs import lasting_selectors  # only agents name elements by refs
+
+        found = await lasting_selectors(self.tab.page, refs, self._seen)
+        return {LASTING: found} if found else {}
+
+    async def _held_back(self, step: Step) -> Failure | None:
+        """The failure of a step that caused a request which the agent's policy holds back."""
+        gate = self._request.gate
+        if gate is None or not gate.closed or step.effect_class == "read":
+            return None
+        await poll_until(self._clock, lambda: gate.caused_by(step) is not None, 0.01, HOLD_SECONDS)
+        held = gate.caused_by(step)
+        return held.failure() if held else None
 
     def _sent_since(self) -> list[RequestRecord]:
         """The requests since the last act began that may have caused some."""
@@ -152,6 +178,10 @@ class PlaywrightSession:
     def begin_step(self, index: int) -> None:
         if self._request.routing is not None:
             self._request.routing.begin_step(index)
+
+    def restrict(self, permission: WritePermission | None) -> None:
+        if self._request.gate is not None:
+            self._request.gate.restrict(permission)
 
     @property
     def routes(self) -> tuple[MetRoute, ...]:
@@ -366,10 +396,12 @@ class PlaywrightSession:
 
     async def observe(self, within: float, *, screenshot: bool) -> Observation:
         until = Deadline.after(within, self._clock.now())
-        folder = self._request.folder
-        return await self._read_page(
+        folder, gate = self._request.folder, self._request.gate
+        seen = await self._read_page(
             "observe the page", within, lambda: look(self.tab, folder, until, self._clock, screenshot=screenshot)
         )
+        self._seen = seen.aria
+        return replace(seen, held_back=gate.held) if gate and gate.held else seen
 
     async def _read_page(self, what: str, within: float, see: Callable[[], Awaitable[T]]) -> T:
         """The result of `see`; raises Failed if the page cannot be read, or not in time."""

@@ -59,6 +59,10 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
             "harness.cli.open_trace:open_trace", "Open the trace of a task in Playwright's trace viewer, offline."
         ),
         "replay": Command("harness.cli.replay:replay", "Run a failed task again and stop before the step that failed."),
+        "freeze": Command(
+            "harness.cli.freeze:freeze",
+            "Write the steps of an agent's last passed run into the task's file, so that it runs without a model.",
+        ),
         "regrade": Command(
             "harness.cli.regrade:regrade",
             "Judge recorded evidence by the present criteria of the task files, without a browser.",

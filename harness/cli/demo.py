@@ -17,7 +17,7 @@ import typer
 # The `[tool.harness]` table for the demo sites.
 
 PORT = 8470
-HOSTS = ("world", "shop", "bank", "gov", "util", "food", "transport", "stream", "travel")
+HOSTS = ("world", "shop", "bank", "gov", "util", "food", "transport", "stream", "travel", "models")
 """The sites, in the order of their ports."""
 
 ISOLATION = 'isolation = "world"'

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from harness.model.consumption import ModelFigures, money_text, tokens_text
 from harness.reporting.history.comparison import (
     FEWEST,
     ExecutionRate,
@@ -25,7 +26,9 @@ if TYPE_CHECKING:
 
 _NARROWEST, _IN_A_PIPE = 60, 10_000
 _OUTCOMES = ("passed", "failed", "not judged", "skipped", "flaky", "healed", "retries")
-_NUMBERS = {*_OUTCOMES, "seconds", "runs", "flips", "executions"}
+_OF_AGENTS = ("calls", "tokens", "cost")
+"""Columns that are shown if any run or task of the table has asked a model."""
+_NUMBERS = {*_OUTCOMES, *_OF_AGENTS, "seconds", "runs", "flips", "executions"}
 _STYLES = {"failed": "red", "passed": "green", "rerun": "yellow", "unfinished": "yellow", "interrupted": "yellow"}
 
 
@@ -45,14 +48,29 @@ def print_lines(lines: Iterable[Table | str]) -> None:
 
 def run_lines(runs: Sequence[RunSummary]) -> Iterator[Table | str]:
     """A row for each run, the newest first."""
-    head = ("run", "began", "ended", "seconds", *_OUTCOMES, "commit")
+    agents = any(each.used.calls for each in runs)
+    head = ("run", "began", "ended", "seconds", *_OUTCOMES, *(_OF_AGENTS if agents else ()), "commit")
     rows = [
         (each.run, _local_time(each.started), _ending_text(each), f"{each.seconds:.1f}", each.passed, each.failed,
-         each.not_judged, each.skipped, each.flaky, each.healed, each.retries, _commit(each.commit, each.branch))
+         each.not_judged, each.skipped, each.flaky, each.healed, each.retries, *(_used(each.used) if agents else ()),
+         _commit(each.commit, each.branch))
         for each in runs
     ]  # fmt: skip
     yield _table(head, rows)
     yield from (f"{each.run}: {each.note}" for each in runs if each.note)
+
+
+def _used(used: ModelFigures) -> tuple[str, ...]:
+    """The cells of `_OF_AGENTS`; empty without calls."""
+    if not used.calls:
+        return ("", "", "")
+    return str(used.calls), tokens_text(used.input_tokens + used.output_tokens), _cost(used)
+
+
+def _cost(used: ModelFigures) -> str:
+    """`$0.62`; with calls without a known price `$0.62+?`."""
+    known = money_text(used.cost_usd) if used.unpriced_calls < used.calls else ""
+    return f"{known}+?".removeprefix("+") if used.unpriced_calls else known
 
 
 def _ending_text(each: RunSummary) -> str:
@@ -73,9 +91,14 @@ def single_run_lines(run: RunRecord) -> Iterator[Table | str]:
         "ci": " ".join(str(run.ci[name]) for name in ("buildName", "buildUrl") if run.ci.get(name)),
     }
     yield from (f"  {label}: {text}" for label, text in facts.items() if text)
+    if run.used.calls:
+        yield f"  models: {run.used.describe()}"
+        yield from (f"    {name}: {used.describe()}" for name, used in run.models.items() if len(run.models) > 1)
     order = {"failed": 0, "rerun": 1, "skipped": 2}
     executions = sorted(run.executions, key=lambda each: order.get(each.outcome, 3))
-    yield _table(("outcome", "task", "seconds", "code", "what"), [_execution(each) for each in executions])
+    agents = any(each.record and each.record.agent for each in executions)
+    head = ("outcome", "task", "seconds", "code", *(("agent", *_OF_AGENTS) if agents else ()), "what")
+    yield _table(head, [_execution(each, agents=agents) for each in executions])
     yield from (f"{each.at.astimezone():%H:%M:%S} {each.level} {each.text}" for each in run.happenings)
 
 
@@ -101,13 +124,21 @@ def comparison_lines(found: RunComparison) -> Iterator[Table | str]:
 def point_lines(nodeid: str, points: Sequence[TaskPoint], rate: ExecutionRate | None) -> Iterator[Table | str]:
     """One task over runs, oldest first."""
     yield f"{nodeid}: failed {_rate(rate)}" if rate else nodeid
+    agents = any(each.agent for each in points)
     head = ("run", "began", "outcome", "executions", "seconds", "retries", "healed", "code")
     rows = [
         (each.run, _local_time(each.started), _outcome(each), each.executions, f"{each.seconds:.1f}", each.retries,
-         "yes" if each.healed else "", each.code or "")
+         "yes" if each.healed else "", each.code or "", *(_agent_cells(each) if agents else ()))
         for each in points
     ]  # fmt: skip
-    yield _table(head, rows)
+    yield _table((*head, "agent", *_OF_AGENTS) if agents else head, rows)
+
+
+def _agent_cells(each: TaskPoint) -> tuple[str, ...]:
+    if not each.calls:
+        return each.agent, "", "", ""
+    cost = "?" if each.cost_usd is None else money_text(each.cost_usd)
+    return each.agent, str(each.calls), tokens_text(each.tokens), cost
 
 
 def flaky_lines(tasks: Sequence[Flaky], runs: int) -> Iterator[Table | str]:
@@ -146,11 +177,14 @@ def _outcome(each: Execution | TaskPoint) -> str:
     return each.outcome if each.judged or each.outcome == "skipped" else "not judged"
 
 
-def _execution(each: Execution) -> tuple[str, ...]:
+def _execution(each: Execution, *, agents: bool) -> tuple[str, ...]:
+    """The cells of an execution; with those of agents if any has one."""
     record = each.record
     what = each.reason or (record.message if record else "")
     again = f" (execution {each.number})" if each.number > 1 else ""
-    return (_outcome(each), f"{each.task_id}{again}", f"{each.seconds:.1f}", (record and record.code) or "", what)
+    chosen = ((record.agent, *_used(record.used)) if record else ("", "", "", "")) if agents else ()
+    facts = (_outcome(each), f"{each.task_id}{again}", f"{each.seconds:.1f}", (record and record.code) or "")
+    return (*facts, *chosen, what)
 
 
 def _list_with_title(title: str, lines: Iterable[str]) -> Iterator[str]:

@@ -17,8 +17,8 @@ from urllib.parse import urlsplit
 import typer
 from msgspec import Struct
 
-from harness.agents.python import AgentSource
-from harness.agents.registry import Agents, TaskAgent
+from harness.agents.python import AgentSource, ModelsOf
+from harness.agents.registry import Agents, Saw, TaskAgent
 from harness.browser.context import Tab
 from harness.cli.ending import fail
 from harness.cli.failures import ArtifactDirectory, Artifacts, AsJson, Run, the_failure
@@ -26,7 +26,7 @@ from harness.cli.open_trace import has_display
 from harness.cli.project import settings_at
 from harness.environment.ownership import LOGS, label, owner_file, read_held
 from harness.model.plan import Plan
-from harness.model.ports import Observe
+from harness.model.ports import Ask, Observe
 from harness.model.record import History, TaskResult
 from harness.model.settings import Settings, SettingsError
 from harness.recovery.failure import Failed, Failure
@@ -65,20 +65,32 @@ class StoppingAgents(Agents):
         super().__init__(settings.agents, settings.root)
         self._stop = stop
 
-    def agent(self, name: str | None) -> TaskAgent:
+    def agent(
+        self,
+        name: str | None,
+        *,
+        models: ModelsOf | None = None,
+        ask: Ask | None = None,  # noqa: ARG002 - nobody is asked
+        saw: Saw | None = None,
+    ) -> TaskAgent:
         """Like `Agents.agent`."""
         if name is not None:
             self.source(name)
-        return StoppingAgent(self.source, self._breaker, self._stop)
+        return StoppingAgent(self.source, self._breaker, models, saw, self._stop)
 
 
 class StoppingAgent(TaskAgent):
     """Executes the steps; before the step of the stop it waits, and then ends the task."""
 
     def __init__(
-        self, source: Callable[[str], AgentSource], breaker: Callable[[str], Breaker | None], stop: ReplayStop
+        self,
+        source: Callable[[str], AgentSource],
+        breaker: Callable[[str], Breaker | None],
+        models: ModelsOf | None,
+        saw: Saw | None,
+        stop: ReplayStop,
     ) -> None:
-        super().__init__(source, breaker)
+        super().__init__(source, breaker, models=models, saw=saw)
         self._stop = stop
 
     async def propose(self, plan: Plan, history: History, observe: Observe) -> Step | None:
@@ -115,7 +127,7 @@ def replay_until(
     `settings.artifacts`. Raises ValueError or OSError for bad settings.
     """
     there: list[str] = []
-    alone = replace(plan, alternative=None)  # the alternative would run after the replay
+    alone = replace(plan, alternative=None, chain=None)  # neither goes on after the replay
 
     async def main(caller: Caller) -> TaskResult:
         async def reached(address: str) -> None:

@@ -210,6 +210,9 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 SHORT_BINDING: Schema = {"type": "string", "pattern": r"^[^.]+\.."}
 """`env.shop.cart` in place of `{channel: env, path: shop.cart}`."""
 
+SHORT_WRITE: Schema = {"type": "string", "minLength": 1}
+"""`POST http://shop.local/cart` in place of `{method: POST, url: http://shop.local/cart}`."""
+
 EDITORS_KEY: Schema = {"type": "string", "description": SCHEMA}
 
 
@@ -225,6 +228,7 @@ def schemas() -> dict[str, Schema]:
             "step_group.schema.json": _step_group(),
             "fault_plan.schema.json": _fault_plan(),
             "campaign.schema.json": Campaign.model_json_schema(mode="serialization"),
+            "trajectory.schema.json": _trajectory(),
         }.items()
     }
 
@@ -235,6 +239,8 @@ def _task_spec() -> Schema:
     schema["properties"] = {"$schema": dict(EDITORS_KEY), **schema["properties"]}
     bindings = schema["properties"]["state_bindings"]
     bindings["additionalProperties"] = {"anyOf": [SHORT_BINDING, bindings["additionalProperties"]]}
+    writes = schema["properties"]["allowed_writes"]
+    writes["items"] = {"anyOf": [SHORT_WRITE, writes["items"]]}
     definitions: dict[str, Schema] = schema["$defs"]
     definitions["Use"] = Use.model_json_schema()
     for around in (schema, definitions["Repair"]):
@@ -327,6 +333,17 @@ def _error_report() -> Schema:
     for definition in schema["$defs"].values():
         definition.pop("required", None)
     return schema
+
+
+def _trajectory() -> Schema:
+    """The schema of a line of trajectory.jsonl."""
+    import msgspec
+
+    from harness.model.trajectory import TrajectoryLine
+
+    schema: Schema = msgspec.json.decode(msgspec.json.encode(msgspec.json.schema(TrajectoryLine)))  # () becomes []
+    described = "A line of trajectory.jsonl: the task, or a choice of an agent, which may have led to a step."
+    return {"title": "Trajectory", "description": described, **schema}
 
 
 def _without_unused_definitions(schema: Schema) -> Schema:

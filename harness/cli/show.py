@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
+import msgspec
 import typer
 from msgspec import Struct
 
@@ -35,22 +36,31 @@ from harness.cli.failures import (
     the_failure,
     unknown,
 )
+from harness.cli.project import project_of
 from harness.model.diagnosis import after_faults, undone_fault
 from harness.model.report import ErrorReport
-from harness.reporting.console import CRITERION, fold_lines, place, repeats, shortened, shown_value, step_label
+from harness.reporting.console import (
+    CRITERION,
+    fails_the_choice,
+    fold_lines,
+    place,
+    repeats,
+    shortened,
+    shown_value,
+    step_label,
+)
 from harness.reporting.files import shown_path, visible
 
 # The steps of a kept failure, one line each: the act, whether it worked, where the task went back.
 
 MOST = 6
 """The number of lines of the trace that are shown: those before the failure, and the failing step's."""
-_CHOOSING = frozenset({"AGENT_FAILED", "AGENT_TIMEOUT", "AGENT_INVALID_STEP"})
 _GONE_BACK = "; WENT BACK "
 
 
 def choosing(report: ErrorReport) -> bool:
     """Return whether the agent failed to choose the next step."""
-    return report.code in _CHOOSING
+    return fails_the_choice(report.code)
 
 
 class _Line(Struct, frozen=True):
@@ -210,6 +220,7 @@ def _lines(kept: ArtifactDirectory, width: int) -> Iterator[str]:
     if report.source:
         yield f"  {report.source}"
     yield f"  {local_time(report):%Y-%m-%d %H:%M:%S}, run {kept.run}{_metrics(report)}"
+    yield from _agent(report)
     yield from attempt_lines(kept, width)
     yield from _titled_list("tried", report.tried if report.recovery_attempted else ())
     yield from _text("message", report.error_message)
@@ -222,6 +233,13 @@ def _lines(kept: ArtifactDirectory, width: int) -> Iterator[str]:
     yield from _titled_list("warnings", [f"{each.get('type')}: {each.get('message', '')}" for each in told])
     yield from _page_lines(report)
     yield from _files(kept)
+
+
+def _agent(report: ErrorReport) -> Iterator[str]:
+    """The agent and what it has asked; the command that tells more."""
+    if report.agent:
+        used = f": {report.models_total.describe()}" if report.models_total else ""
+        yield f"  agent: {report.agent}{used} (harness show {shlex.quote(report.task_id)} --agent)"
 
 
 def _metrics(report: ErrorReport) -> str:
@@ -328,12 +346,18 @@ def show(
     ] = None,
     run: Run = None,
     artifacts: Artifacts = None,
+    agent: Annotated[
+        bool, typer.Option("--agent", help="Show what an agent saw, asked and did in its last run, also a passed one.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Show one failure: what was tried, why the task failed, which files there are. Without a task, list all failures.
 
     Example: harness show B1-2025-001
     """
+    if agent:
+        _show_agent(task, run, artifacts, as_json)
+        return
     if task is not None and run is None and is_kept(Path(task)):
         _show([Path(task)], as_json)
         return
@@ -352,6 +376,21 @@ def show(
     if not found:
         fail(unknown(root, folders, task, run))
     _show(found, as_json)
+
+
+def _show_agent(task: str | None, run: str | None, artifacts: Path | None, as_json: bool) -> None:
+    """Print the way of an agent."""
+    from harness.cli.agent_way import found_trajectory, way_text  # most failures are not an agent's
+
+    if task is None or artifacts is not None:
+        fail("--agent needs the id of a task, a folder with trajectory.jsonl, or `last`, and takes no --artifacts")
+    found = found_trajectory(project_of(Path.cwd()) or Path.cwd(), task, run)
+    if as_json:
+        _print(
+            {"task": msgspec.to_builtins(found.task), "choices": [msgspec.to_builtins(each) for each in found.choices]}
+        )
+        return
+    typer.echo(way_text(found, max(NARROWEST, shutil.get_terminal_size((120, 24)).columns)))
 
 
 def _show(folders: list[Path], as_json: bool) -> None:

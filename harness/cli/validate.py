@@ -16,8 +16,10 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from harness.cli.addresses import address_advice
+from harness.cli.model_advice import model_advice
 from harness.cli.project import project_of
 from harness.faults.checks import Project, misplaced_faults, misplaced_in_plan
+from harness.model.cassette_settings import CASSETTES
 from harness.model.settings import Settings, SettingsError, load_settings
 from harness.recovery.failure import Failed
 from harness.spec.advice import advice
@@ -88,7 +90,9 @@ def check_paths(paths: Sequence[Path], *, strict: bool, agent: str | None = None
     suite = _promoted(check_suite(cases, _is_in_another_file), strict)
     planned = _promoted((each for file in plans for each in _of_plan(file, projects, cases)), strict)
     grouped = _promoted((each for file in groups for each in check_group(file)), strict)
-    problems = (*projects.problems(), *(each for several in found for each in several), *suite, *planned, *grouped)
+    recorded = [problem for folder in dict.fromkeys(file.parent for file in files) for problem in _of_cassettes(folder)]
+    of_tasks = (each for several in found for each in several)
+    problems = (*projects.problems(), *of_tasks, *suite, *planned, *grouped, *recorded)
     labels = (tuple(map(file_label, each)) for each in (files, plans, groups))
     checked_files, checked_plans, checked_groups = labels
     return Checked(checked_files, tuple(loaded), tuple(dict.fromkeys(problems)), checked_plans, checked_groups)
@@ -106,6 +110,17 @@ def _of_plan(file: Path, projects: _Projects, tasks: Sequence[Loaded]) -> list[P
     return sorted([*loaded.warnings, *found, *idle], key=_place)
 
 
+def _of_cassettes(folder: Path) -> Iterator[Problem]:
+    """Yield the broken lines of the recordings beside the tasks of a folder."""
+    if not (folder / CASSETTES).is_dir():
+        return
+    from harness.models.cassettes import SUFFIX, problems
+
+    for file in sorted((folder / CASSETTES).glob(f"*/*{SUFFIX}")):
+        for line, message in problems(file):
+            yield Problem(file_label(file), line, None, "", message, hint="record it anew: --task-models record")
+
+
 def _is_in_another_file(task: Loaded, name: str) -> bool:
     """Return whether another file of the project has the task that this one depends on."""
     return exists(name, (task.folder.parent, *filter(None, (project_of(task.folder),))))
@@ -113,16 +128,16 @@ def _is_in_another_file(task: Loaded, name: str) -> bool:
 
 def _read(file: Path, projects: _Projects, strict: bool, needs_steps: bool) -> tuple[Loaded | None, list[Problem]]:
     """The task, unless it has errors, and its problems; in strict mode also those that only strict loading finds."""
-    settings = projects.settings(file.parent)
+    settings, unread = projects.settings(file.parent), projects.unread(file.parent)
     load = partial(
         load_file,
         file,
         known_channels=frozenset(settings.channels) or None,
-        needs_steps=needs_steps and _plays_the_file(settings),
-        agents=tuple(settings.agents),
+        needs_steps=needs_steps and _plays_the_file(settings) and not unread,
+        agents=None if unread else tuple(settings.agents),
         defaults=settings.defaults,
         extra_keys=settings.extra_keys,
-        logins=tuple(settings.logins),
+        logins=None if unread else tuple(settings.logins),
     )
     try:
         task = load()
@@ -136,7 +151,7 @@ def _plays_the_file(settings: Settings) -> bool:
     """Return whether the steps of the files are played: no agent chooses others."""
     if settings.chosen_agent is None:
         return True
-    from harness.runner.compile import SCRIPTED
+    from harness.spec.agents import SCRIPTED
 
     return settings.chosen_agent == SCRIPTED
 
@@ -164,6 +179,7 @@ def _advised(
         ),
         *address_advice(task, settings),
     ]
+    told += model_advice(task, settings, file_label(settings.root / "pyproject.toml"))
     told += misplaced_faults(task, projects.project(task.folder))
     problems = [*problems, *_of_login(task, settings)]
     return sorted([*problems, *_promoted(told, strict)], key=lambda each: (each.file != task.source, *_place(each)))
@@ -224,24 +240,29 @@ class _Projects:
         label = file_label(file) if project and not self._chosen else "--agent"
         try:
             settings = load_settings(project, **self._chosen) if project else Settings(**self._chosen)
-            if settings.agent is not None:
+            if settings.agent is not None or settings.agents:
                 from harness.agents.registry import Agents
 
-                Agents(settings.agents, settings.root).source(settings.agent)
+                Agents(settings.agents, settings.root).check(settings.agent)
         except SettingsError as error:
             message = str(error).replace(f"{file}: ", "")
             self._broken[str(file)] = Problem(file_label(file), None, None, "", message)
             self._unread.add(folder)
             return Settings()
         except Failed as unknown:
-            path = "" if self._chosen else "tool.harness.agent"
+            path = "" if self._chosen or str(unknown).startswith("[tool.harness.") else "tool.harness.agent"
             self._broken[label] = Problem(label, None, None, path, str(unknown))
         return settings
+
+    def unread(self, folder: Path) -> bool:
+        """Return whether the settings cannot be read: they may have an agent that chooses the steps."""
+        self.settings(folder)
+        return folder in self._unread
 
     def project(self, folder: Path) -> Project:
         """The project for faults in this folder; unknown outside of a project, and if its settings are unreadable."""
         settings = self.settings(folder)
-        return Project(settings, known=project_of(folder) is not None and folder not in self._unread)
+        return Project(settings, known=project_of(folder) is not None and not self.unread(folder))
 
     def problems(self) -> tuple[Problem, ...]:
         return tuple(self._broken.values())

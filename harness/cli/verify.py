@@ -49,7 +49,7 @@ def run_verify(
         typer.echo(f"{len(skipped)} skipped: {', '.join(skipped)}", err=as_json)
     if broken := sorted(checked.broken):
         typer.echo(f"{len(broken)} with errors, not tried: {', '.join(broken)}", err=as_json)
-    if left := sum(not task.spec.steps for task in tasks):
+    if left := sum(not task.spec.does_its_steps for task in tasks):
         typer.echo(f"{left} without steps: the agent was not tried", err=as_json)
     if as_json:
         found = [{**asdict(verdict), "sound": verdict.sound} for verdict in verdicts]

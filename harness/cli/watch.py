@@ -18,6 +18,7 @@ from typing import Annotated, Any
 import typer
 from msgspec import Struct
 
+from harness.agents.registry import TaskAgent
 from harness.cli.ending import fail
 from harness.cli.open_trace import has_display
 from harness.cli.project import project_of, settings_at
@@ -33,6 +34,7 @@ from harness.reporting.files import printable, shown_path
 from harness.reporting.task_record import written_baselines
 from harness.runner.compile import compile_plan
 from harness.runner.harness import Ground, Harness, Interaction, SyncHarness
+from harness.runner.inference import TaskInference
 from harness.spec.file_names import is_step_group
 from harness.spec.load import find_tasks, load_file
 from harness.spec.loaded import Loaded
@@ -124,14 +126,24 @@ class SteppingAgent:
         self._on = answer != "go on"
         return step
 
+    async def relieve(self, plan: Plan, failure: Failure) -> str | None:
+        """Like the other agent's."""
+        return await self._agent.relieve(plan, failure)
+
 
 class SteppingHarness(Harness):
     """A harness in which a task with someone to ask pauses before each step."""
 
     def _ports(
-        self, plan: Plan, agent: Agent, emit: Callable[[Event], None], interaction: Interaction, ground: Ground
+        self,
+        plan: Plan,
+        agent: TaskAgent,
+        emit: Callable[[Event], None],
+        interaction: Interaction,
+        ground: Ground,
+        inference: TaskInference,
     ) -> Ports:
-        ports = super()._ports(plan, agent, emit, interaction, ground)
+        ports = super()._ports(plan, agent, emit, interaction, ground, inference)
         return ports if interaction.ask is None else replace(ports, agent=SteppingAgent(ports.agent, interaction.ask))
 
 

@@ -1,6 +1,6 @@
-"""Small real web sites (a shop, a bank, a public office, five merchants) that the shipped tasks run against."""
+"""Small real web sites that the shipped tasks run against: a shop, a bank, an office, merchants, language models."""
 
 from __future__ import annotations
 
-VERSION = "1.1"
+VERSION = "1.2"
 """Version of the sites themselves, reported by ``GET /health``."""

@@ -14,7 +14,7 @@ from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from harness.demo import VERSION, bank, control, gov, shop
+from harness.demo import VERSION, bank, control, gov, models, shop
 from harness.demo.merchants import food, stream, transport, travel, utility
 from harness.demo.visit import page
 from harness.demo.worlds import Worlds
@@ -30,7 +30,9 @@ HOSTS: Final[Mapping[str, Sequence[BaseRoute]]] = {
     "transport.local": transport.ROUTES,
     "stream.local": stream.ROUTES,
     "travel.local": travel.ROUTES,
+    "models.local": models.ROUTES,
 }
+_WITHOUT_PAGES: Final = ("world", "models")
 
 
 def applications(worlds: Worlds, ports: Mapping[str, int]) -> dict[str, Starlette]:
@@ -61,6 +63,6 @@ async def _favicon(_request: Request) -> FileResponse:
 
 
 async def _not_found(site: str, request: Request, _error: Exception) -> Response:
-    if site == "world" or request.url.path.startswith("/api/"):
+    if site in _WITHOUT_PAGES or request.url.path.startswith("/api/"):
         return JSONResponse({"error": "not found", "path": request.url.path}, status_code=404)
     return page(request, "missing.html", {"site": site}, status=404)

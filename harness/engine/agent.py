@@ -8,12 +8,14 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Literal, cast
 
+from msgspec import Struct
 from pydantic import BaseModel, ValidationError
 
 from harness.engine.attempt import task_timeout
 from harness.engine.effects import took_effect
 from harness.engine.events import attempt_ended, proposal_refused, step_ended
-from harness.engine.run import Run, TaskStop
+from harness.engine.policy import act_refusal
+from harness.engine.run import AGENT_STEPS, Run, TaskStop
 from harness.model.events import StepStarted
 from harness.model.plan import Plan
 from harness.model.ports import Observation
@@ -38,6 +40,7 @@ from harness.spec.task import TaskSpec
 from harness.spec.validation import problems_of_error
 from harness.values import replace
 
+INVALID = "AGENT_INVALID_STEP"
 INVALID_IN_A_ROW = 3
 """The number of invalid proposals in a row that ends the task; the agent is told about the ones before."""
 
@@ -73,9 +76,9 @@ async def next_proposal(run: Run) -> Step | TaskStop | None:
     Raises Failed when the agent could not be made, when its time or the task's ran out, and when the page could not be
     read and the agent did not handle that.
     """
-    if run.plan.agent is None:
-        return await run.ports.agent.propose(run.plan, tuple(run.journal.history), _Sight(run, ()))
-    if ending := await _unknown(run):
+    if run.agent is None:
+        return await run.ports.agent.propose(run.plan_now, tuple(run.journal.history), _Sight(run, ()))
+    if ending := await unknown_outcome(run):
         return ending
     refused: History = ()
     while True:
@@ -83,7 +86,7 @@ async def next_proposal(run: Run) -> Step | TaskStop | None:
         if answer is None or isinstance(answer, TaskStop):
             return answer
         try:
-            return step_of(answer, run.plan)
+            return _allowed(run, step_of(answer, run.plan))
         except BadProposalError as error:
             record = _record(run, answer, error, number=len(refused) + 1)
         refused = (*refused, record)
@@ -91,7 +94,7 @@ async def next_proposal(run: Run) -> Step | TaskStop | None:
             return TaskStop(record.failure, record.index, GiveUp())
 
 
-async def _unknown(run: Run) -> TaskStop | None:
+async def unknown_outcome(run: Run) -> TaskStop | None:
     """End the task if a write has an unknown outcome: an agent that sees the failure would do the write again."""
     last = run.journal.history[-1] if run.journal.history else None
     if last is None or last.failure is None or await took_effect(run, last.step, last.failure, last.sent) is not None:
@@ -110,18 +113,33 @@ async def _answer(run: Run, history: History) -> Any:
     limit = asyncio.timeout(run.left)
     try:
         async with limit:
-            return await run.ports.agent.propose(run.plan, history, _Sight(run, history))
-    except Failed:
+            return await run.ports.agent.propose(run.plan_now, history, _Sight(run, history))
+    except Failed as failed:
+        if failed.failure.code == INVALID:
+            return _Refused(failed.failure)
         raise
     except Exception as error:  # noqa: BLE001 - foreign code may raise anything; this is the one place
         if limit.expired():
             raise Failed(task_timeout(run, _thinking(run))) from None
-        message = f"Agent `{run.plan.agent}` failed: {type(error).__name__}: {error}"
+        message = f"Agent `{run.agent}` failed: {type(error).__name__}: {error}"
         return TaskStop(Failure("AGENT_FAILED", message, cause=error), run.journal.under_way, GiveUp())
 
 
+class _Refused(Struct, frozen=True):
+    """A proposal that the agent itself found invalid: its model has said something that is no step."""
+
+    failure: Failure
+
+
+def _allowed(run: Run, step: Step) -> Step:
+    """The step, if the agent may do its act. Raises BadProposalError."""
+    if why := act_refusal(run.ports.policy(run.plan_now), step.act):
+        raise BadProposalError(why, "POLICY_ACT")
+    return step
+
+
 def _thinking(run: Run) -> Failure:
-    return Failure("AGENT_TIMEOUT", f"agent `{run.plan.agent}` was choosing the next step")
+    return Failure("AGENT_TIMEOUT", f"agent `{run.agent}` was choosing the next step")
 
 
 class _Sight:
@@ -143,7 +161,7 @@ class _Sight:
                 raise Failed(task_timeout(run, failed.failure)) from failed
             raise
         last = self._history[-1].attempts[-1:] if self._history else ()
-        return replace(seen, last=last[0].outcome if last else None)
+        return replace(seen, last=last[0].outcome if last else None, left=left(run))
 
 
 def _record(run: Run, proposal: Any, error: BadProposalError, *, number: int) -> StepRecord:
@@ -153,10 +171,11 @@ def _record(run: Run, proposal: Any, error: BadProposalError, *, number: int) ->
     """
     index, started = run.journal.under_way, run.ports.clock.wall()
     step = cast("Step", Invalid(value=describe_proposal(proposal)))
-    failure = Failure("AGENT_INVALID_STEP", f"Agent `{run.plan.agent}` proposed something that is not a step: {error}")
+    what = "is not a step" if error.code == INVALID else "it may not do"
+    failure = Failure(error.code, f"Agent `{run.agent}` proposed something that {what}: {error}")
     attempt = Attempt(step, run.t, 0.0, started, failure)
     answers = (Answer(failure.family, Retry()),) if number < INVALID_IN_A_ROW else ()
-    record = StepRecord(index, step, (attempt,), answers=answers)
+    record = StepRecord(index, step, (attempt,), answers=answers, agent=run.agent or "")
     run.journal.trace.append(record)
     run.ports.emit(StepStarted(run.plan, index, step, started))
     attempt_ended(run, index, step, attempt)
@@ -165,10 +184,32 @@ def _record(run: Run, proposal: Any, error: BadProposalError, *, number: int) ->
     return record
 
 
+def left(run: Run) -> dict[str, float]:
+    """What the task may still use, as an agent is told."""
+    most = run.plan.spec.budget.max_steps or AGENT_STEPS
+    return {"steps": max(0, most - run.journal.begun), "seconds": round(max(0.0, run.left)), **_of_models(run)}
+
+
+def _of_models(run: Run) -> dict[str, float]:
+    """What is left of the budget for models; a cost that is not known counts as nothing."""
+    budget = run.plan.spec.budget
+    limits = {"model calls": budget.max_model_calls, "tokens": budget.max_tokens, "US dollars": budget.max_cost}
+    if not any(limits.values()):
+        return {}
+    calls = run.ports.model_calls(run.plan)
+    used = {
+        "model calls": len(calls),
+        "tokens": sum(call.usage.total for call in calls),
+        "US dollars": sum(call.cost or 0.0 for call in calls),
+    }
+    return {name: round(max(0.0, most - used[name]), 4) for name, most in limits.items() if most is not None}
+
+
 def is_stuck(history: list[StepRecord]) -> bool:
-    """Return whether the last three steps were the same and failed."""
+    """Return whether the last three steps were the same, of the same agent, and failed."""
     last = history[-3:]
-    return len(last) == 3 and all(not record.passed and record.step == last[0].step for record in last)
+    same = (record.step == last[0].step and record.agent == last[0].agent for record in last)
+    return len(last) == 3 and all(same) and not any(record.passed for record in last)
 
 
 # Converts a proposal of an agent to a step: it is checked like a step of a file, references are filled in.
@@ -178,7 +219,11 @@ _PLACE = "steps[0]"
 
 
 class BadProposalError(ValueError):
-    """An agent's proposal is no step; the message says why."""
+    """An agent's proposal is no step, or none that it may do; the message says why."""
+
+    def __init__(self, message: str, code: str = INVALID) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 def step_of(proposal: Any, plan: Plan) -> Step:
@@ -199,12 +244,16 @@ def step_of(proposal: Any, plan: Plan) -> Step:
 
 def describe_proposal(proposal: Any) -> str:
     """A proposal as reports show it, shortened."""
+    if isinstance(proposal, _Refused):
+        return str(proposal.failure.details.get("proposal", "something"))[:LONGEST_SHOWN]
     text = str(_plain(proposal)) if isinstance(proposal, BaseModel | Mapping) else repr(proposal)
     return text if len(text) <= LONGEST_SHOWN else f"{text[: LONGEST_SHOWN - 3]}..."
 
 
 def _document(proposal: Any, plan: Plan) -> dict[str, Any]:
     """A task document whose only step is the proposal."""
+    if isinstance(proposal, _Refused):
+        raise BadProposalError(proposal.failure.message)
     if not isinstance(proposal, BaseModel | Mapping):
         kind = type(proposal).__name__
         raise BadProposalError(

@@ -311,6 +311,8 @@ class StepRequest(Struct, frozen=True):
     apply_repair: ApplyRepair | None = None
     expect: float = 0.0
     """Seconds to wait for its assertion to hold."""
+    agent: str = ""
+    """The name of the agent that chose it."""
 
 
 class StepState(Struct):
@@ -359,6 +361,7 @@ class StepState(Struct):
             sent=self.sent,
             repeated=self.repeated,
             contradicted=self.contradicted,
+            agent=self.request.agent,
         )
 
 

@@ -70,8 +70,10 @@ async def rewind(run: Run, back: RewindRequest) -> tuple[Run, TaskStop | None]:
         if differences.family is Family.BROWSER and differences.scope is not Scope.PAGE:
             back = replace(back, remedy=replace(back.remedy, restart=True))
         await run.ports.clock.sleep(SITE_PAUSE if differences.family is Family.NETWORK else 0)
-    rewound = Rewound(back.checkpoint.index, differences, back.remedy.restart, back.remedy.stretch)
-    journal.trace[-1] = replace(journal.trace[-1], rewound=rewound)
+    last = journal.trace[-1]
+    why = "" if last.failure else back.failure.message
+    rewound = Rewound(back.checkpoint.index, differences, back.remedy.restart, back.remedy.stretch, why)
+    journal.trace[-1] = replace(last, rewound=rewound)
     return run, None
 
 

@@ -7,11 +7,11 @@ from typing import assert_never
 
 from harness.engine.attempt import LEFT_ALONE, StepState
 from harness.engine.run import FailingStep, Run, TaskJournal, TaskStop
-from harness.model.events import AttemptEnded, Resilience, ResilienceActed, StepEnded, TaskEnded
+from harness.model.events import AGENT, AttemptEnded, Resilience, ResilienceActed, StepEnded, TaskEnded
 from harness.model.figures import step_key
 from harness.model.plan import Plan
 from harness.model.ports import Ports
-from harness.model.record import Attempt, StepRecord, TaskResult
+from harness.model.record import Attempt, StepRecord, TakeOver, TaskResult
 from harness.recovery import GiveUp, Remedy, RepairPrecondition, Retry, Rewind, Skip, Substitute, Trust
 from harness.recovery.failure import Failure
 from harness.resilience.events import Degraded, FellBack, GaveUp, Recovered, Retrying, Waiting
@@ -49,12 +49,17 @@ def remedy_chosen(run: Run, progress: StepState, failure: Failure, remedy: Remed
 
 def proposal_refused(run: Run, index: int, failure: Failure, number: int, most: int) -> None:
     """Emit the `number`th successive invalid proposal of an agent; after `most` it is not asked again."""
-    name, error, kind = f"proposal of {run.plan.agent}", failure.message, failure.event_category
+    name, error, kind = f"proposal of {run.agent}", failure.message, failure.event_category
     if number < most:
         _emit(run, index, Retrying(name, number, most - 1, 0.0, error, kind, **failure.origin))
     else:
         run.journal.given_up.add(index)
         _emit(run, index, GaveUp(name, error, exhausted=True, category=kind, **failure.origin))
+
+
+def agent_relieved(run: Run, takeover: TakeOver) -> None:
+    """Emit that another agent goes on with the task."""
+    _emit(run, takeover.index, FellBack(AGENT, takeover.before, takeover.after, takeover.failure.message))
 
 
 def step_ended(run: Run, record: StepRecord) -> None:

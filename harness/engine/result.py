@@ -16,7 +16,7 @@ from msgspec import Struct, field
 from harness.criteria import CriterionError, parse
 from harness.engine.attempt import ASSERTION, judge
 from harness.engine.events import task_ended
-from harness.engine.run import Run, TaskJournal, TaskStop
+from harness.engine.run import Run, TaskJournal, TaskStop, chosen_now
 from harness.model.diagnosis import error_report, fault_effect, unmet_expectations
 from harness.model.outcome import ended_as_declared, outcome_differences, shortcomings
 from harness.model.plan import Plan
@@ -24,7 +24,7 @@ from harness.model.ports import Evidence, Ports, Snapshot, Stage
 from harness.model.record import MetFault, MetRoute, Score, TaskResult, Warning_
 from harness.model.report import AssertionContext, Context
 from harness.model.score import Looked, attempts_of, score_of
-from harness.model.warnings import warnings
+from harness.model.warnings import takeover_warnings, warnings
 from harness.recovery import Capture, Substitute
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Deadline
@@ -241,12 +241,14 @@ def _judge_run(played: TaskRun, score: Score | None) -> TaskResult:
         history=tuple(journal.trace),
         started=played.started,
         elapsed=played.ports.clock.now() - played.began,
-        steps_total=len(plan.steps) if plan.agent is None else len(journal.history),
+        steps_total=len(plan.steps) if chosen_now(plan, journal) is None else len(journal.history),
         warnings=tuple(_warnings(played, score)),
         memory=memory,
         score=score,
         alternative=played.alternative,
+        takeovers=tuple(journal.takeovers),
         faults=played.run.stage.injector.results() if played.run else (),
+        model_calls=played.ports.model_calls(plan),
     )
     if ending is None:
         return replace(result, final_state=_passed_state(played, score))
@@ -274,6 +276,7 @@ def _with_alternative(ending: TaskStop, alternative: TaskResult | None) -> Failu
 
 def _warnings(played: TaskRun, score: Score | None) -> Iterator[Warning_]:
     yield from warnings(tuple(played.journal.trace))
+    yield from takeover_warnings(played.journal.takeovers)
     for index, why in played.journal.unsaved.items():
         text = f"The checkpoint before step {index} could not be taken: {why}"
         yield Warning_("checkpoint_not_saved", text, index)

@@ -12,11 +12,12 @@ from msgspec import Struct, field
 
 from harness.model.plan import Plan
 from harness.model.ports import Json, Ports, Saved, Stage, WorldCheckpoint
-from harness.model.record import Sent, StepRecord, TaskResult, seen_writing
+from harness.model.record import Sent, StepRecord, TakeOver, TaskResult, seen_writing
 from harness.recovery import GiveUp, Remedy, Rewind
 from harness.recovery.catalog import Family
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Deadline
+from harness.spec.agents import SCRIPTED
 from harness.spec.steps import Dialog, Hover, Open, Step, SwitchPage, Type
 from harness.spec.url_patterns import RequestPattern
 from harness.values import replace
@@ -28,8 +29,8 @@ def overspent(run: Run, *, another: bool) -> TaskStop | None:
     """Return the ending if `another` step would exceed `max_steps`, or if the requests exceed `max_requests`."""
     budget, index = run.plan.spec.budget, run.journal.under_way
     most = budget.max_steps
-    if most is None and run.plan.agent is not None:
-        most = AGENT_STEPS
+    if most is None and run.agent is not None:
+        most = AGENT_STEPS + (len(run.plan.steps) if run.plan.agent is None else 0)
     if another and most is not None and run.journal.begun >= most:
         return _budget_exceeded(f"Budget exceeded: max_steps {most}", index)
     sent = run.stage.session.requests
@@ -39,7 +40,7 @@ def overspent(run: Run, *, another: bool) -> TaskStop | None:
 
 
 AGENT_STEPS = 30
-"""The largest number of steps of an agent whose task has no `max_steps`."""
+"""The largest number of steps of an agent whose task has no `max_steps`; those of a file that broke are more."""
 
 
 def _budget_exceeded(message: str, index: int) -> TaskStop:
@@ -86,6 +87,8 @@ class TaskJournal(Struct):
     """The number of steps begun, repeated ones included."""
     admitted: bool = False
     """Whether the preconditions held."""
+    allowed: list[RequestPattern] = field(default_factory=list)
+    """The requests of the agent that a person has allowed."""
     start: Checkpoint | None = None
     checkpoints: dict[int, Checkpoint] = field(default_factory=dict)
     unsaved: dict[int, str] = field(default_factory=dict)
@@ -102,6 +105,8 @@ class TaskJournal(Struct):
     """Steps that fail now, by the key that stays the same when a step is done again (`figures.step_key`)."""
     soft: dict[int, TaskStop] = field(default_factory=dict)
     """Number of a step -> the failure of its soft assertion, with which the task ends at last."""
+    takeovers: list[TakeOver] = field(default_factory=list)
+    """The agents that went on in place of one that failed; going back to a checkpoint does not bring one back."""
     given_up: set[int] = field(default_factory=set)
     """Numbers of steps for which it was emitted that nothing more is tried."""
 
@@ -165,6 +170,12 @@ class TaskJournal(Struct):
         return again + sum(isinstance(each, Failure) and counts(each) for each in lost)
 
 
+def chosen_now(plan: Plan, journal: TaskJournal) -> str | None:
+    """The name of the agent that chooses the steps now; None: those of the file are executed."""
+    name = journal.takeovers[-1].after if journal.takeovers else plan.agent
+    return None if name == SCRIPTED else name
+
+
 def counts(failure: Failure) -> bool:
     """Return whether a lost page or browser counts against the task (the third is permanent).
 
@@ -186,6 +197,16 @@ class Run(Struct, frozen=True):
     """Runs another task in the middle of this one, in the same world."""
     stretch: float = 1.0
     """The factor for `timeout` and `step_timeout` after a rewind."""
+
+    @property
+    def agent(self) -> str | None:
+        """The name of the agent that chooses the steps now; None: those of the file are executed."""
+        return chosen_now(self.plan, self.journal)
+
+    @property
+    def plan_now(self) -> Plan:
+        """The plan, with the agent that chooses the steps now."""
+        return replace(self.plan, agent=self.agent) if self.journal.takeovers else self.plan
 
     @property
     def t(self) -> float:

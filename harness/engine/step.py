@@ -20,6 +20,7 @@ from harness.engine.effects import (
     took_effect,
 )
 from harness.engine.events import attempt_ended, remedy_chosen, step_ended
+from harness.engine.policy import allowed_by_person, permission
 from harness.engine.remedies import NO_WAY_BACK, asked_again, nearest, permitted
 from harness.engine.run import RewindRequest, Run, StepTransition, TaskStop
 from harness.model.events import StepStarted
@@ -215,6 +216,8 @@ async def do_step(run: Run, request: StepRequest) -> tuple[StepRecord, StepTrans
     """Do a step to its end. Returns its record, and what follows it."""
     run.journal.attribute(await run.stage.session.take_settled())
     run.stage.session.begin_step(request.index)
+    if request.agent or request.index < 0:  # criteria do nothing: what an act has left behind is still guarded
+        run.stage.session.restrict(permission(run, request.step) if request.agent else None)
     run.ports.emit(StepStarted(run.plan, request.index, request.step, run.ports.clock.wall()))
     progress = StepState(request, request.step)
     record, turn = await _replayed(run, progress) or await _until_settled(run, progress)
@@ -251,7 +254,7 @@ async def go_on(run: Run, index: int, failure: Failure) -> TaskStop | None:
 
 async def _replayed(run: Run, progress: StepState) -> tuple[StepRecord, StepTransition] | None:
     """The record of a write that was done before a rewind and still has its effect; None for any other step."""
-    earlier = run.journal.done_before(progress.index, progress.declared, by_agent=run.plan.agent is not None)
+    earlier = run.journal.done_before(progress.index, progress.declared, by_agent=run.agent is not None)
     return await done_before(run, progress, earlier) if earlier else None
 
 
@@ -260,6 +263,9 @@ async def _until_settled(run: Run, progress: StepState) -> tuple[StepRecord, Ste
     while True:
         outcome = await _try(run, progress, remedy)
         collect(run, progress, outcome)
+        if await allowed_by_person(run, outcome):
+            run.stage.session.restrict(permission(run, progress.declared))
+            continue
         if isinstance(outcome, Passed):
             await run.stage.session.passed(progress.index)
             progress.contradicted = not progress.repeated and await contradicted(run, progress.declared)

@@ -17,6 +17,7 @@ from harness.engine.remedies import is_unsure
 from harness.engine.result import TaskRun, close_task
 from harness.engine.run import RewindRequest, Run, StepTransition, TaskStop, overspent
 from harness.engine.step import do_step, go_on, handle_loss, skippable
+from harness.engine.takeover import take_over
 from harness.model.events import TaskStarted
 from harness.model.outcome import shortcomings
 from harness.model.plan import Plan
@@ -25,11 +26,12 @@ from harness.model.record import TaskResult
 from harness.recovery import GiveUp
 from harness.recovery.catalog import Family
 from harness.recovery.failure import Failed, Failure
+from harness.spec.agents import SCRIPTED
 from harness.spec.names import slug
 from harness.spec.steps import Step
 from harness.values import replace
 
-MENDABLE = ("INVALID_INPUT", "MEMORY_MISSING")
+MENDABLE = ("INVALID_INPUT", "MEMORY_MISSING", "AGENT_STALE_REF", "POLICY_WRITE")
 """Failures that an agent can avoid with another step, although in a file only its author can."""
 NOWHERE = ".no-scratch-folder"
 RunSubtask = Callable[[Plan], Awaitable[TaskResult]]
@@ -112,6 +114,10 @@ async def _perform(run: Run) -> TaskStop | None:
     run.journal.start = at_the_start(run)
     while True:
         turn = await _onward(run)
+        if isinstance(turn, TaskStop):
+            turn = await take_over(run, turn)
+            if turn is None:
+                continue
         if not isinstance(turn, RewindRequest):
             return _with_soft(run, turn or _missing_at_the_end(run))
         run, ending = await rewind(run, turn)
@@ -162,6 +168,8 @@ async def _next_step(run: Run, index: int) -> Step | TaskStop | RewindRequest | 
         try:
             return await next_proposal(run)
         except Failed as failed:
+            if failed.failure.row.relieves:
+                return TaskStop(failed.failure, index, GiveUp())
             if failed.failure.family is not Family.BROWSER:
                 raise
             progress = StepState(StepRequest(index, looking()), looking())
@@ -175,10 +183,12 @@ async def _do_one(run: Run, index: int, step: Step) -> StepTransition:
     journal = run.journal
     await run.stage.injector.before_step(index, step)
     journal.begun += 1
-    record, turn = await do_step(run, StepRequest(index, step, expect=run.plan.expect_timeout))
+    record, turn = await do_step(
+        run, StepRequest(index, step, expect=run.plan.expect_timeout, agent=run.agent or SCRIPTED)
+    )
     journal.history.append(record)
     journal.trace.append(record)
-    if isinstance(turn, TaskStop) and run.plan.agent is not None:
+    if isinstance(turn, TaskStop) and run.agent is not None:
         turn = await _agent_goes_on(run, turn)
     return turn or await consistent(run, index, step)
 

@@ -9,7 +9,7 @@ from msgspec import Struct
 from harness.model.settings import Settings
 from harness.spec.advice.criteria import scopes
 from harness.spec.fault_plan import LoadedFaultPlan
-from harness.spec.faults import BrowserStop, DatabaseLocked, Fault, HostFault, ServiceFault, SocketFault
+from harness.spec.faults import BrowserStop, DatabaseLocked, Fault, HostFault, ModelFault, ServiceFault, SocketFault
 from harness.spec.faults.kinds import of_service
 from harness.spec.loaded import Loaded
 from harness.spec.problems import JsonPath, Problem, Severity, describe_value, did_you_mean, join_or
@@ -53,13 +53,30 @@ def _of(
         if isinstance(fault, HostFault | SocketFault):
             if all(_strikes_unknown_host(fault, scope, project.settings) for scope in every):
                 yield _no_host(fault, path, project, origin)
-        elif isinstance(fault, ServiceFault):
-            if "${" not in fault.service and fault.service not in project.settings.services:
-                yield _no_service(fault.service, (*path, "service"), project, origin)
-        elif isinstance(fault, BrowserStop) and project.settings.browser_endpoint:
-            yield origin.problem(path, ELSEWHERE, hint="leave the task out, or run it with a browser on this machine")
-        elif isinstance(fault, DatabaseLocked) and "${" not in fault.path and project.known:
-            yield from _of_database(fault.path, (*path, "path"), project, origin)
+        else:
+            yield from _of_no_host(fault, path, project, origin)
+
+
+def _of_no_host(fault: Fault, path: JsonPath, project: Project, origin: Origin) -> Iterator[Problem]:
+    if isinstance(fault, ServiceFault):
+        if "${" not in fault.service and fault.service not in project.settings.services:
+            yield _no_service(fault.service, (*path, "service"), project, origin)
+    elif isinstance(fault, ModelFault):
+        yield from _of_model(fault, path, project, origin)
+    elif isinstance(fault, BrowserStop) and project.settings.browser_endpoint:
+        yield origin.problem(path, ELSEWHERE, hint="leave the task out, or run it with a browser on this machine")
+    elif isinstance(fault, DatabaseLocked) and "${" not in fault.path and project.known:
+        yield from _of_database(fault.path, (*path, "path"), project, origin)
+
+
+def _of_model(fault: ModelFault, path: JsonPath, project: Project, origin: Origin) -> Iterator[Problem]:
+    name, known = fault.model, sorted(project.settings.models)
+    if name is not None and "${" not in name and name not in known:
+        message = f"the fault cannot strike: [tool.harness.models] has no model `{name}`"
+        yield _unknown((*path, "model"), message, name, known, project, origin)
+    elif name is None and not known and project.known:
+        message = "the fault cannot strike: there is no model in [tool.harness.models]"
+        yield origin.problem((*path, "kind"), message, found=fault.kind, severity="warning")
 
 
 def _of_database(name: str, path: JsonPath, project: Project, origin: Origin) -> Iterator[Problem]:

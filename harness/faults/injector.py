@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from harness.faults.network import Network, name_fault
+from harness.faults.network import REFUSED, Network, name_fault
 from harness.model.ports import FaultTarget, Injection, Undo
 from harness.model.record import MetFault
 from harness.recovery.failure import Failed, Failure
@@ -25,10 +25,12 @@ from harness.spec.faults import (
     InBrowser,
     InServices,
     InWorld,
+    ModelFault,
     Popup,
     RequestFault,
     RouteFault,
     SessionExpired,
+    Slow,
     SocketFault,
     StepFault,
     StorageCleared,
@@ -165,6 +167,8 @@ def _no_occasion(triggers: Triggers) -> str:
         return f"all {triggers.early_or_late} of its occasions were before `after` or later than `until`"
     if isinstance(fault, RequestFault):
         return "no request matched its `url`"
+    if isinstance(fault, ModelFault):
+        return f"the model `{fault.model}` was not asked" if fault.model else "no model was asked"
     act = fault.act or ""
     return f"no {act} step began from step {fault.step} on".replace("  ", " ")
 
@@ -266,6 +270,40 @@ class FaultInjector:
             return fault
         return None
 
+    def strike_model(self, model: str, step: int) -> ModelFault | None:
+        """Count a request to the model of that name, for the choice of a step, and return the fault that strikes it.
+
+        The request is an occasion of every fault that it may be struck by; of several, the first in the file strikes.
+        """
+        self._armed.up_to(step)  # the choice of a step is before the step
+        struck: ModelFault | None = None
+        for each in self._triggers:
+            fault = each.fault
+            if not isinstance(fault, ModelFault) or fault.step > step or fault.model not in (None, model):
+                continue
+            if each.count_occasion(self._t) and struck is None:
+                each.strike()
+                self._tallies[id(each)].strike(self._t, step)
+                struck = fault
+        return struck
+
+    def broken(self, urls: tuple[str, ...]) -> int:
+        """The number of requests with these URLs whose answers faults of the network have spoiled so far."""
+        return sum(
+            each.struck
+            for each in self._armed.requests()
+            if isinstance(each.fault, SocketFault) and not isinstance(each.fault, Slow) and self._matches(each, urls)
+        )
+
+    def refused(self, url: str) -> None:
+        """A request to a model found its host's port closed."""
+        self._where.network.request_failed(url, REFUSED[0])
+
+    def _matches(self, triggers: Triggers, urls: tuple[str, ...]) -> bool:
+        fault = triggers.fault
+        assert isinstance(fault, RequestFault)
+        return self._where.network.matches(fault, urls)
+
     def _takes_request(self, triggers: Triggers, urls: tuple[str, ...]) -> bool:
         due = self._is_due(triggers, urls)
         if due:
@@ -273,9 +311,7 @@ class FaultInjector:
         return due
 
     def _is_due(self, triggers: Triggers, urls: tuple[str, ...]) -> bool:
-        fault = triggers.fault
-        assert isinstance(fault, RequestFault)
-        return self._where.network.matches(fault, urls) and triggers.count_occasion(self._t)
+        return self._matches(triggers, urls) and triggers.count_occasion(self._t)
 
     def _note_taken(self, triggers: Triggers) -> None:
         triggers.strike()

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from harness.model.plan import Plan
 from harness.model.settings import Settings
-from harness.spec.faults import ChannelFault, Fault, FaultBase, HostFault, ServiceFault
+from harness.spec.faults import ChannelFault, Fault, FaultBase, HostFault, ModelFault, ServiceFault
 from harness.spec.problems import did_you_mean
 
 _FAULT: TypeAdapter[Fault] = TypeAdapter(Fault)
@@ -114,6 +114,8 @@ def _misfits(fault: Fault, plan: Plan, settings: Settings) -> Iterator[str]:
         yield f"fault `{fault.kind}`: {_unknown('channel', fault.channel, settings.channels, 'tool.harness.channels')}"
     if isinstance(fault, HostFault) and fault.host.lower() not in hosts(settings):
         yield f"fault `{fault.kind}`: {unknown_host(fault.host, hosts(settings))}"
+    if isinstance(fault, ModelFault) and fault.model is not None and fault.model not in settings.models:
+        yield f"fault `{fault.kind}`: {_unknown('model', fault.model, settings.models, 'tool.harness.models')}"
     if isinstance(fault, ServiceFault) and fault.service not in settings.services:
         yield f"fault `{fault.kind}`: {_unknown('service', fault.service, settings.services, 'tool.harness.services')}"
 

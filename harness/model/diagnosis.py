@@ -11,9 +11,10 @@ from msgspec.structs import asdict
 
 from harness.criteria import CriterionError, parse
 from harness.criteria.syntax import WAITS
-from harness.model.figures import figures
+from harness.model.consumption import ModelFigures, by_model, call_lines
+from harness.model.figures import figures, model_calls
 from harness.model.plan import Plan
-from harness.model.record import Attempt, History, MetFault, MetRoute, Score, StepRecord, TaskResult
+from harness.model.record import LASTING, Attempt, History, MetFault, MetRoute, Score, StepRecord, TaskResult
 from harness.model.report import Context, ErrorReport, FaultReport, Metrics, RoutedRequestReport, RouteReport
 from harness.recovery import GiveUp, RepairPrecondition, Retry, Rewind, Skip, Substitute, Trust
 from harness.recovery.catalog import FAMILIES, Family
@@ -43,12 +44,34 @@ def fault_effect(met: MetFault, result: TaskResult) -> FaultEffect:
     if not met.count:
         return FaultEffect(struck=False)
     first = met.strikes[0]
+    if (effect := _in_models(met, result)) is not None:
+        return effect
     failed = next(((index, each) for index, each in _attempts(result.history) if _failed_after(each, first)), None)
     if failed is None:
         return FaultEffect(True, result.failure.code if result.failure else None, result.failed_index)
     index, attempt = failed
     assert isinstance(attempt.outcome, Failure)
     return FaultEffect(True, attempt.outcome.code, index, _until_passed(result.history, index, attempt, first))
+
+
+def _in_models(met: MetFault, result: TaskResult) -> FaultEffect | None:
+    """What followed in the calls of models: the code of the first request that failed in a struck step.
+
+    None for a fault that strikes no models, and for one that a call has outlasted.
+    """
+    from harness.spec.faults import ModelFault  # loaded by the fault itself
+
+    if not isinstance(met.fault, ModelFault):
+        return None
+    calls = [call for call in result.model_calls if call.step in met.steps]
+    named = met.fault.model
+    number = next((n for n, call in enumerate(calls) if call.code and named in (None, call.model)), None)
+    if number is None:
+        return None
+    failed, later = calls[number], calls[number + 1 :]
+    answer = next((call for call in later if call.outcome == "answered" and call.step == failed.step), None)
+    seconds = None if answer is None else (answer.at - failed.at).total_seconds() + answer.seconds
+    return FaultEffect(True, failed.code, failed.step, None if seconds is None else round(max(0.0, seconds), 3))
 
 
 def unmet_expectations(met: MetFault, found: FaultEffect, *, reached: bool) -> Iterator[str]:
@@ -235,7 +258,7 @@ def error_report(plan: Plan, result: TaskResult, context: Context, expected: boo
         error_message=failure.message,
         stack_trace=_stack(failure),
         context=context,
-        recovery_attempted=bool(record and record.answers) or any(r.rewound for r in result.history),
+        recovery_attempted=_recovery_attempted(record, result),
         recovery_strategy=rule.strategy if rule else None,
         recovery_success=False,
         final_state=result.final_state,
@@ -257,7 +280,22 @@ def error_report(plan: Plan, result: TaskResult, context: Context, expected: boo
         score=None if result.score is None else _score_json(result.score),
         expected=expected,
         source=plan.source,
+        **_agent_facts(plan, result),
     )
+
+
+def _agent_facts(plan: Plan, result: TaskResult) -> dict[str, Any]:
+    """What a report says of agents and of the calls of models."""
+    found = {"agent": result.ended_by(plan.agent), "takeovers": tuple(each.describe() for each in result.takeovers)}
+    if not (calls := model_calls(result)):
+        return found
+    models = {"models": by_model(calls), "models_total": ModelFigures.of(calls)}
+    return {**found, **models, "model_calls": call_lines(calls, result.started)}
+
+
+def _recovery_attempted(record: StepRecord | None, result: TaskResult) -> bool:
+    """Return whether the failing step was answered, the task went back, or another agent went on."""
+    return bool((record and record.answers) or result.takeovers or any(r.rewound for r in result.history))
 
 
 LOOKED_ONCE = "It was checked only once. If the page needs time, use `expect_timeout: 5` or EVENTUALLY(...)."
@@ -306,6 +344,9 @@ def _step_json(record: StepRecord) -> dict[str, Any]:
 def trace(result: TaskResult) -> dict[str, Any]:
     """Make the Trace of a run, with one line for each attempt."""
     lines = [_line(record, attempt) for record in result.history for attempt in record.attempts if record.index >= 0]
+    if result.takeovers:
+        named = (record.agent for record in result.history for _ in record.attempts if record.index >= 0)
+        lines = [{**line, **({"agent": name} if name else {})} for line, name in zip(lines, named, strict=True)]
     document: dict[str, Any] = {"task_id": result.task_id, "steps": lines}
     if result.routes:
         document["routes"] = [route_report(met).model_dump(mode="json") for met in result.routes]
@@ -327,6 +368,8 @@ def _line(record: StepRecord, attempt: Attempt) -> dict[str, Any]:
     line = {"t": round(attempt.t, 3), "act": attempt.step.act, **step, **timing}
     if record.extra_attempts or not attempt.passed:
         line["note"] = note(attempt, record.step)
+    if LASTING in attempt.outcome.details:
+        line[LASTING] = dict(attempt.outcome.details[LASTING])
     if record.rewound and attempt is record.attempts[-1]:
         line["note"] += f"; WENT BACK {went_back(record)}"
     return line

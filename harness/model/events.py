@@ -9,6 +9,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
+from harness.model.inference import ModelCall
 from harness.model.plan import Plan
 from harness.model.record import Attempt, StepRecord, TaskResult
 from harness.recovery import Remedy
@@ -34,6 +35,10 @@ class AttemptEnded(Struct, frozen=True):
     attempt: Attempt
 
 
+AGENT = "agent"
+"""The name in the event of an agent that goes on in place of another one."""
+MODEL = "model "
+"""How the name begins in the events of the policies around a model."""
 Resilience = Retrying | Waiting | FellBack | Degraded | Recovered | GaveUp
 
 
@@ -60,4 +65,22 @@ class TaskEnded(Struct, frozen=True):
     at: datetime
 
 
-Event = TaskStarted | StepStarted | AttemptEnded | ResilienceActed | StepEnded | TaskEnded
+class ModelAsked(Struct, frozen=True):
+    """A request to a model leaves: each attempt has its own, and its `ModelAnswered`."""
+
+    plan: Plan
+    agent: str
+    model: str
+    step: int
+    """The index of the step that the agent is choosing."""
+    at: datetime
+
+
+class ModelAnswered(Struct, frozen=True):
+    """A request to a model has ended, with its entry in the ledger: answered, failed or cancelled."""
+
+    plan: Plan
+    call: ModelCall
+
+
+Event = TaskStarted | StepStarted | AttemptEnded | ResilienceActed | StepEnded | TaskEnded | ModelAsked | ModelAnswered

@@ -1,7 +1,8 @@
 """The figures of a run: the one place where retries, fallbacks and recoveries are counted.
 
 Terminal, JUnit, Allure, dashboard, history, metrics.json, error_report.json and events.jsonl all show what is counted
-here, from the records of a task. docs/figures.md has the same table in words (`FIGURES` is its source).
+here, from the records of a task; `consumption.py` counts the calls of models. docs/figures.md has the same table in
+words (`FIGURES` is its source).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Literal
 from msgspec import Struct, field
 from msgspec.structs import fields
 
+from harness.model.inference import ModelCall
 from harness.model.record import Answer, Attempt, StepRecord, TaskResult
 from harness.recovery.catalog import Family
 from harness.recovery.failure import Failure
@@ -38,7 +40,7 @@ FIGURES: Mapping[str, str] = {
     "successful.",
     "failed retries": "All other retries.",
     "fallbacks": "How often something else was tried: another selector, the other side of an inconsistent state, "
-    "or the alternative task. A fallback is not a retry.",
+    "another agent, or the alternative task. A fallback is not a retry.",
     "recovered": "Steps that failed and passed in the end, by a retry, by a fallback, or because their effect was "
     "already there. A skipped step does not count, nor does a repair that did not help.",
     "recovery_success_rate": "For each rule of `error_recovery`: among the steps at which the rule acted, the share"
@@ -46,6 +48,15 @@ FIGURES: Mapping[str, str] = {
     "error_rate": "In the thresholds: the highest share of failed attempts within five minutes. It is 0 while there "
     "are fewer than 20 attempts. Tasks are not counted here.",
     "failure_rate": "In `harness history`: the share of failed tasks among those that passed or failed.",
+    "model calls": "Requests to models, each attempt by itself: those that failed, were cancelled or replayed, too.",
+    "tokens in, tokens out": "What the provider has counted; of a request that was cut off, an estimate. What was read "
+    "from the provider's cache is part of the tokens in.",
+    "cached": "The share of the tokens in that was read from the provider's cache.",
+    "cost": "US dollars of all calls whose price is known. A replayed call costs 0.",
+    "unpriced": "Calls that have used tokens and whose price is not known. Their cost is in no sum.",
+    "thinking": "Seconds of calls of models, without the waits between them.",
+    "takeovers": "How often another agent went on in place of one that failed. Each is also a fallback.",
+    "cost per success": "The cost of all tasks that have asked models, divided by the number of those that passed.",
 }
 """Name of a figure -> what it counts."""
 
@@ -83,8 +94,8 @@ class _Failing(Struct):
 
 
 def figures(result: TaskResult) -> Figures:
-    """Sum up the records of a task; an alternative task in its place counts as one fallback."""
-    total = Figures(fallbacks=result.alternative is not None)
+    """Sum up the records of a task; another agent or an alternative task in its place counts as one fallback."""
+    total = Figures(fallbacks=(result.alternative is not None) + len(result.takeovers))
     troubles: dict[Hashable, _Failing] = {}
     for record in result.history:
         total += _attempt_figures(record)
@@ -176,3 +187,8 @@ def _settled(trouble: _Failing, end: float | None = None) -> Figures:
         recovery_seconds=max(0.0, end - trouble.since) if end is not None else 0.0,
         by_rule=tuple((family, passed or trouble.last is not family) for family in families),
     )
+
+
+def model_calls(result: TaskResult) -> tuple[ModelCall, ...]:
+    """The ledger of a task, with that of the alternative task in its place: both were paid for."""
+    return (*result.model_calls, *(model_calls(result.alternative) if result.alternative else ()))

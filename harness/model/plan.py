@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from harness.criteria import Criterion
 from harness.recovery import Rulebook
+from harness.spec.agents import SCRIPTED
 from harness.spec.context import ContextOptions
 from harness.spec.source import Origin
 from harness.spec.steps import Step
@@ -49,6 +50,23 @@ class ReadyLogin(Struct, frozen=True):
     """Whether later runs use the same login."""
     digest: str
     """Differs where the settings of the login, or the site, differ."""
+
+
+class AgentChain(Struct, frozen=True):
+    """Who goes on when the agent of a task fails (docs/decisions/025-takeover.md)."""
+
+    names: tuple[str, ...]
+    """The agents that follow the first one, in order."""
+    restarts: frozenset[str] = frozenset()
+    """Those that begin anew, and do not go on where the one before has ended."""
+    if_unmet: bool = False
+    """Whether one also goes on when the agent is done and a success criterion does not hold."""
+
+    def after(self, agent: str | None) -> str | None:
+        """The one that follows this agent (None: the steps of the file); None if it was the last."""
+        name = agent or SCRIPTED
+        place = self.names.index(name) + 1 if name in self.names else 0
+        return self.names[place] if place < len(self.names) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +116,8 @@ class Plan:
     """The base of relative URLs."""
     agent: str | None = None
     """The name of the agent that chooses the steps; None: `steps` are executed."""
+    chain: AgentChain | None = None
+    """The agents that go on when this one fails; None: there is none."""
     known_secrets: tuple[str, ...] = field(default=(), repr=False)
     """The secrets that are known before the first step."""
     one_time: OneTimePasswords | None = field(default=None, repr=False, compare=False)
@@ -110,6 +130,10 @@ class Plan:
     strict: bool = False
     timeout_scale: float = 1.0
     """The factor for timeouts of the run; it also applies to steps that an agent proposes."""
+    trial: int = 0
+    """The number of the trial of the task, from 0, within its run or campaign: each has recordings of its own."""
+    recorded_as: str = ""
+    """The name of its recordings of models, if it is not `key`."""
     context: ContextOptions = NO_OPTIONS
     """What the browser context emulates: the settings, the profile and the task in one."""
     in_full: bool = False

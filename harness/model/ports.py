@@ -8,10 +8,12 @@ from pathlib import Path
 from random import Random as SeededRandom
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from harness.model.events import Event
+from harness.model.inference import ModelCall
 from harness.model.plan import Plan
+from harness.model.policy import UNLIMITED, AgentPolicy, WritePermission
 from harness.model.record import History, MetFault, MetRoute, PageRequest, Sent, TaskResult
 from harness.model.report import ErrorReport
 from harness.recovery import Capture, Random
@@ -109,6 +111,10 @@ class Observation(Struct, frozen=True):
     """The outcome of the last step; None before the first."""
     screenshot: bytes | None = None
     """A PNG of the viewport, if requested."""
+    held_back: tuple[str, ...] = ()
+    """Requests (`POST http://...`) since the last step began that the agent's policy did not let leave."""
+    left: Mapping[str, float] = field(default_factory=dict)
+    """What the task may still use: `steps`, `seconds`, and what else its budget limits."""
 
 
 class Observe(Protocol):
@@ -136,6 +142,10 @@ class Session(Protocol):
 
     def begin_step(self, index: int) -> None:
         """A step begins, perhaps again: the routes that name it answer from now on."""
+        ...
+
+    def restrict(self, permission: WritePermission | None) -> None:
+        """From now on, of the pages' unsafe requests only these leave; None: all do."""
         ...
 
     async def perform(self, step: Step, within: float, patience: float) -> Outcome:
@@ -379,6 +389,10 @@ class Agent(Protocol):
         """Return the next step, or None if there is no more to do."""
         ...
 
+    async def relieve(self, plan: Plan, failure: Failure) -> str | None:
+        """Return the name of the agent that goes on after this failure of the plan's agent; None: it ends the task."""
+        ...
+
 
 class Injector(Protocol):
     """Injects the declared faults."""
@@ -444,6 +458,11 @@ async def _none_to_wait_for() -> None:
     """The default of `ready`: the harness runs no service."""
 
 
+def _no_model_calls(_plan: Plan) -> tuple[ModelCall, ...]:
+    """The default of `model_calls`: no agent asks a model."""
+    return ()
+
+
 class Ports(Struct, frozen=True):
     """All that the engine needs to run a task."""
 
@@ -462,9 +481,13 @@ class Ports(Struct, frozen=True):
     """Waits until a service of the harness at this URL answers again, if there is one and it is down; never raises."""
     ready: Callable[[], Awaitable[None]] = _none_to_wait_for
     """Waits until the services of the task listen, and restarts lost ones. Raises Failed."""
+    model_calls: Callable[[Plan], tuple[ModelCall, ...]] = _no_model_calls
+    """The requests to models of a task so far."""
     ask: Ask | None = None
     """Asks a person at a terminal; None if there is none."""
     repair: RepairHook | None = None
     """`pytest_taskspec_repair`: repairs a precondition in code."""
+    policy: Callable[[Plan], AgentPolicy] = lambda _: UNLIMITED
+    """What the agent may do that has just been asked."""
     witness: Callable[[Plan, TaskResult, Evidence, Snapshot], Path] | None = None
     """Keeps the final view of a task that passed; may raise OSError. None: it is not kept."""

@@ -11,10 +11,13 @@ from urllib.parse import parse_qs
 
 from msgspec import Struct, field
 
+from harness.model.inference import ModelCall
 from harness.model.report import ErrorReport
+from harness.model.snapshot import with_selectors
 from harness.recovery import Remedy
 from harness.recovery.catalog import Effect, Family
 from harness.recovery.failure import Failure, Outcome, Passed
+from harness.spec.agents import SCRIPTED
 from harness.spec.steps import Step, Type
 from harness.spec.task import FinalState
 
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
     from harness.spec.faults import Fault
     from harness.spec.routes import Route
 
+LASTING = "lasting_selectors"
+"""The detail of an outcome that has, for each ref of the step, a selector that matches the same element alone."""
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS", "TRACE")
 """Methods of requests that, by the rules of HTTP, change nothing."""
 
@@ -89,6 +94,8 @@ class Rewound(Struct, frozen=True):
     """Whether it is in a new browser."""
     stretch: float = 1.0
     """The factor for `timeout` and `step_timeout` from here on."""
+    why: str = ""
+    """The reason, if it is not the failure of the step: another agent begins anew."""
 
 
 class StepRecord(Struct, frozen=True):
@@ -112,10 +119,23 @@ class StepRecord(Struct, frozen=True):
     """A write that passed, or may have taken effect, was done again because `done_when` was false."""
     contradicted: bool = False
     """A write passed, and `done_when` did not hold after it."""
+    agent: str = ""
+    """The name of the agent that chose it (`scripted`: it is a step of the file); empty for what belongs to no agent.
+    """
 
     @property
     def passed(self) -> bool:
         return self.effect_already_done or (bool(self.attempts) and self.attempts[-1].passed)
+
+    @property
+    def lasting_step(self) -> Step | None:
+        """The step with a lasting selector in the place of each ref, which is valid only for one view of the page.
+
+        None if it has no refs, or if no selector was found for one of them.
+        """
+        last = self.attempts[-1].outcome if self.attempts else None
+        selectors = last.details.get(LASTING, {}) if last is not None else {}
+        return with_selectors(self.step, selectors) if selectors else None
 
     @property
     def wrote(self) -> bool:
@@ -276,6 +296,26 @@ class MetRoute(Struct, frozen=True):
         return f"{self.late} matched, but not during its `steps`" if self.late else "none matched"
 
 
+class TakeOver(Struct, frozen=True):
+    """An agent failed, and another one was to go on with the task."""
+
+    before: str
+    """The name of the agent that failed; `scripted` for the steps of the file."""
+    after: str
+    failure: Failure
+    """The failure of the first one."""
+    index: int
+    """The number of the step at which it failed."""
+    t: float = 0.0
+    """The moment, in seconds since the start of the task."""
+    refused: str = ""
+    """The reason why the next one did not begin anew, although it was to; empty: it was not, or it did."""
+
+    def describe(self) -> str:
+        """One line for people."""
+        return f"`{self.after}` went on in place of `{self.before}`: {self.failure.message}"
+
+
 class PageRequest(Struct, frozen=True):
     """A request that a page sent, as criteria read it with `requests(...)`."""
 
@@ -364,12 +404,31 @@ class TaskResult(Struct, frozen=True):
     """The results of the declared faults, in the order of the file."""
     routes: tuple[MetRoute, ...] = ()
     """What the declared routes have answered, in the order of the file."""
+    model_calls: tuple[ModelCall, ...] = ()
+    """The requests to models that its agents made, in order."""
+    takeovers: tuple[TakeOver, ...] = ()
+    """The agents that went on in place of one that failed, in order."""
     skipped: str = ""
     """Why the task was left out (`on_precondition_fail: skip_task`); it counts as neither passed nor failed."""
 
     @property
     def ok(self) -> bool:
         return self.final_state in ("completed", "partial_success") and not self.skipped
+
+    def chosen_by(self, first: str | None) -> tuple[str, ...]:
+        """The names of all agents that chose steps, in order; `first` began, None: the steps of the file."""
+        begun = (first or SCRIPTED,) if first or self.takeovers else ()
+        return (*begun, *(each.after for each in self.takeovers))
+
+    @property
+    def makeshift(self) -> bool:
+        """Whether it passed only in part, or by another agent than its own: `--taskspec-strict` refuses that."""
+        return self.ok and (self.final_state == "partial_success" or bool(self.takeovers))
+
+    def ended_by(self, first: str | None) -> str:
+        """The agent that chose the last steps (`chosen_by`); empty for the steps of the file."""
+        name = next(reversed(self.chosen_by(first)), "")
+        return "" if name == SCRIPTED else name
 
     @property
     def steps_completed(self) -> int:

@@ -6,6 +6,7 @@ from datetime import datetime
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
+from harness.model.consumption import ModelCallLine, ModelFigures
 from harness.recovery.catalog import Category, ErrorType, Severity
 from harness.spec.task import FinalState
 
@@ -129,3 +130,12 @@ class ErrorReport(BaseModel):
     score: dict[str, JsonValue] | None = Field(None, description="The score: total, parts, rubrics.")
     expected: bool = Field(False, description="Whether the task declares this outcome in `expect`.")
     source: str = Field("", description="The task's file.")
+    agent: str = Field("", description="The agent that chose the last steps; empty for the steps of the file.")
+    takeovers: tuple[str, ...] = Field((), description="The agents that failed and in whose place others went on.")
+    models: dict[str, ModelFigures] = Field({}, description="Name of each model asked, and what its calls have used.")
+    models_total: ModelFigures | None = Field(None, description="What all calls of models have used.")
+    model_calls: tuple[ModelCallLine, ...] = Field((), description="The first 200 requests to models.")
+
+
+OF_AGENTS = {"agent", "takeovers", "models", "models_total", "model_calls"}
+"""The fields that only a task with an agent has."""

@@ -15,7 +15,6 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     Field,
-    JsonValue,
     ValidationError,
     ValidationInfo,
     WithJsonSchema,
@@ -23,7 +22,10 @@ from pydantic import (
     model_validator,
 )
 
+from harness.model.agent_settings import AgentSettings, chain_problem
 from harness.model.browser_settings import BrowserSettings, check_urls, of_environment
+from harness.model.cassette_settings import CassetteSettings
+from harness.model.model_settings import ModelSettings, checked_models
 from harness.model.service_settings import PORT_VARIABLE, ServiceSettings, overridden, ports_of_environment
 from harness.recovery.declaration import Declaration
 from harness.spec.defaults import Defaults, Meaning, as_tables, not_of_tasks
@@ -34,6 +36,8 @@ from harness.spec.task import TimeoutProfile
 
 # The errors in `[tool.harness]`, in the words of its file. Pure.
 
+MODEL_KEY_DEPTH = 3
+"""The length of a place inside the table of a model; a shorter one is the whole table, whose key may be secret."""
 SAID = {"tuple_type": 'must be a list, as in ["..."]'}
 """pydantic's type of error -> a message in TOML's terms."""
 
@@ -49,7 +53,9 @@ def problem(file: Path, model: type[BaseModel], found: Any) -> str:
         return f"{file}: {place}: unknown key `{name}`{f' ({meant})' if meant else ''}"
     path = ".".join(["tool", "harness", *map(str, found["loc"])]).replace("harness.defaults.0", "harness.defaults")
     unsaid = ("browser_endpoint",), ("defaults",)  # the first may be secret, the second names the key itself
-    told = "" if found["loc"][:1] in unsaid else f" (found: {found['input']!r:.80})"
+    place = found["loc"]
+    secret = place[:1] == ("models",) and (place[-1] in ("key", "base_url") or len(place) < MODEL_KEY_DEPTH)
+    told = "" if place[:1] in unsaid or secret else f" (found: {found['input']!r:.80})"
     return f"{file}: {path}: {SAID.get(found['type'], found['msg'].removeprefix('Value error, '))}{told}"
 
 
@@ -70,6 +76,8 @@ _TOKEN = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _OWN_HEADERS = frozenset({"connection", "content-length", "cookie", "host", "origin", "referer", "user-agent"})
 LOGINS = Path(".harness", "logins")
 """The folder of logins that are kept, and of those of each run, relative to the project."""
+FLOORS = Path(".harness", "floors")
+"""The folder of the files through which the workers of a run share how long providers of models have asked to wait."""
 MOST_WORKERS = 100
 """The largest number of tasks at the same time in one process."""
 
@@ -142,25 +150,6 @@ class MemorySettings(SettingsTable):
         "entry. `mem()` reads it, and `remember` writes to it unless it is read-only. Default: the harness's own "
         "memory.",
     )
-
-
-class AgentSettings(SettingsTable):
-    """`[tool.harness.agents.<name>]`: who can choose the steps of a task."""
-
-    python: str | None = Field(
-        None,
-        description="`package.module:name` of a class or function that creates the agent. Default: the agent of "
-        "this name from an installed package.",
-    )
-    timeout: float = Field(60.0, gt=0, le=3600, description="Limit for the choice of one step, in seconds.")
-    options: dict[str, JsonValue] = Field(default_factory=dict, description="Keyword arguments for it.")
-
-    @model_validator(mode="after")
-    def _names_a_place(self) -> Self:
-        module, _, attribute = ("a:b" if self.python is None else self.python).partition(":")
-        if not all(part.isidentifier() for part in (*module.split("."), *attribute.split("."))):
-            raise ValueError(f"`python` must be written `package.module:name`, not {self.python!r}")
-        return self
 
 
 def _criterion(text: str) -> str:
@@ -313,6 +302,12 @@ class Settings(SettingsTable):
         default_factory=dict, description="Logins that tasks name with `login`, by a name of your choice."
     )
     agents: dict[str, AgentSettings] = Field(default_factory=dict, description="The agents of the project, by name.")
+    models: Annotated[dict[str, ModelSettings], AfterValidator(checked_models)] = Field(
+        default_factory=dict, description="The models that agents may ask, by a name of your choice."
+    )
+    cassettes: CassetteSettings = Field(
+        CassetteSettings(), description="Whether models are asked, or recordings of their answers."
+    )
     agent: str | None = Field(None, description="The agent that chooses the steps of a task that has none.")
     base_url: str | None = Field(None, description="Base of relative URLs in tasks.")
     init_script: Path | None = Field(
@@ -418,6 +413,13 @@ class Settings(SettingsTable):
             raise ValueError(f"memory.channel: there is no channel `{name}` in [tool.harness.channels]; known: {known}")
         return self
 
+    @model_validator(mode="after")
+    def _agents_follow_each_other(self) -> Self:
+        for name, each in self.agents.items():
+            if problem := chain_problem(name, each, self.agents):
+                raise ValueError(f"agents.{name}{problem}")
+        return self
+
     @field_validator("world_header", "world_cookie", "reset", "parallel")
     @classmethod
     def _refuse_ineffective(cls, value: object, info: ValidationInfo) -> object:
@@ -444,6 +446,10 @@ class Settings(SettingsTable):
     def logins_of(self, run_id: str) -> Path:
         """The folder of the logins that only the run of this id uses."""
         return self.root / LOGINS / run_id
+
+    def floors_of(self, run_id: str) -> Path:
+        """The folder of the floors of the run of this id."""
+        return self.root / FLOORS / run_id
 
     @property
     def world_mark(self) -> WorldMark:
@@ -489,7 +495,8 @@ def load_settings(root: Path, **options: Any) -> Settings:
     ports = options.pop("ports", {})
     chosen = options.get("browser", {})
     tables = {
-        name: {**_inner(file, table, name, "tool.harness"), **options.pop(name, {})} for name in ("browser", "breaker")
+        name: {**_inner(file, table, name, "tool.harness"), **options.pop(name, {})}
+        for name in ("browser", "breaker", "cassettes")
     }
     if "device" in chosen:  # a device has a viewport and a user agent of its own
         declared = _inner(file, table, "browser", "tool.harness")

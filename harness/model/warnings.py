@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from harness.model.figures import is_retry
-from harness.model.record import History, Rewound, StepRecord, Warning_
+from harness.model.record import History, Rewound, StepRecord, TakeOver, Warning_
 from harness.recovery import Retry, Substitute, Trust
 from harness.recovery.catalog import FAMILIES, Effect, Family
 from harness.recovery.failure import Failure, Passed
+from harness.spec.agents import SCRIPTED
+from harness.spec.names import how_many
 
 
 def warnings(history: History) -> Iterator[Warning_]:
@@ -80,8 +82,19 @@ def _refused_hosts(history: History) -> tuple[str, ...]:
     return tuple(dict.fromkeys(hosts))
 
 
+def takeover_warnings(takeovers: Iterable[TakeOver]) -> Iterator[Warning_]:
+    """Yield the warnings about agents that went on in place of others."""
+    for each in takeovers:
+        details = {"from": each.before, "to": each.after, "code": each.failure.code}
+        if each.refused:
+            text = f"The agent `{each.after}` did not begin anew at step {each.index}: {each.refused}"
+            yield Warning_("restart_refused", text, each.index, details)
+        if not (each.refused and each.after == SCRIPTED):
+            yield Warning_("agent_fallback_used", each.describe(), each.index, details)
+
+
 def _rewind_warnings(record: StepRecord, rewound: Rewound) -> Iterator[Warning_]:
-    why = record.failure.message if record.failure else ""
+    why = rewound.why or (record.failure.message if record.failure else "")
     details = {"checkpoint": rewound.checkpoint}
     if rewound.restart:
         text = f"A new browser was started after step {record.index}: {why}"
@@ -163,3 +176,21 @@ def _healed_warning(record: StepRecord, remedy: Substitute) -> Warning_:
     text = f"{record.step.target} was not usable; {remedy.selector} was used instead"
     original = {"original_selector": record.step.target, "successful_fallback": remedy.selector, **found}
     return Warning_("fallback_selector_used", text, record.index, original)
+
+
+# Warnings that are known only after the task has ended.
+
+
+def recording_unused(count: int, file: str) -> Warning_:
+    """A task passed without all of its recordings of models."""
+    return Warning_("recording_unused", f"{how_many(count, 'recording')} in {file} was never asked for")
+
+
+def recording_not_kept(agent: str, error: Exception) -> Warning_:
+    """What an agent asked models could not be written."""
+    return Warning_("recording_not_kept", f"the recording of agent `{agent}` was not written: {error}")
+
+
+def trajectory_not_kept(error: OSError) -> Warning_:
+    """The way of an agent could not be written."""
+    return Warning_("evidence_not_kept", f"the trajectory of the agent was not kept: {error}")

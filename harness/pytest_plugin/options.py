@@ -272,6 +272,14 @@ TASK_OPTIONS: tuple[TaskOption, ...] = (
         keywords={"metavar": "NAME"},
     ),
     TaskOption(
+        "--task-models",
+        "Where the answers of models come from: live, record (and keep them), replay (only recordings), or auto "
+        "(recordings, and record what is missing). Default: live; replay if CI is set.",
+        "--models",
+        "cassettes.mode",
+        _choice("live", "record", "replay", "auto"),
+    ),
+    TaskOption(
         "--task-summary",
         "Append a Markdown summary of the run to this file, for the page of a CI job.",
         "--summary",

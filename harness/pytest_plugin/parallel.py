@@ -58,10 +58,10 @@ class ParallelItems:
         self._before: dict[str, frozenset[str]] = {}
         self._episodes: dict[str, list[TaskItem]] = {}
 
-    def run(self, item: pytest.Item, sink: Callable[[Any], None]) -> Ran:
+    def run(self, item: pytest.Item, sink: Callable[[Any], None], idle: Callable[[], None] | None = None) -> Ran:
         """Return the result of the task whose turn it is. Raises SpecError, KeyboardInterrupt."""
         self._add(item)
-        return self._runner.run(item.nodeid, sink)
+        return self._runner.run(item.nodeid, sink, idle)
 
     def skip(self, item: pytest.Item) -> None:
         """The item's turn has come, and it does not run."""

@@ -202,11 +202,12 @@ def _run_in_turn(
     state: SessionState, item: pytest.Item, loaded: Loaded, sink: Callable[[Event], None]
 ) -> tuple[Plan, TaskResult]:
     """Run the task in its turn; under `--task-workers` it may have begun before."""
+    idle = telemetry_of(item.config).idle
     if state.ahead is not None:
-        ran = state.ahead.run(item, sink)
+        ran = state.ahead.run(item, sink, idle)
         return ran.plan, ran.result
     plan = plan_of(state, loaded)
-    return plan, state.harness().run(plan, sink, asking(state, item.config), partial(repair, item.config))
+    return plan, state.harness().run(plan, sink, asking(state, item.config), partial(repair, item.config), idle)
 
 
 def plan_of(state: SessionState, loaded: Loaded) -> Plan:
@@ -302,5 +303,8 @@ def _judge(plan: Plan, result: TaskResult, redactor: Redactor, settings: Setting
     elif result.failure is not None:
         kind = CriterionFailed if result.failure.family is Family.ASSERTION else TaskFailed
         raise kind(brief(plan, result, redactor), text, cause(plan, result, redactor))
-    elif result.final_state == "partial_success" and plan.strict:
-        raise TaskFailed(f"{plan.task_id} ended as partial_success, which --taskspec-strict refuses", text)
+    elif result.makeshift and plan.strict:
+        how = (
+            f"was ended by the agent `{result.takeovers[-1].after}`" if result.takeovers else "ended as partial_success"
+        )
+        raise TaskFailed(f"{plan.task_id} {how}, which --taskspec-strict refuses", text)

@@ -168,9 +168,17 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         if label := config.stash.get(RUN_LABEL, None):
             label.unregister()
         state.close()
-        if state.settings.logins and not hasattr(config, "workerinput"):  # the workers share the logins of the run
-            shutil.rmtree(state.settings.logins_of(state.run_id), ignore_errors=True)
+        if not hasattr(config, "workerinput"):  # the workers share the logins and floors of the run
+            _remove_shared(state)
         telemetry_of(config).close()
+
+
+def _remove_shared(state: SessionState) -> None:
+    """Remove what the processes of the run have shared."""
+    if state.settings.logins:
+        shutil.rmtree(state.settings.logins_of(state.run_id), ignore_errors=True)
+    if state.settings.models:
+        shutil.rmtree(state.settings.floors_of(state.run_id), ignore_errors=True)
 
 
 def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pytest.Config) -> None:

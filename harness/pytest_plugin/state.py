@@ -28,8 +28,11 @@ if TYPE_CHECKING:
 class RunsAhead(Protocol):
     """Runs tasks before their turn."""
 
-    def run(self, item: pytest.Item, sink: Callable[[Any], None]) -> Ran:
-        """Return the result of this item's task, which may have run already; `sink` receives its events."""
+    def run(self, item: pytest.Item, sink: Callable[[Any], None], idle: Callable[[], None] | None = None) -> Ran:
+        """Return the result of this item's task, which may have run already; `sink` receives its events.
+
+        `idle` is called several times a second until its end.
+        """
         ...
 
     def skip(self, item: pytest.Item) -> None:
@@ -96,8 +99,8 @@ class SessionState(Struct):
 
             self._harness = SyncHarness(self.settings, self.run_id, self.tell)
             self.begun()
-            if named := self.chosen or self.settings.agent:
-                self._harness.check_agent(named)
+            if self.chosen or self.settings.agent or self.settings.agents:
+                self._harness.check_agents(self.chosen or self.settings.agent)
         return self._harness
 
     def check_folders(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,7 +24,7 @@ from harness.reporting.redaction import Redactor
 from harness.reporting.task_record import TaskRecord, error_metrics
 from harness.reporting.telemetry.log import LOGGER, EventLog, Tail, begin, events_of, level_name, line
 from harness.reporting.telemetry.metrics import MetricsSink
-from harness.reporting.telemetry.record import Record, StepDone, TaskDone, TelemetryEvent
+from harness.reporting.telemetry.record import ModelRequest, Record, StepDone, TaskDone, TelemetryEvent
 from harness.reporting.telemetry.sinks import PytestSinks, stream_of
 from harness.reporting.telemetry.stream import Sink, Telemetry
 from harness.resilience.events import GaveUp, InvariantBroken, Retrying, SlotAwaited, Waiting
@@ -70,6 +70,8 @@ def is_shown(record: Record, verbosity: int) -> bool:
             return True
         case GaveUp() | TaskDone() | StepDone():
             return False  # the report of the task says it
+        case ModelRequest():
+            return False  # the live line shows it, and its answer has a line
         case _:
             return verbosity > 0
 
@@ -196,6 +198,11 @@ class RunTelemetry:
                     (self._settings.root / figures).unlink(missing_ok=True)
             self.stream.deliver()
         self.spare_reports()
+
+    @property
+    def idle(self) -> Callable[[], None] | None:
+        """What to call several times a second while a task runs; None without a live line."""
+        return self._progress.tick if self._progress.live else None
 
     def attach(self, task_id: str) -> None:
         """Attach the events of the policies around a task to its Allure test, which still runs."""

@@ -46,6 +46,17 @@ def properties(record: TaskRecord) -> Iterator[tuple[str, object]]:
         "artifacts": record.artifacts,
     }
     yield from ((name, value) for name, value in facts.items() if value is not None)
+    if record.agent:
+        yield "agent", record.agent
+        yield "takeovers", record.takeovers
+    if record.models:
+        used = record.used
+        yield "models", ", ".join(record.models)
+        yield "model_calls", used.calls
+        yield "input_tokens", used.input_tokens
+        yield "output_tokens", used.output_tokens
+        yield "cost_usd", used.cost_usd
+        yield "unpriced_calls", used.unpriced_calls
 
 
 class Terminal(io.TextIOBase):

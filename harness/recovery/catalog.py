@@ -6,87 +6,16 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from harness.recovery.vocabulary import Category, Effect, ErrorType, Family, Scope, Severity
 from harness.resilience.categories import SESSION, VALIDATION
 
-# The closed vocabularies of failure.
+__all__ = ["CATALOG", "FAMILIES", "Category", "Effect", "ErrorType", "Family", "Row", "Scope", "Severity", "row"]
 
 
-class ErrorType(StrEnum):
-    """`error_type` of an ErrorReport: one of exactly 14 values."""
-
-    TIMEOUT_TASK = "timeout_task"
-    TIMEOUT_STEP = "timeout_step"
-    NETWORK_DNS_FAILURE = "network_dns_failure"
-    NETWORK_CONNECTION_REFUSED = "network_connection_refused"
-    NETWORK_TIMEOUT = "network_timeout"
-    ELEMENT_NOT_FOUND = "element_not_found"
-    SELECTOR_AMBIGUOUS = "selector_ambiguous"
-    ACTION_FAILED = "action_failed"
-    ASSERTION_FAILED = "assertion_failed"
-    PRECONDITION_NOT_MET = "precondition_not_met"
-    STATE_INCONSISTENCY = "state_inconsistency"
-    AUTHENTICATION_FAILED = "authentication_failed"
-    BUDGET_EXCEEDED = "budget_exceeded"
-    UNKNOWN = "unknown"
-
-
-class Category(StrEnum):
-    """The four branches of the taxonomy."""
-
-    INFRASTRUCTURE = "infrastructure"
-    EXECUTION = "execution"
-    LOGIC = "logic"
-    CATASTROPHIC = "catastrophic"
-
-
-class Severity(StrEnum):
-    """How bad it is."""
-
-    INFO = "info"
-    WARNING = "warning"
-    ERROR = "error"
-    CRITICAL = "critical"
-    FATAL = "fatal"
-
-
-class Family(StrEnum):
-    """The rule of `error_recovery` that answers a failure; NONE always gives up."""
-
-    TIMEOUT = "on_timeout"
-    NETWORK = "on_network_error"
-    ELEMENT = "on_element_not_found"
-    AMBIGUOUS = "on_selector_ambiguous"
-    ACTION = "on_action_failed"
-    ASSERTION = "on_assertion_fail"
-    PRECONDITION = "on_precondition_fail"
-    INCONSISTENCY = "on_state_inconsistency"
-    BROWSER = "on_browser_crash"
-    NONE = "none"
-
-
-class Scope(StrEnum):
-    """How far a failure reaches: what has to be replaced, and which circuit counts it."""
-
-    ORIGIN = "origin"
-    """The site."""
-    PAGE = "page"
-    CONTEXT = "context"
-    BROWSER = "browser"
-    DRIVER = "driver"
-    AGENT = "agent"
-    WORLD = "world"
-    """Memory and environment channels."""
-    TASK = "task"
-    RUN = "run"
-    """The whole run: its machine, its settings, the harness."""
-
-
-class Effect(StrEnum):
-    """Whether the act reached the system under test before it failed (docs/design/never-twice.md)."""
-
-    NONE = "none"
-    POSSIBLE = "possible"
-    DONE = "done"
+_OF_AGENTS = frozenset({Scope.AGENT, Scope.PROVIDER})
+"""The scopes of failures that say nothing about the site: those of an agent, and of the provider of its model."""
+_POLICY = "POLICY_"
+"""How the codes begin of what the task or the project forbids, to every agent."""
 
 
 class Row(Struct, frozen=True):
@@ -115,6 +44,11 @@ class Row(Struct, frozen=True):
     def first_artifact(self) -> str:
         """The file to look at first: the one of its row, or else the one of its family."""
         return self.named_artifact or FAMILIES[self.family].first_artifact
+
+    @property
+    def relieves(self) -> bool:
+        """Whether it is a failure of the agent or of its model, so that another agent may go on with the task."""
+        return self.scope in _OF_AGENTS and not self.code.startswith(_POLICY)
 
     @property
     def event_category(self) -> str:
@@ -307,6 +241,14 @@ def _network(
     )  # fmt: skip
 
 
+def _model(code: str, retryable: bool, cause: str, hint: str, *, event_category: str = "") -> Row:
+    """A failure of a model that neither its retries nor its fallbacks have cured."""
+    return Row(
+        code, _T.UNKNOWN, _INFRA, _S.ERROR, _F.NONE, retryable, cause, hint,
+        named_scope=Scope.PROVIDER, named_event_category=event_category,
+    )  # fmt: skip
+
+
 _ROWS: tuple[Row, ...] = (
     Row("TASK_TIMEOUT", _T.TIMEOUT_TASK, _EXEC, _S.ERROR, _F.TIMEOUT, False,
         "The whole task ran longer than its `timeout`.",
@@ -480,6 +422,55 @@ _ROWS: tuple[Row, ...] = (
     Row("AGENT_STUCK", _T.UNKNOWN, _LOGIC, _S.ERROR, _F.NONE, False,
         "The agent proposed the same failing step three times.", "Look in the step table what it kept trying.",
         named_scope=Scope.AGENT),
+    _model("MODEL_RATE_LIMITED", True, "The provider of the model asks for fewer requests (429), also after the retries.",
+           "Run fewer tasks at once, lower `pace` of the model, or give it a `fallback`.", event_category="rate_limit"),
+    _model("MODEL_OVERLOADED", True, "The provider of the model is overloaded (529), also after the retries.",
+           "Run it again later, or give the model a `fallback`.", event_category="unavailable"),
+    _model("MODEL_UNAVAILABLE", True,
+           "The model's provider is down, cannot be reached, or failed so often in a row that it is left alone for a while.",
+           "The message has the provider's answer. Check `base_url`, or give the model a `fallback`.",
+           event_category="unavailable"),
+    _model("MODEL_TIMEOUT", True, "The model's answer did not begin, go on, or end in time.",
+           "Raise `limits` of the model in `[tool.harness.models]`, or give it a `fallback`.", event_category="timeout"),
+    _model("MODEL_AUTH", False, "The provider does not accept the key of the model (401, 403), or no key is set.",
+           "Check the variable that `key` of the model names.", event_category="auth"),
+    _model("MODEL_QUOTA", False, "The account at the provider of the model has no credit left.",
+           "Top up the account, or give the model a `fallback` at another provider.", event_category="auth"),
+    _model("MODEL_REJECTED", False, "The provider refuses the request to the model as invalid.",
+           "The message has the provider's reason: often the model lacks a feature, such as tools or images.",
+           event_category="invalid"),
+    _model("MODEL_NOT_FOUND", False, "The provider has no such model, or the settings have none of this name.",
+           "Check `model` and `base_url` of the model in `[tool.harness.models]`.", event_category="not_found"),
+    _model("MODEL_CONTEXT_OVERFLOW", False, "The prompt is longer than the context window of the model, also after it was shortened.",
+           "Let the agent show less of the page, or use a model with a larger context window.", event_category="overflow"),
+    _model("MODEL_REFUSED", False, "The model, or a filter of its provider, refused to answer.",
+           "The message has its words. Look at the goal and at the page for what it may have refused."),
+    _model("MODEL_GARBLED", True, "The answer of the model was cut off, or is not what was asked for, also when it was asked once more.",
+           "The message says what is wrong with it. A larger `max_output`, or a stronger model, may help.",
+           event_category=VALIDATION),
+    Row("MODEL_CASSETTE_MISS", _T.UNKNOWN, _INFRA, _S.ERROR, _F.NONE, False,
+        "Only recordings may answer for the model, and none fits the request (or the file of recordings is broken).",
+        "The message has the first line that differs. Record the task anew: `pytest --task-models record`.",
+        named_scope=Scope.TASK, named_event_category="invalid"),
+    _model("MODEL_UNPRICED", False, "The task has `max_cost` in its `budget`, but the price of the model is not known.",
+           "Set `price` of the model in `[tool.harness.models]`, or use `max_tokens` in place of `max_cost`.",
+           event_category="invalid"),
+    Row("AGENT_GAVE_UP", _T.UNKNOWN, _LOGIC, _S.ERROR, _F.NONE, False,
+        "The agent ended the task because it could not reach the goal.", "The message has the agent's own reason.",
+        named_scope=Scope.AGENT),
+    Row("AGENT_STALE_REF", _T.UNKNOWN, _LOGIC, _S.ERROR, _F.NONE, False,
+        "The agent named an element by a ref of an earlier view of the page, and nothing was done.",
+        "The page has changed since: look at it again and take the ref of the new view.",
+        named_scope=Scope.AGENT),
+    Row("AGENT_GONE", _T.UNKNOWN, _INFRA, _S.ERROR, _F.NONE, False,
+        "The agent went away in the middle of the task and did not come back.",
+        "Look at the agent's own log; the step table shows how far it came.",
+        named_scope=Scope.AGENT,
+        named_event_category="agent_crash"),
+    Row("AGENTS_EXHAUSTED", _T.UNKNOWN, _LOGIC, _S.ERROR, _F.NONE, False,
+        "The agent failed, and so did every agent that was to go on in its place.",
+        "`context.tried` names each agent and its failure, in order; begin with the first.",
+        named_scope=Scope.AGENT),
     Row("PAGE_CRASHED", _T.UNKNOWN, _INFRA, _S.CRITICAL, _F.BROWSER, False,
         "The page's process crashed.", "Often it ran out of memory: look at the console log.", named_scope=Scope.PAGE,
         named_artifact="console_logs.txt"),
@@ -530,6 +521,14 @@ _ROWS: tuple[Row, ...] = (
         named_artifact="network_logs.har"),
     Row("POLICY_DOMAIN", _T.UNKNOWN, _FATAL, _S.CRITICAL, _F.NONE, False,
         "The task tried to leave its `allowed_domains`.", "Add the host to `allowed_domains` if the task may go there."),
+    Row("POLICY_ACT", _T.UNKNOWN, _LOGIC, _S.ERROR, _F.NONE, False,
+        "The agent proposed an act that its policy does not allow.",
+        "Choose another act, or add it to `policy.acts` of the agent in `[tool.harness.agents]`.",
+        named_event_category=VALIDATION),
+    Row("POLICY_WRITE", _T.UNKNOWN, _LOGIC, _S.ERROR, _F.NONE, False,
+        "A step of the agent would have changed something that the task does not declare. The request was held back.",
+        "If the task is to do that, declare it in `allowed_writes`, or as a step with `effect: write`.",
+        named_artifact="network_logs.har"),
     Row("INTERRUPTED", _T.UNKNOWN, _FATAL, _S.WARNING, _F.NONE, False,
         "The run was interrupted (Ctrl-C, or its process was ended).", "Run it again.", named_scope=Scope.RUN),
     Row("WORKER_CRASHED", _T.UNKNOWN, _INFRA, _S.CRITICAL, _F.NONE, False,

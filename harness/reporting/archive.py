@@ -16,7 +16,7 @@ import psutil
 from harness.model.plan import Plan
 from harness.model.ports import Evidence, Json, Snapshot
 from harness.model.record import TaskResult
-from harness.model.report import ErrorReport
+from harness.model.report import OF_AGENTS, ErrorReport
 from harness.model.settings import Settings
 from harness.reporting.files import (
     MANIFEST,
@@ -165,7 +165,7 @@ def assemble(
 
 def report_json(report: ErrorReport, redactor: Redactor) -> Json:
     """The report's document. Optional fields without a value are left out: the schema allows no null there."""
-    whole = report.model_dump(mode="json")
+    whole = report.model_dump(mode="json", exclude=None if report.agent else OF_AGENTS)
     whole["context"] = _without_null(whole["context"])
     if whole["step"]:
         whole["step"] = masked_step(whole["step"])

@@ -132,7 +132,7 @@ def _records(plan: Plan, result: TaskResult) -> dict[int, StepRecord]:
     """The last record of each step. A comparison of `state_bindings` after it replaces it only if it failed."""
     found: dict[int, StepRecord] = {}
     for record in result.history:
-        own = record.index >= len(plan.steps) or record.step == plan.steps[record.index]
+        own = record.index >= len(plan.steps) or (record.index >= 0 and record.step == plan.steps[record.index])
         if own or not record.passed or record.index not in found:
             found[record.index] = record
     return found
@@ -156,10 +156,20 @@ def before_the_first_step(result: TaskResult) -> bool:
     return result.failure.code != "PRECONDITION_NOT_MET" and not tried
 
 
+_CHOOSING = frozenset({
+    "AGENT_FAILED", "AGENT_TIMEOUT", "AGENT_INVALID_STEP", "AGENT_GAVE_UP", "AGENT_GONE", "AGENTS_EXHAUSTED",
+    "AGENT_UNAVAILABLE",
+})  # fmt: skip
+
+
+def fails_the_choice(code: str) -> bool:
+    """Return whether a failure with this code means that no next step was chosen: by the agent, or by its model."""
+    return code in _CHOOSING or code.startswith("MODEL_")
+
+
 def chosen_nothing(result: TaskResult) -> bool:
     """Return whether the agent failed to choose the next step."""
-    code = result.failure.code if result.failure else ""
-    return code in ("AGENT_FAILED", "AGENT_TIMEOUT", "AGENT_INVALID_STEP", "AGENT_UNAVAILABLE")
+    return result.failure is not None and fails_the_choice(result.failure.code)
 
 
 def incomplete(result: TaskResult) -> bool:
@@ -168,7 +178,9 @@ def incomplete(result: TaskResult) -> bool:
 
 
 def filled_step(record: StepRecord) -> Step:
-    """The step to show, with `${memory...}` filled in if the first attempt has the value."""
+    """The step to show: with a selector that lasts, and `${memory...}` filled in if the first attempt has the value."""
+    if record.lasting_step is not None:
+        return record.lasting_step
     return record.attempts[0].step if record.attempts and "${" in step_target(record.step) else record.step
 
 

@@ -232,6 +232,7 @@ ARTIFACTS = (
         hint_words="network log",
     ),
     Artifact(name="partial_trace.json", origin="report", title="step trace", mime="application/json", extension="json"),
+    Artifact(name="trajectory.jsonl", origin="beside", title="agent trajectory", mime="text/plain", extension="jsonl"),
     Artifact(name=MANIFEST, origin="beside", title="manifest", mime="application/json", extension="json"),
 )
 """All artifacts of a failure, the most helpful first. Every other list of them is made from this one.

@@ -11,6 +11,7 @@ from pathlib import Path
 from msgspec import Struct
 from pydantic import JsonValue
 
+from harness.model.consumption import money_text
 from harness.reporting.console import shortened
 from harness.reporting.files import printable, visible, workflow_command
 from harness.reporting.history.record import Execution, Happening, RunRecord
@@ -174,6 +175,7 @@ def _lines(page: Page, rows: int) -> Iterator[str]:
     if len(troubles) == 1:
         yield from _single(page.causes[0])
     yield from _list_section("Flaky and healed", [*_flaky(page.run), *_healed_section(page.run)], rows)
+    yield from _list_section("Agents", [*_agent_section(page.run)], rows)
     yield from _list_section("Circuits and services", [*_service_section(page.run.happenings)], rows)
     yield from _list_section(
         "Reports", [f"{escape_markdown(name)}: {code(place)}" for name, place in page.reports], rows
@@ -274,6 +276,19 @@ def _healed_section(run: RunRecord) -> Iterator[str]:
             place = f"{healing.record.steps_source or healing.record.source} step {healing.warning.get('step_index')}"
             todo = escape_markdown(healing.settled or f"update {place}")
             yield f"{escape_markdown(each.task_id, 80)} healed: {told} ({todo})"
+
+
+def _agent_section(run: RunRecord) -> Iterator[str]:
+    """What all agents have used, then each takeover."""
+    used = run.used
+    if used.calls:
+        success = run.cost_per_success
+        more = "" if success is None else f"; {money_text(success)} for each task that passed"
+        yield f"models: {escape_markdown(used.describe() + more)}"
+    for each in run.last:
+        for warning in each.record.warnings if each.record else ():
+            if warning.get("type") == "agent_fallback_used":
+                yield f"{escape_markdown(each.task_id, 80)}: {escape_markdown(str(warning.get('message')))}"
 
 
 def _service_section(happenings: Sequence[Happening]) -> Iterator[str]:

@@ -7,14 +7,29 @@ from typing import TextIO, assert_never
 
 from rich.cells import cell_len, set_cell_size
 
-from harness.model.events import Event, ResilienceActed, StepStarted, TaskEnded, TaskStarted
+from harness.model.events import (
+    AGENT,
+    MODEL,
+    Event,
+    ModelAnswered,
+    ModelAsked,
+    ResilienceActed,
+    StepStarted,
+    TaskEnded,
+    TaskStarted,
+)
 from harness.model.plan import Plan
 from harness.recovery import Remedy, RepairPrecondition, Rewind, Substitute
 from harness.reporting.console import place, shortened, step_label
 from harness.reporting.redaction import Redactor
+from harness.reporting.telemetry.record import ModelReply, describe
 from harness.reporting.telemetry.stream import Sink
+from harness.resilience import Clock, SystemClock
 from harness.resilience.events import Degraded, FellBack, GaveUp, Recovered, Retrying, Waiting
 from harness.spec.names import blank_unprintable
+
+OFTEN = 0.5
+"""Seconds between two changes of a line that shows how long something takes."""
 
 
 class ProgressLine(Sink):
@@ -22,21 +37,42 @@ class ProgressLine(Sink):
 
     name = "live line"
 
-    def __init__(self, stream: TextIO, room: Callable[[], int] = lambda: 79, redactor: Redactor | None = None) -> None:
+    def __init__(
+        self,
+        stream: TextIO,
+        room: Callable[[], int] = lambda: 79,
+        redactor: Redactor | None = None,
+        clock: Clock | None = None,
+    ) -> None:
         """`room` returns the number of free columns after the cursor."""
         self._stream = stream
         self._room = room
         self._redactor = redactor or Redactor()
+        self._clock = clock or SystemClock()
         self._shown = 0
-        self._on = stream.isatty()
+        self._thinking: tuple[ModelAsked, float] | None = None
+        """The request to a model that is under way, and since when it is shown."""
+        self._next = 0.0
+        """When `tick` changes the line again."""
+        self.live = stream.isatty()
 
     def on_turn(self, event: Event) -> None:
-        if not self._on:
+        if not self.live:
             return
+        now = self._clock.now()
+        self._thinking, self._next = (event, now) if isinstance(event, ModelAsked) else None, now + OFTEN
         if isinstance(event, TaskEnded):
             self.clear()
         elif text := line(event):
             self._show(self._redactor.plus(event.plan.secrets).text(text))
+
+    def tick(self) -> None:
+        """Show how long an agent has been thinking; call it several times a second."""
+        now = self._clock.now()
+        if self._thinking is not None and now >= self._next:
+            event, since = self._thinking
+            self._next = now + OFTEN
+            self._show(self._redactor.plus(event.plan.secrets).text(thinking(event, now - since)))
 
     def clear(self) -> None:
         """Remove the line before other output."""
@@ -63,8 +99,18 @@ def line(event: Event) -> str:
             return f" {_task_and_place(plan, index)} {step.act}"
         case ResilienceActed(plan=plan, index=index) if words := _acted(event):
             return f" {_task_and_place(plan, index)} {words}"
+        case ModelAsked():
+            return thinking(event)
+        case ModelAnswered(plan=plan, call=call):
+            return f" {plan.task_id} step {call.step}: {describe(ModelReply.of(call))}"
         case _:
             return ""
+
+
+def thinking(event: ModelAsked, seconds: float | None = None) -> str:
+    """` B1 step 7: builder thinks (claude, 3.2 s)`. `seconds`: since when; None: it has just begun."""
+    since = "" if seconds is None else f", {seconds:.1f} s"
+    return f" {event.plan.task_id} step {event.step}: {event.agent} thinks ({event.model}{since})"
 
 
 def _acted(event: ResilienceActed) -> str:
@@ -73,6 +119,10 @@ def _acted(event: ResilienceActed) -> str:
             return f"waiting {seconds:.1f} s: {shortened(reason, 200)}"
         case Retrying():
             return _again(event.event, event.remedy)
+        case FellBack(name=name, after=agent) if name == AGENT:
+            return f"`{agent}` goes on"
+        case FellBack(name=name, before=before, after=model) if name.startswith(MODEL):
+            return f"model {model} is asked in place of {before}"
         case FellBack(after=selector):
             return f"trying {shortened(selector, 100)}" if isinstance(event.remedy, Substitute) else ""
         case Recovered() | Degraded() | GaveUp():
@@ -86,11 +136,12 @@ def _again(event: Retrying, remedy: Remedy | None) -> str:
         return "going back to a checkpoint"
     if isinstance(remedy, RepairPrecondition):
         return "repairing"
-    wait = f" in {event.delay:.1f} s" if event.delay else ""
-    return f"retry {event.attempt}{wait}: {shortened(event.error, 200)}"
+    return describe(event)
 
 
 def _task_and_place(plan: Plan, index: int) -> str:
+    if plan.agent is not None:
+        return f"{plan.task_id} step {index}"  # nobody knows how many there will be
     total = len(plan.steps)
     name = {"pre": "preconditions", "end": "success criteria"}.get(place(index, total))
     return f"{plan.task_id} {name or step_label(index, total)}"

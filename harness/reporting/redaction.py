@@ -7,6 +7,7 @@ import html
 import io
 import json
 import math
+import os
 import re
 import zipfile
 import zlib
@@ -18,6 +19,7 @@ from urllib.parse import quote, quote_plus, unquote
 from msgspec import Struct
 
 from harness.model.browser_settings import secrets as secrets_of_endpoints
+from harness.model.model_settings import keys
 from harness.model.ports import Json
 from harness.model.settings import Settings
 from harness.spec.names import blank_unprintable
@@ -425,7 +427,8 @@ class Redactor:
     @classmethod
     def of(cls, settings: Settings, secrets: Iterable[str] = ()) -> Redactor:
         """The redactor of a run: it knows the secrets of its settings, and these."""
-        return cls((*secrets, *secrets_of_endpoints(settings.browser_endpoint)), settings.redact, settings.redact_query)
+        own = (*secrets_of_endpoints(settings.browser_endpoint), *keys(settings.models, os.environ))
+        return cls((*secrets, *own), settings.redact, settings.redact_query)
 
     def learn(self, secrets: Iterable[str]) -> None:
         """Add secrets from now on."""

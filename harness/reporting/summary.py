@@ -133,6 +133,7 @@ def _counts(records: Sequence[TaskRecord], skipped: int) -> str:
         "passed as declared",
         "unexpected outcome",
         "refused partial success",
+        "refused takeover",
         "failed in teardown",
         "not judged",
         "interrupted",
@@ -151,8 +152,8 @@ def _kind(record: TaskRecord) -> str:
             return "interrupted" if record.code == "INTERRUPTED" else "not judged"
         case "failed" if record.torn and record.ok:
             return "failed in teardown"
-        case "failed" if record.ok:
-            return "unexpected outcome" if record.unexpected else "refused partial success"
+        case "failed" if record.ok and not record.unexpected:
+            return f"refused {'partial success' if record.final_state == 'partial_success' else 'takeover'}"
         case "failed" if record.unexpected:
             return "unexpected outcome"
         case "passed as declared":
@@ -193,7 +194,8 @@ def _recovered_text(records: Sequence[TaskRecord]) -> str:
     if not recovered:
         return ""
     kinds = Counter(kind for record in recovered for kind in _recoveries(record))
-    return f" ({len(recovered)} of them recovered: {', '.join(f'{kind} {n}' for kind, n in sorted(kinds.items()))})"
+    by = ", ".join(f"{kind} {n}" for kind, n in sorted(kinds.items()))  # an agent that chose differently has no kind
+    return f" ({len(recovered)} of them recovered{': ' if by else ''}{by})"
 
 
 def _recoveries(record: TaskRecord) -> list[str]:

@@ -11,8 +11,9 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
+from harness.model.consumption import ModelCallLine, ModelFigures, by_model, call_lines
 from harness.model.diagnosis import note, trace
-from harness.model.figures import Verdict, figures, success_rates, verdict
+from harness.model.figures import Verdict, figures, model_calls, success_rates, verdict
 from harness.model.plan import Plan
 from harness.model.ports import Json
 from harness.model.record import Attempt, History, MetFault, StepRecord, TaskResult
@@ -161,7 +162,9 @@ class TaskRecord(BaseModel):
     )
     expected: bool = Field(False, description="It failed, and `expect` declares that.")
     unexpected: bool = Field(False, description="It has an `expect`, and did not show that outcome.")
-    refused: bool = Field(False, description="It ended as a partial success, under `--taskspec-strict`.")
+    refused: bool = Field(
+        False, description="It ended as a partial success, or another agent ended it, under `--taskspec-strict`."
+    )
     torn: bool = Field(False, description="A fixture failed after the task, which makes it a failed one.")
     seconds: float = 0
     steps_completed: int = 0
@@ -190,6 +193,15 @@ class TaskRecord(BaseModel):
     selector: str = Field("", description="Of the failure, when it is one of an element.")
     site: str = Field("", description="Host (and port, where it says one) of the page or request that failed.")
     service: str = Field("", description="The service behind the failure, when that is known.")
+    agent: str = Field("", description="The agent that chose its last steps; empty when its file did.")
+    takeovers: int = Field(0, description="How often another agent went on in place of one that failed.")
+    models: dict[str, ModelFigures] = Field({}, description="Name of each model that was asked -> what that has used.")
+    calls: tuple[ModelCallLine, ...] = Field((), description="The first requests to models.")
+
+    @property
+    def used(self) -> ModelFigures:
+        """What all its calls of models have used."""
+        return sum(self.models.values(), ModelFigures())
 
     @property
     def ok(self) -> bool:
@@ -220,7 +232,7 @@ def task_record(
         step_index=result.failed_index,
         expected=bool(result.error and result.error.expected),
         unexpected=unexpected,
-        refused=plan.strict and plan.spec.expect is None and result.final_state == "partial_success",
+        refused=plan.strict and plan.spec.expect is None and result.makeshift,
         seconds=round(result.elapsed, 3),
         steps_completed=result.steps_completed,
         steps_total=result.steps_total,
@@ -239,9 +251,20 @@ def task_record(
         steps=tuple(step_lines(result.history, redactor)),
         baselines=tuple(map(redactor.text, written_baselines(plan, result))),
         summary=cause(plan, result, redactor) if failure else "",
+        **_of_agents(plan, result),
         **_of_file(plan.spec, redactor),
         **(_of_failure(failure, redactor) if failure else {}),
     )
+
+
+def _of_agents(plan: Plan, result: TaskResult) -> dict[str, Any]:
+    calls = model_calls(result)
+    return {
+        "agent": result.ended_by(plan.agent),
+        "takeovers": len(result.takeovers),
+        "models": by_model(calls),
+        "calls": call_lines(calls, result.started),
+    }
 
 
 def _of_file(spec: TaskSpec, redactor: Redactor) -> dict[str, Any]:

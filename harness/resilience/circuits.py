@@ -185,11 +185,16 @@ class Circuits:
         store: CircuitStore | None = None,
         enabled: bool = True,
         scopes: Mapping[CircuitScope, BreakerSettings] = _NONE,
+        named: Mapping[str, BreakerSettings] = MappingProxyType({}),
         limit: int = 1000,
     ) -> None:
-        """`scopes` has settings that differ from `settings`. Without `enabled`, circuits stay closed and unsaved."""
+        """`scopes` and `named` (`agent:builder`, `provider:claude`) have settings that differ from `settings`.
+
+        Without `enabled`, circuits stay closed and unsaved.
+        """
         self._settings = settings
         self._scopes = scopes
+        self._named = named
         self._clock = clock
         self._emit = emit
         self._store = store if enabled else None
@@ -225,7 +230,7 @@ class Circuits:
         return sorted({*self._breakers, *(self._store.names() if self._store else ())})
 
     def _make_breaker(self, name: CircuitName) -> Breaker:
-        settings = self._scopes.get(name.scope, self._settings)
+        settings = self._named.get(str(name)) or self._scopes.get(name.scope, self._settings)
         if not self._enabled:
             settings = replace(settings, failure_threshold=sys.maxsize)
         if self._store:

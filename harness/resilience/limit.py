@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from typing import Final, TypeVar
 
 from harness.resilience.breaker import Call, Policy
@@ -58,6 +58,27 @@ def limit(seconds: float, name: str = "call") -> Policy[T]:
         return limited
 
     return around
+
+
+async def paced(items: AsyncIterator[T], first: float, idle: float, name: str = "call") -> AsyncGenerator[T]:
+    """The items of a stream; LimitExceeded if the first takes longer than `first` seconds, or a later one than `idle`.
+
+    The wait for an item that is too late is cancelled; the stream is the caller's to close.
+    """
+    seconds, what = first, f"the first part of the answer of {name}"
+    while True:
+        ring = asyncio.timeout(seconds)
+        try:
+            async with ring:
+                item = await anext(items)
+        except StopAsyncIteration:
+            return
+        except TimeoutError as error:
+            if ring.expired():
+                raise LimitExceeded(what, seconds) from error
+            raise
+        yield item
+        seconds, what = idle, f"the next part of the answer of {name}"
 
 
 def seconds_for(operation: str, table: Mapping[str, float] = OPERATIONS) -> float:

@@ -117,7 +117,7 @@ def reply(error: BaseException, now: datetime) -> HttpReply | None:
         headers = getattr(carrier, "headers", None)
         status = _status(carrier)
         if status is not None and headers is not None:
-            return HttpReply(status, _retry_after(_lower_keys(headers), now))
+            return HttpReply(status, retry_after(headers, now))
     return None
 
 
@@ -130,8 +130,17 @@ def _lower_keys(headers: Mapping[str, Any]) -> dict[str, str]:
     return {str(name).lower(): str(value).strip() for name, value in headers.items()}
 
 
-def _retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
-    value = headers.get("retry-after", "")
+def retry_after(headers: Mapping[str, Any], now: datetime) -> float | None:
+    """Seconds that a server asks to wait, by `retry-after-ms` (as providers of models send it) or `Retry-After`.
+
+    `now` is the time of day, for a date in an answer without its own `Date`.
+    """
+    told = _lower_keys(headers)
+    milliseconds = _seconds_after(told.get("retry-after-ms", ""), told, now)
+    return _seconds_after(told.get("retry-after", ""), told, now) if milliseconds is None else milliseconds / 1000
+
+
+def _seconds_after(value: str, headers: Mapping[str, str], now: datetime) -> float | None:
     try:
         seconds = float(value)
     except ValueError:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NoReturn
 from urllib.parse import urljoin, urlsplit
 
+from harness.model.model_settings import ModelSettings
 from harness.model.plan import Plan
 from harness.model.settings import Settings
 from harness.resilience import Clock
@@ -16,6 +17,7 @@ from harness.resilience.circuit_store import CircuitStore, CircuitStoreError
 from harness.resilience.circuits import CircuitName, Circuits, CircuitScope
 from harness.resilience.events import Emit
 from harness.runner.compile import recovers
+from harness.values import replace
 
 FILE = Path(".harness/circuits.sqlite3")
 """The file of circuits with `persist`, below the project's root."""
@@ -29,7 +31,7 @@ PATIENCE = 5.0
 
 
 class RunCircuits:
-    """A circuit for each origin and agent, shared by all tasks of the process; with `persist`, by others too."""
+    """A circuit for each origin, agent and model, shared by all tasks of the process; with `persist`, by others too."""
 
     def __init__(self, settings: Settings, clock: Clock, emit: Emit, environ: Mapping[str, str]) -> None:
         """Raises ValueError for a damaged circuit file, with its name and the remedy."""
@@ -50,6 +52,10 @@ class RunCircuits:
     def agent(self, name: str) -> Breaker | None:
         """The circuit of an agent that chooses steps; None if circuits are off."""
         return self._circuits.breaker(CircuitName(CircuitScope.AGENT, name)) if self._enabled else None
+
+    def provider(self, model: str) -> Breaker | None:
+        """The circuit of a model of the settings; None if circuits are off."""
+        return self._circuits.breaker(CircuitName(CircuitScope.PROVIDER, model)) if self._enabled else None
 
     def endpoint(self, name: str) -> Breaker:
         """The circuit of a browser endpoint; if circuits are off, one that never opens."""
@@ -102,13 +108,36 @@ def _not_now(why: str) -> NoReturn:
 
 def _circuits(settings: Settings, clock: Clock, emit: Emit, store: CircuitStore | None, *, enabled: bool) -> Circuits:
     table = settings.breaker
+    usual = BreakerSettings(
+        table.failure_threshold, table.success_threshold, table.reset_seconds, table.volume_threshold
+    )
+    providers = {
+        str(CircuitName(CircuitScope.PROVIDER, name)): thresholds_of(each) for name, each in settings.models.items()
+    }
+    agents = {
+        str(CircuitName(CircuitScope.AGENT, name)): replace(usual, **each.breaker.model_dump(exclude_none=True))
+        for name, each in settings.agents.items()
+    }
     return Circuits(
-        BreakerSettings(table.failure_threshold, table.success_threshold, table.reset_seconds, table.volume_threshold),
+        usual,
         clock=clock,
         emit=emit,
         store=store,
         enabled=enabled,
         scopes={CircuitScope.ENDPOINT: BreakerSettings(ENDPOINT_FAILURES, 1, min(table.reset_seconds, ENDPOINT_REST))},
+        named={**providers, **agents},
+    )
+
+
+def thresholds_of(model: ModelSettings) -> BreakerSettings:
+    """When the circuit of a model opens and closes. A probe may take as long as a call and its stream."""
+    table = model.breaker
+    return BreakerSettings(
+        table.failure_threshold,
+        table.success_threshold,
+        table.reset_seconds,
+        table.volume_threshold,
+        probe_seconds=model.limits.total + 1,
     )
 
 

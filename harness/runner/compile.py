@@ -20,6 +20,8 @@ from harness.criteria import Criterion, CriterionError, parse
 from harness.model.plan import Plan, ReadyLogin, ReadyRepair
 from harness.model.settings import LoginSettings, Settings
 from harness.recovery import NoRecovery, Rulebook
+from harness.runner.chain import agent_chain, first_agent
+from harness.spec.agents import SCRIPTED
 from harness.spec.checks import check_spec, check_steps, login_problems, unfit_for_login
 from harness.spec.context import ContextOptions, merged
 from harness.spec.expressions import (
@@ -237,8 +239,6 @@ class Filling:
 
 # Makes the Plan of a task, and of the tasks that run within it.
 
-SCRIPTED = "scripted"
-"""The name of the agent that executes the steps of the file, as if there were no agent."""
 Find = Callable[[str], Loaded | None]
 """Finds a task by its id; None if there is none."""
 
@@ -294,16 +294,16 @@ class _Compilation(Struct, frozen=True):
         """Compile a plan. Raises SpecError."""
         settings, environ = self.settings, self.environ
         hide = hiding(_secrets(spec, settings, environ))
-        agent = agent or (None if spec.steps else settings.chosen_agent)
-        played = agent is None or agent == SCRIPTED
-        _refuse(self._problems(spec, origin, folder, played), hide)
+        first = first_agent(spec, settings, agent)
+        _refuse(self._problems(spec, origin, folder, played=first is None), hide)
         filling = Filling(spec, settings, environ, origin, self.now)
-        plan = self._filled(filling, folder, key, source, None if played else agent)
+        following = agent_chain(spec, settings, agent) if recovers(settings, environ) else None
+        plan = replace(self._filled(filling, folder, key, source), agent=first, chain=following)
         _refuse([*filling.problems, *check_steps(plan.steps, origin, folder, hide)], hide)
         _refuse([*_of_routes(plan.routes, origin, folder, hide)], hide)
         return plan
 
-    def _filled(self, filling: Filling, folder: Path, key: str, source: str, agent: str | None) -> Plan:
+    def _filled(self, filling: Filling, folder: Path, key: str, source: str) -> Plan:
         """The plan with all references filled in; the filling has the problems."""
         spec, settings, environ = filling.spec, self.settings, self.environ
         inner = replace(self, around=(*self.around, spec.task_id))
@@ -334,7 +334,6 @@ class _Compilation(Struct, frozen=True):
             login=inner.login(filling) if spec.login else None,
             base_url=settings.base_url,
             context=context,
-            agent=agent,
             known_secrets=_known_secrets(spec, settings, environ, more, context),
             one_time=filling.one_time(),
             generated=filling.generated,

@@ -7,7 +7,7 @@ import contextlib
 import os
 import shutil
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from functools import partial
@@ -19,7 +19,7 @@ from uuid import uuid4
 
 from msgspec import Struct, field
 
-from harness.agents.registry import Agents
+from harness.agents.registry import Agents, TaskAgent
 from harness.browser import Browsers, Endpoints, SessionRequest, StorageState
 from harness.engine import run_task
 from harness.environment.channels import Channels
@@ -32,8 +32,8 @@ from harness.environment.world import TaskWorld
 from harness.model.events import Event
 from harness.model.outcome import ended_as_declared
 from harness.model.plan import Plan
-from harness.model.ports import Agent, Ask, Ports, RepairHook, Stage
-from harness.model.record import MetFault, TaskResult
+from harness.model.ports import Ask, Ports, RepairHook, Stage
+from harness.model.record import MetFault, TaskResult, Warning_
 from harness.model.settings import LOGINS, Settings
 from harness.recovery.failure import Failed, Failure
 from harness.reporting.archive import DirectoryArchive, unusable_folders
@@ -43,6 +43,9 @@ from harness.reporting.telemetry.stream import in_task, of_all_tasks
 from harness.resilience import SystemClock
 from harness.resilience.events import Emit, ResilienceEvent, ServiceChanged, discard
 from harness.runner.circuits import RunCircuits
+from harness.runner.compile import recovers
+from harness.runner.inference import Inference, TaskInference
+from harness.runner.kept_ways import KeptWays
 from harness.runner.logins import Logins, NoArtifacts
 from harness.runner.loop import Caller, LoopFuture, LoopThread
 from harness.runner.scratch import Scratch
@@ -53,6 +56,7 @@ from harness.values import replace
 
 if TYPE_CHECKING:
     from harness.browser.routing import Routing
+    from harness.browser.write_gate import WriteGate
 
 
 class Interaction(Struct, frozen=True):
@@ -105,8 +109,7 @@ class Harness:
         """`tell` receives the events of circuits and services, on the loop's thread. Raises ValueError or OSError."""
         if found := unusable_folders(settings):
             raise OSError("; ".join(found))
-        state = settings.root / ".harness"
-        state.mkdir(exist_ok=True)
+        (state := settings.root / ".harness").mkdir(exist_ok=True)
         self.settings = settings
         self.clock = SystemClock()
         self.circuits = RunCircuits(settings, self.clock, tell, os.environ)
@@ -124,6 +127,7 @@ class Harness:
         """World of an episode -> the browser storage of its last passed task."""
         self.channels_of(0)
         self.redactor = Redactor.of(settings)
+        self._trajectories = KeptWays(settings, run_id, self.redactor, self.clock)
         self.archive = DirectoryArchive(settings.artifacts, run_id, self.redactor, settings.keep_previous)
         passed = PassedEvidence(settings.root, run_id, self.redactor, settings.keep_previous)
         self._witness = passed.keep if settings.evidence == "all" else None
@@ -132,7 +136,8 @@ class Harness:
         hosts = [self.services.hosts_of(slot) for slot in range(self.services.instances)]
         ends = Endpoints.of(settings, self.circuits.endpoint, os.environ)
         self.browsers = Browsers(settings.browser, self.clock, ends, temp=temp, guard=guard, hosts=hosts)
-        self.agents = Agents(settings.agents, settings.root, self.circuits.agent)
+        self.agents = self._make_agents()
+        self.inference = Inference(settings, run_id, self.clock, self.circuits, tell, self.redactor)
         self.memory = MemoryStore(temp / "memory.sqlite3")
         self._runs: Counter[str] = Counter()
         self._started = asyncio.Lock()
@@ -140,6 +145,10 @@ class Harness:
         self._services_begun: asyncio.Task[None] | None = None
         self._browser_begun: asyncio.Task[None] | None = None
         """Their start before the first task, if it was prepared."""
+
+    def _make_agents(self) -> Agents:
+        settings, retries = self.settings, recovers(self.settings, os.environ)
+        return Agents(settings.agents, settings.root, self.circuits.agent, emit=self._tell, retries=retries)
 
     def _of_services(self, event: ResilienceEvent) -> None:
         """Close the circuits of a service that is back, whoever has started it: waiting tasks need not wait longer."""
@@ -184,17 +193,22 @@ class Harness:
         self, plan: Plan, emit: Callable[[Event], None], interaction: Interaction = NO_INTERACTION
     ) -> TaskResult:
         """Run one task. Failures are in the result; only a cancellation before it began is raised."""
-        agent = self.agents.agent(None)
         plan = self._in_a_fresh_world(plan)
+        inference = self.inference.of(plan, emit)
+        notes = self._trajectories.notes(plan)
+        models, saw = (notes.models(inference.client), notes.saw) if notes else (inference.client, None)
+        agent = self.agents.agent(None, models=models, ask=interaction.ask, saw=saw)
         try:
             with in_task(plan, wake=emit):
                 async with self._ground(plan) as empty:
                     ground = await self._logged_in(plan, empty)
-                    result = await run_task(plan, self._ports(plan, agent, emit, interaction, ground))
+                    result = await run_task(plan, self._ports(plan, agent, emit, interaction, ground, inference))
+            result = _warned(result, (*inference.finish(result), *self._trajectories.keep(plan, result, notes)))
             self._hand_on(plan, result, ground)
             return result
         finally:
             await agent.close()
+            await inference.close()
 
     async def _logged_in(self, plan: Plan, ground: Ground) -> Ground:
         """The ground of a task that names a login, with the browser storage of someone who is logged in."""
@@ -215,14 +229,16 @@ class Harness:
         """Play a login or its check in the world of the task (logins.Play)."""
         plan = replace(plan, world=task.world)
         inside = Ground(ground.slot, episode=True, storage=storage)
-        agent = self.agents.agent(None)
+        inference = self.inference.of(plan, lambda _: None)
+        agent = self.agents.agent(None, models=inference.client)
         try:
-            ports = self._ports(plan, agent, lambda _: None, NO_INTERACTION, inside)
+            ports = self._ports(plan, agent, lambda _: None, NO_INTERACTION, inside, inference)
             if task.login is not None and plan.key == task.login.check.key:
                 ports = replace(ports, archive=NoArtifacts(self.archive), witness=None)
             return await run_task(plan, ports), inside.left.get(plan.key)
         finally:
             await agent.close()
+            await inference.close()
 
     @asynccontextmanager
     async def _ground(self, plan: Plan) -> AsyncIterator[Ground]:
@@ -301,7 +317,7 @@ class Harness:
         """Load channels and agents anew with the next task: the project's Python has changed."""
         old = list(self._grounds.values())
         self._grounds.clear()
-        self.agents = Agents(self.settings.agents, self.settings.root, self.circuits.agent)
+        self.agents = self._make_agents()
         await asyncio.gather(*(channels.close() for channels in old))
 
     def _hand_on(self, plan: Plan, result: TaskResult, ground: Ground) -> None:
@@ -320,18 +336,24 @@ class Harness:
             return plan
         self._runs[plan.world] += 1
         count = self._runs[plan.world]
-        return plan if count == 1 else replace(plan, world=f"{plan.world}.{count}")
+        return plan if count == 1 else replace(plan, world=f"{plan.world}.{count}", trial=plan.trial + count - 1)
 
     def _ports(
-        self, plan: Plan, agent: Agent, emit: Callable[[Event], None], interaction: Interaction, ground: Ground
+        self,
+        plan: Plan,
+        agent: TaskAgent,
+        emit: Callable[[Event], None],
+        interaction: Interaction,
+        ground: Ground,
+        inference: TaskInference,
     ) -> Ports:
         random = Random(plan.spec.seed).random
         explain, breaker = partial(self.services.explain, slot=ground.slot), self.circuits.of(plan)
-        recover, stage = partial(self._recover, ground.slot), partial(self._stage, ground)
+        recover, stage = partial(self._recover, ground.slot), partial(self._stage, ground, inference)
         ready, ask, repair = partial(self.services.await_ready, ground.slot), interaction.ask, interaction.repair
         return Ports(
-            stage, agent, self.archive, self.clock, emit, random, explain, breaker, recover, ready, ask, repair,
-            witness=None if plan.in_full else self._witness,
+            stage, agent, self.archive, self.clock, emit, random, explain, breaker, recover, ready,
+            inference.calls, ask, repair, policy=agent.policy, witness=None if plan.in_full else self._witness,
         )  # fmt: skip
 
     async def _recover(self, slot: int, url: str) -> None:
@@ -341,7 +363,7 @@ class Harness:
             with contextlib.suppress(Failed):
                 await self.services.recover(name)
 
-    async def _stage(self, ground: Ground, plan: Plan, folder: Path) -> Stage:
+    async def _stage(self, ground: Ground, inference: TaskInference, plan: Plan, folder: Path) -> Stage:
         if ground.trouble is not None:
             raise Failed(ground.trouble)
         await self.start()
@@ -354,10 +376,12 @@ class Harness:
             self.settings.memory.channel,
             put_back=self.settings.isolation != "none",
         )
-        request = replace(self._request(plan, folder, ground), routing=await self._routing(plan, world))
+        routing, gate = await self._routing(plan, world), self._gate(plan)
+        request = replace(self._request(plan, folder, ground), routing=routing, gate=gate)
+        inference.found_at(plan, request.hosts)
         if not plan.faults:
             return Stage(await self.browsers.open_session(request), world, NoFaults())
-        return await self._stage_with_faults(plan, request, world, ground)
+        return await self._stage_with_faults(plan, request, world, ground, inference)
 
     @staticmethod
     async def _routing(plan: Plan, world: TaskWorld) -> Routing | None:
@@ -368,7 +392,17 @@ class Harness:
 
         return await Routing.of(plan.routes, plan.folder, world.memory)
 
-    async def _stage_with_faults(self, plan: Plan, request: SessionRequest, world: TaskWorld, ground: Ground) -> Stage:
+    def _gate(self, plan: Plan) -> WriteGate | None:
+        """The gate for the writes of the task's agents; None if their policies let all leave. Raises Failed."""
+        if not self.agents.agent(None).restricts_writes(plan):
+            return None
+        from harness.browser.write_gate import WriteGate
+
+        return WriteGate()
+
+    async def _stage_with_faults(
+        self, plan: Plan, request: SessionRequest, world: TaskWorld, ground: Ground, inference: TaskInference
+    ) -> Stage:
         from harness.faults.injector import FaultInjector, Where
         from harness.faults.network import prepare
         from harness.faults.services import SiteTarget
@@ -378,6 +412,7 @@ class Harness:
         request = replace(
             request, hosts=network.hosts, on_request_failed=network.request_failed, tls_problem=network.tls_problem
         )
+        inference.found_at(plan, network.hosts)
         hands = StateTarget(world, self.settings.root, partial(self.services.folder_of, slot=ground.slot))
         where = Where(network, hands, SiteTarget(self.services.seen_from(ground.slot)))
         injector = FaultInjector(plan.faults, where, self.clock, seed=plan.fault_seed, task=plan.task_id)
@@ -387,6 +422,7 @@ class Harness:
             await injector.close()
             raise
         injector.attach(session.sabotage)
+        inference.struck_by(plan, injector)
         return Stage(session, world, injector)
 
     def _request(self, plan: Plan, folder: Path, ground: Ground) -> SessionRequest:
@@ -413,9 +449,15 @@ class Harness:
             self._logins.close()
         await asyncio.gather(*(channels.close() for channels in self._grounds.values()))
         self.memory.close()
+        await self.inference.close()
         self.circuits.close()
         await self.services.stop()
         self._scratch.close()
+
+
+def _warned(result: TaskResult, warnings: Sequence[Warning_]) -> TaskResult:
+    """The result with warnings that are known only after its task."""
+    return replace(result, warnings=(*result.warnings, *warnings)) if warnings else result
 
 
 T = TypeVar("T")
@@ -466,9 +508,10 @@ class SyncHarness:
         sink: Callable[[Event], None],
         ask: AskHere | None = None,
         repair: RepairHere | None = None,
+        idle: Callable[[], None] | None = None,
     ) -> TaskResult:
-        """Run one task; events reach `sink` on this thread, and `ask` and `repair` are called on it."""
-        return self.begin(lambda caller: self.play(plan, caller, ask, repair)).finish(sink)
+        """Run one task; events reach `sink` on this thread, and `ask`, `repair` and (often) `idle` are called on it."""
+        return self.begin(lambda caller: self.play(plan, caller, ask, repair)).finish(sink, idle)
 
     def begin(self, main: Callable[[Caller], Coroutine[Any, Any, T]]) -> LoopFuture[T]:
         """Start a coroutine such as `play` on the loop, from any thread; the one that finishes it gets its events."""
@@ -486,10 +529,10 @@ class SyncHarness:
         """The number of tasks that may run at once because they share a state; None: no state is shared."""
         return self._harness.services.instances if self.settings.shared_state else None
 
-    def check_agent(self, name: str) -> None:
-        """Raises ValueError if there is no agent of that name."""
+    def check_agents(self, name: str | None) -> None:
+        """Raises ValueError if there is no agent of that name, or none of a name in the settings of agents."""
         try:
-            self._harness.agents.source(name)
+            self._harness.agents.check(name)
         except Failed as failed:
             raise ValueError(failed.failure.message) from failed
 

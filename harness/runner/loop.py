@@ -110,10 +110,13 @@ class LoopFuture(Generic[T]):
         self._task.add_done_callback(lambda done: _settle(done, self._outcome))
         self._task.add_done_callback(lambda _: self._events.put(_DONE, ring=True))
 
-    def finish(self, sink: Callable[[Any], None]) -> T:
-        """Wait, and return or raise the result; events reach `sink` on this thread (LoopThread.run). Call it once."""
+    def finish(self, sink: Callable[[Any], None], idle: Callable[[], None] | None = None) -> T:
+        """Wait, and return or raise the result; events reach `sink` on this thread (LoopThread.run). Call it once.
+
+        `idle` is called on this thread several times a second.
+        """
         try:
-            _drain(self._events, sink)
+            _drain(self._events, sink, idle)
         except BaseException:
             self.cancel()
             _drain(self._events, sink)
@@ -169,8 +172,10 @@ def _settle(task: asyncio.Task[T], outcome: Future[T]) -> None:
         outcome.set_result(task.result())
 
 
-def _drain(events: EventQueue, sink: Callable[[Any], None]) -> None:
+def _drain(events: EventQueue, sink: Callable[[Any], None], idle: Callable[[], None] | None = None) -> None:
     while True:
+        if idle is not None:
+            idle()
         for event in events.take(_POLL_SECONDS):
             if event is _DONE:
                 return

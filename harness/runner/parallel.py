@@ -183,10 +183,11 @@ class ParallelRunner:
                     self._jobs[job.name] = job, make
                     self._schedule.add(job)
 
-    def run(self, name: str, sink: Callable[[Any], None]) -> Ran:
+    def run(self, name: str, sink: Callable[[Any], None], idle: Callable[[], None] | None = None) -> Ran:
         """Return the task whose turn has come; its events reach `sink`. Raises the errors of its plan, and Ctrl-C.
 
-        Its earlier output is printed first; an error of printing does not change the result.
+        `idle` is called several times a second until its end. Its earlier output is printed first; an error of
+        printing does not change the result.
         """
         with self._change:
             if name not in self._begun and name not in self._schedule.waiting:  # it runs again: `--reruns`
@@ -199,7 +200,7 @@ class ParallelRunner:
         _tell(begun.output.print_now())  # Ctrl-C in the middle of the task: `stop` ends it, with its report
         with self._change:
             del self._begun[name]
-        return begun.pending.finish(sink)
+        return begun.pending.finish(sink, idle)
 
     def skip(self, name: str) -> None:
         """Skip the task whose turn has come, since a dependency did not pass."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from harness.agents.python import AgentSource
-from harness.agents.registry import Agents, TaskAgent
+from harness.agents.python import AgentSource, ModelsOf
+from harness.agents.registry import Agents, Saw, TaskAgent
 from harness.browser.context import Tab
 from harness.browser.recorder import Recorder
 from harness.model.plan import Plan
-from harness.model.ports import Observe
+from harness.model.ports import Ask, Observe
 from harness.model.record import History, TaskResult
 from harness.model.settings import Settings
 from harness.resilience import SystemClock
@@ -92,11 +92,18 @@ class PersonAgents(Agents):
         super().__init__(settings.agents, settings.root)
         self._key, self._begin, self._wait = key, begin, wait
 
-    def agent(self, name: str | None) -> TaskAgent:
+    def agent(
+        self,
+        name: str | None,
+        *,
+        models: ModelsOf | None = None,
+        ask: Ask | None = None,  # noqa: ARG002 - nobody is asked
+        saw: Saw | None = None,  # noqa: ARG002 - a person's view has no trajectory
+    ) -> TaskAgent:
         """Like `Agents.agent`."""
         if name is not None:
             self.source(name)
-        return PersonAgent(self.source, self._breaker, self._key, self._begin, self._wait)
+        return PersonAgent(self.source, self._breaker, models, self._key, self._begin, self._wait)
 
 
 class PersonAgent(TaskAgent):
@@ -106,11 +113,12 @@ class PersonAgent(TaskAgent):
         self,
         source: Callable[[str], AgentSource],
         breaker: Callable[[str], Breaker | None],
+        models: ModelsOf | None,
         key: str,
         begin: Callable[[], Awaitable[None]],
         wait: Callable[[], Awaitable[None]],
     ) -> None:
-        super().__init__(source, breaker)
+        super().__init__(source, breaker, models=models)
         self._key, self._begin, self._wait = key, begin, wait
 
     async def propose(self, plan: Plan, history: History, observe: Observe) -> Step | None:

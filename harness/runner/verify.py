@@ -14,6 +14,7 @@ from harness.model.plan import Plan
 from harness.model.record import TaskResult
 from harness.recovery import NoRecovery
 from harness.runner.compile import compile_plan
+from harness.spec.agents import SCRIPTED
 from harness.spec.loaded import Loaded
 from harness.spec.problems import SpecError
 from harness.spec.steps import Assert, Open, Screenshot, Scroll, Wait
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 Sink = Callable[[Event], None]
 RunTask = Callable[[Plan], TaskResult]
 IDLE_AGENT = "nobody"
-"""The name of the agent of a task without steps: such a task is run only with no steps."""
+"""The name of the agent of a task whose steps an agent chooses: such a task is run only with no steps."""
 
 
 def _silent(_: object) -> None:
@@ -89,7 +90,7 @@ def _verdict(
     nothing = _try_plan(_do_nothing_plan(plan), harness)
     there = _try_plan(first_page, harness) if (first_page := _first_page(plan)) else None
     wrong = kept = ""
-    if spec.steps:
+    if spec.does_its_steps:
         result = run(plan)
         if not ended_as_declared(spec, result):
             wrong, kept = harness.redactor.text(_failure_reason(task, result)), _kept_task(result)
@@ -114,7 +115,7 @@ def _kept_task(result: TaskResult) -> str:
 
 def _plan(task: Loaded, harness: SyncHarness, for_task: str) -> Plan:
     """The plan of a task; the tasks of an episode share a world of their own for each task that is verified."""
-    agent = None if task.spec.steps else IDLE_AGENT
+    agent = SCRIPTED if task.spec.does_its_steps else IDLE_AGENT
     plan = compile_plan(task, settings=harness.settings, run_id=harness.run_id, agent=agent)
     return replace(plan, world=f"{plan.world}.for.{for_task}") if task.spec.episode_id else plan
 
@@ -149,6 +150,7 @@ def _do_nothing_plan(plan: Plan, expect_timeout: float = 0) -> Plan:
         key=f"{plan.key}--nothing",
         steps=(),
         agent=None,
+        chain=None,
         preconditions=(),
         faults=(),
         alternative=None,

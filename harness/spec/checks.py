@@ -70,16 +70,17 @@ def check_spec(
     channels: frozenset[str] | None = None,
     environ: Mapping[str, str] | None = None,
     needs_steps: bool = True,
-    agents: Sequence[str] = (),
+    agents: Sequence[str] | None = None,
 ) -> list[Problem]:
     """Return all problems of a task whose types are right.
 
-    `needs_steps`: the task must have steps, since no agent chooses them. `agents`: the agents of the project, for
-    hints.
+    `needs_steps`: the task must have steps, unless it names an agent that chooses them. `agents`: the agents of the
+    project; None: the names of agents are not checked.
     """
     return [
         *_task_id(spec, origin),
-        *(_no_steps(spec, origin, agents) if needs_steps else ()),
+        *(_no_steps(spec, origin, agents or ()) if needs_steps and spec.agent is None else ()),
+        *_of_agents(spec, origin, agents),
         *_time(spec, origin),
         *_domains(spec, origin),
         *mark_problems(spec, origin),
@@ -88,6 +89,7 @@ def check_spec(
         *_unfilled_references(spec, origin),
         *_of_faults(spec, origin, channels),
         *_of_routes(spec, origin, folder),
+        *_of_writes(spec, origin),
         *reference_problems(spec, origin, environ),
         *expression_problems(spec, origin, channels),
     ]
@@ -235,6 +237,13 @@ def login_problems(name: str, origin: Origin, known: Collection[str]) -> Iterato
         yield origin.problem(("login",), f"there is no login `{name}`", expected=expected, hint=hint)
 
 
+def _of_agents(spec: TaskSpec, origin: Origin, agents: Sequence[str] | None) -> Iterator[Problem]:
+    if spec.agent is not None or spec.agent_fallback or spec.agent_fallback_if_unmet:
+        from harness.spec.agents import agent_problems  # few tasks name an agent
+
+        yield from agent_problems(spec, origin, agents)
+
+
 def unfit_for_login(made: TaskSpec, file: str, origin: Origin) -> Iterator[Problem]:
     """Yield the reasons why a task cannot log in for others. `file`: its name; `origin`: the task that needs it."""
     if made.login is not None:
@@ -242,6 +251,14 @@ def unfit_for_login(made: TaskSpec, file: str, origin: Origin) -> Iterator[Probl
     if made.faults:
         message = f"{file} logs in, and declares faults, which do not strike in a login"
         yield origin.problem(("login",), message, hint="declare them in the task that uses the login")
+
+
+def _of_writes(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
+    for number, each in enumerate(spec.allowed_writes):
+        from harness.spec.route_checks import pattern_problems  # few tasks have some
+
+        if each.url is not None:
+            yield from pattern_problems(each.url, ("allowed_writes", number, "url"), origin)
 
 
 def _of_routes(spec: TaskSpec, origin: Origin, folder: Path) -> Iterator[Problem]:

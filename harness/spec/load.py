@@ -111,7 +111,7 @@ def load_file(
     strict: bool = False,
     known_channels: frozenset[str] | None = None,
     needs_steps: bool = True,
-    agents: Sequence[str] = (),
+    agents: Sequence[str] | None = None,
     defaults: Sequence[Defaults] = (),
     extra_keys: Mapping[str, Meaning] = MappingProxyType({}),
     logins: Collection[str] | None = None,
@@ -119,9 +119,9 @@ def load_file(
     """Load one task, from a file or a directory with a `task_spec.json`. Raises SpecError with all its problems.
 
     `strict`: a warning becomes an error, and so does a missing `required` key (validation.REQUIRED). `needs_steps` is
-    False if an agent may choose the steps of a task that has none; `agents` are the candidates. `defaults` are the
-    project's values for keys that the file omits. `extra_keys` are the project's own keys, with their meaning, and
-    `logins` are its logins; None: any name is accepted.
+    False if an agent may choose the steps of a task that has none. `defaults` are the project's values for keys that
+    the file omits. `extra_keys` are the project's own keys, with their meaning; `agents` and `logins` are its agents
+    and logins; None: any name is accepted.
     """
     path = Path(path)
     if path.is_dir():
@@ -178,7 +178,7 @@ def _check_gathered(
     folder: Path,
     channels: frozenset[str] | None,
     needs_steps: bool,
-    agents: Sequence[str],
+    agents: Sequence[str] | None,
     extra_keys: Mapping[str, Meaning],
 ) -> tuple[TaskSpec | None, list[Problem]]:
     """The task, or None if its types are wrong, and all its problems and warnings."""

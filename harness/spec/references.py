@@ -26,12 +26,20 @@ Hide = Callable[[str], str]
 
 def hiding(secrets: Iterable[str]) -> Hide:
     """Return a function that hides secrets in every spelling that problems use. Shorten only its result."""
-    words = {word for secret in secrets if len(secret) >= SHORTEST for word in _spellings(secret)}
+    return replacing(dict.fromkeys(secrets, HIDDEN))
+
+
+def replacing(instead: Mapping[str, str]) -> Hide:
+    """Return a function that replaces secrets in every spelling, each by the text that stands for it.
+
+    A secret that is shorter than SHORTEST stays. Shorten only the result.
+    """
+    words = {word: text for secret, text in instead.items() if len(secret) >= SHORTEST for word in _spellings(secret)}
     if not words:
         return str
     longest_first = sorted(words, key=lambda word: (-len(word), word))
     pattern = re.compile("|".join(map(re.escape, (HIDDEN, *longest_first))))
-    return lambda text: pattern.sub(HIDDEN, text)
+    return lambda text: pattern.sub(lambda found: words.get(found[0], found[0]), text)
 
 
 def _spellings(secret: str) -> set[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
 
 from msgspec import Struct
 from pydantic import (
@@ -24,6 +24,7 @@ from pydantic_core import CoreSchema, core_schema
 
 from harness.recovery.catalog import ErrorType
 from harness.recovery.declaration import BuiltLater, Declaration, shown_default
+from harness.spec.agents import SCRIPTED
 from harness.spec.problems import did_you_mean
 from harness.spec.steps import Step
 
@@ -155,6 +156,57 @@ def binding_of(value: Any) -> Any:
     return {"channel": channel, "path": path}
 
 
+_REFERENCE = "${"
+
+
+class AllowedWrite(Declaration):
+    """Requests that may leave, an element on which an act may write, or both: then it is these requests from there."""
+
+    url: str | None = Field(
+        None,
+        min_length=1,
+        max_length=2000,
+        description="Pattern for the whole URL; `*` matches anything. A pattern with `http://` also matches https "
+        "requests.",
+    )
+    method: Literal["POST", "PUT", "PATCH", "DELETE"] | None = Field(None, description="HTTP method. Default: any.")
+    selector: str | None = Field(
+        None, min_length=1, max_length=2000, description="The element: CSS, XPath or any Playwright engine."
+    )
+    frame: str | None = Field(
+        None,
+        min_length=1,
+        max_length=2000,
+        description="Selector of the iframe that contains the element. `a >>> b` is the frame b inside the frame a.",
+    )
+
+    @model_validator(mode="after")
+    def _names_something(self) -> Self:
+        if self.url is None and self.selector is None:
+            raise ValueError("an allowed write needs `url`, `selector`, or both")
+        if self.method is not None and self.url is None:
+            raise ValueError("`method` is only for an allowed write with a `url`")
+        if self.frame is not None and self.selector is None:
+            raise ValueError("`frame` is only for an allowed write with a `selector`")
+        if named := [each for each in (self.url, self.selector, self.frame) if each and _REFERENCE in each]:
+            raise ValueError(f"references are not filled in here: write `*` in the place of the one in {named[0]}")
+        return self
+
+    def describe(self) -> str:
+        """Element and requests in one line."""
+        requests = " ".join(part for part in (self.method, self.url) if part)
+        place = f"{self.selector}" + (f" in the frame {self.frame}" if self.frame else "")
+        return " from ".join(part for part in (requests, place if self.selector else "") if part)
+
+
+def allowed_write_of(value: Any) -> Any:
+    """`"POST http://shop.test/cart"` is short for `{method: POST, url: http://shop.test/cart}`."""
+    if not isinstance(value, str):
+        return value
+    method, _, url = value.strip().partition(" ")
+    return {"method": method, "url": url.strip()} if method.isupper() and url else {"url": value.strip()}
+
+
 class Repair(Declaration):
     """How a precondition that does not hold is set up: memory first, then the task, then the steps."""
 
@@ -220,6 +272,15 @@ class Budget(Declaration):
         ge=0,
         description="Retries and fallbacks of all steps. Going back to a checkpoint is a retry, as a number of "
         "attempts.",
+    )
+    max_model_calls: int | None = Field(
+        None,
+        ge=1,
+        description="Requests to models of the task's agents, with those that failed, as a number of requests.",
+    )
+    max_tokens: int | None = Field(None, ge=1, description="Input and output of these requests, as a number of tokens.")
+    max_cost: float | None = Field(
+        None, gt=0, description="What these requests cost, whose models must have a known price, in US dollars."
     )
 
 
@@ -302,6 +363,11 @@ class TaskSpec(BaseModel):
         description="What the task's browser context emulates: device, viewport, locale, permissions and so on. It "
         "overrides `[tool.harness.browser]` and its profiles.",
     )
+    allowed_writes: tuple[Annotated[AllowedWrite, BeforeValidator(allowed_write_of)], ...] = Field(
+        (),
+        description="Requests that change something, and that steps of an agent may cause whose policy lets only "
+        "declared writes pass: a pattern such as `POST http://shop.test/cart*`, or a mapping.",
+    )
     login: str | None = Field(
         None,
         description="Name of a login of `[tool.harness.logins]`. The task begins with its cookies, localStorage and "
@@ -378,6 +444,22 @@ class TaskSpec(BaseModel):
         None, description="The outcome that the task must have. Its pytest item passes only with this outcome."
     )
     steps: tuple[Step, ...] = Field((), description="Steps, in order. Without steps an agent chooses them.")
+    agent: str | None = Field(
+        None,
+        min_length=1,
+        description="Name of the agent that chooses the steps, also if the task has some; `scripted` executes its own "
+        "`steps`, `manual` is a person at the terminal. `--task-agent` overrides it.",
+    )
+    agent_fallback: tuple[Annotated[str, Field(min_length=1)], ...] | None = Field(
+        None,
+        description="Names of the agents that go on, in this order, when the one before fails. `scripted` begins the "
+        "task anew. Default: the `fallback` of the agent's settings.",
+    )
+    agent_fallback_if_unmet: bool = Field(
+        False,
+        description="Whether the next agent also goes on when the steps are done and a success criterion does not "
+        "hold.",
+    )
     expected_memory: dict[str, JsonValue] = Field(
         default_factory=dict,
         description="Memory entries and their values at the end. A difference is a warning, and with "
@@ -406,6 +488,16 @@ class TaskSpec(BaseModel):
     def profile(self) -> str | None:
         """The browser profile of `--browser-profile` for which this task was made; None: without that option."""
         return self._profile
+
+    @property
+    def does_its_steps(self) -> bool:
+        """Whether the steps of the file are executed, at least at first, and no agent chooses others in their place."""
+        return bool(self.steps) and self.agent in (None, SCRIPTED)
+
+    @property
+    def only_its_steps(self) -> bool:
+        """Whether nothing but the steps of the file can be done."""
+        return self.does_its_steps and not self.agent_fallback
 
     @property
     def own(self) -> Own:

@@ -15,7 +15,16 @@ from harness.spec.expected_request import ExpectedRequest
 from harness.spec.problems import UNKNOWN, JsonPath, Problem, describe_value, did_you_mean, is_misspelt, join_or
 from harness.spec.source import Origin
 from harness.spec.steps import Option, Step
-from harness.spec.task import Budget, Expect, FallbackPlan, Repair, ScoringCheckpoint, StateBinding, TaskSpec
+from harness.spec.task import (
+    AllowedWrite,
+    Budget,
+    Expect,
+    FallbackPlan,
+    Repair,
+    ScoringCheckpoint,
+    StateBinding,
+    TaskSpec,
+)
 
 _EXPECTED = {
     "string_type": "text",
@@ -312,6 +321,7 @@ def _nested() -> Mapping[str, type[BaseModel]]:
         "state_bindings": StateBinding,
         "repairs": Repair,
         "budget": Budget,
+        "allowed_writes": AllowedWrite,
         "routes": Route,
     }
 

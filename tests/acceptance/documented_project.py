@@ -79,8 +79,7 @@ def _task(folder: Path, task_id: str, **spec: Any) -> None:
 def _write_agents(folder: Path) -> None:
     """The page's own files; but that the monkey stops early."""
     page = ROOT / "docs" / "agents.md"
-    words, monkey = blocks(page, "toml")
-    buy, survive = blocks(page, "yaml")
+    (words, *_, monkey), (buy, *_, survive) = blocks(page, "toml"), blocks(page, "yaml")
     settings = folder / "pyproject.toml"
     text = settings.read_text("utf-8").replace("[tool.harness]\n", '[tool.harness]\nagent = "words"\n', 1)
     settings.write_text(f"{text}\n{words}\n{monkey.replace('steps = 25', 'steps = 1')}", "utf-8")

@@ -125,6 +125,10 @@ RULES: tuple[Rule, ...] = (
     Ran(r"pytest --task-agent monkey (tasks/|monkey.task.yaml)", "1 (passed|failed)", ONE,
         "pytest --task-agent monkey monkey.task.yaml", "agents"),
     Ran(r"harness validate --agent words", "1 task file", (0,), "harness validate tasks/ --agent words", "agents"),
+    Left(r"harness freeze TASK( --check)?", "test_freeze.py freezes a run of an agent"),
+    Left(r"harness show TASK --agent", "test_agent_figures.py shows the way of an agent"),
+    Left(r"pytest tasks/agents/( --task-models record)?", "make run replays these tasks"),
+    Left(r"pytest --task-models record", "test_recordings.py records what a model answers"),
     # tasks
     Ran(r"harness new NAME", "wrote made/another.task.yaml", line="harness new another --dir made", folder="fresh"),
     Left(r"(xvfb-run )?harness record .*", "it needs a display (test_record.py)", "tests.acceptance.command"),

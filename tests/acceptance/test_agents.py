@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +39,11 @@ def ended(project: Project, task_id: str = "T", *args: str, **spec: Any) -> dict
     return project.report(task_id)
 
 
+def block(language: str, text: str) -> str:
+    """The block of the document that contains this text."""
+    return next(each for each in blocks(language) if text in each)
+
+
 def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", DOCUMENT.read_text("utf-8"), re.MULTILINE | re.DOTALL)
 
@@ -46,6 +53,40 @@ def test_the_agent_of_the_documentation_passes_its_task(project: Project) -> Non
     extend(project, blocks("toml")[0])
     (project.path / "buy.task.yaml").write_text(blocks("yaml")[0], "utf-8")
     project.run().assert_outcomes(passed=1)
+
+
+def test_the_agent_of_the_documentation_goes_on_where_a_step_broke(project: Project) -> None:
+    (project.path / "goal_words.py").write_text(blocks("python")[0], "utf-8")
+    extend(project, block("toml", "[tool.harness.agents.builder-simple]"))
+    (project.path / "buy.task.yaml").write_text(block("yaml", "BUY-WITH-STEPS"), "utf-8")
+    found = project.run()
+    found.assert_outcomes(passed=1)
+    found.stdout.fnmatch_lines(["*BUY-WITH-STEPS step 1: `builder` went on in place of `scripted`: *#renamed-since*"])
+
+
+LOADED = """
+import sys
+
+def pytest_unconfigure():
+    print("loaded:", *sys.modules)
+"""
+OF_AGENTS = ("harness.models", "harness.agents.llm", "pydantic_ai", "openai", "anthropic", "genai_prices")
+
+
+def test_a_run_without_agents_imports_nothing_of_them(project: Project) -> None:
+    """Though the settings have models and agents: none of the tasks names one."""
+    models = (
+        '[tool.harness.models.claude]\nprovider = "anthropic"\nmodel = "claude-haiku-4-5"\nkey = "${env:CLAUDE_KEY}"\n'
+    )
+    extend(project, models + '[tool.harness.agents.builder]\nagent = "llm"\noptions = { model = "claude" }\n')
+    (project.path / "conftest.py").write_text(LOADED, "utf-8")
+    project.task("T")
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-s"]
+    found = subprocess.run(command, cwd=project.path, capture_output=True, text=True, timeout=120, check=False)
+    assert found.returncode == 0, found.stdout + found.stderr
+    loaded = set(found.stdout.partition("loaded:")[2].split())
+    assert "harness.runner.harness" in loaded
+    assert loaded.isdisjoint(OF_AGENTS)
 
 
 @pytest.mark.thorough
@@ -119,7 +160,7 @@ def test_of_several_agents_none_is_chosen_and_the_hint_names_them(project: Proje
 
 def test_the_monkey_of_the_documentation_passes_its_task(project: Project) -> None:
     extend(project, "[tool.harness.agents.monkey]\noptions = { steps = 5, quiet = 0.1 }\n")
-    (project.path / "monkey.task.yaml").write_text(blocks("yaml")[1], "utf-8")
+    (project.path / "monkey.task.yaml").write_text(blocks("yaml")[-1], "utf-8")
     project.run("--agent", "monkey", "monkey.task.yaml").assert_outcomes(passed=1)
 
 

@@ -69,8 +69,9 @@ def test_two_set_ups_take_turns(tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 
 @pytest.fixture
-def venv(tmp_path: Path) -> Path:
+def venv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An environment whose tools are scripts that note their calls; mypy fails."""
+    monkeypatch.delenv("TASKSPEC_TESTS", raising=False)
     tools = tmp_path / "venv" / "bin"
     for name, code in (("ruff", 0), ("mypy", 3), ("lint-imports", 0), ("pytest", 1)):
         program(tools / name, f'#!/bin/sh\necho "{name} $*" >> {tmp_path}/calls\nexit {code}\n')
@@ -93,12 +94,24 @@ def test_the_suite_comes_last(tmp_path: Path, venv: Path) -> None:
     ]
 
 
+def test_a_full_run_gets_a_real_model_first(
+    tmp_path: Path, venv: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TASKSPEC_TESTS", "full")
+    program(venv / "bin" / "python", f'#!/bin/sh\necho "python $*" >> {tmp_path}/calls\nexit 1\n')
+    assert command.run_tests(venv, ()) == 3
+    first, second, *_ = (tmp_path / "calls").read_text().splitlines()
+    assert first.endswith("install --no-deps --group full")
+    assert second == "ruff check"
+    assert "the group `full` of pyproject.toml could not be installed" in capfd.readouterr().out
+
+
 @pytest.mark.parametrize("code", [0, 1, 2, 4])
 def test_run_keeps_pytests_exit_code(venv: Path, capfd: pytest.CaptureFixture[str], code: int) -> None:
     program(venv / "bin" / "pytest", f'#!/bin/sh\necho "$@ in $VIRTUAL_ENV"\nexit {code}\n')
     assert command.run_tasks(venv, ("-k", "shop")) == code
     output = capfd.readouterr().out
-    assert f"tasks/ --alluredir=allure-results -k shop in {venv}" in output
+    assert f"tasks/ --task-models replay --alluredir=allure-results -k shop in {venv}" in output
 
 
 def test_ctrl_c_lets_the_tool_finish(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def test_a_fresh_clone_gets_an_environment_with_the_dev_group(tmp_path: Path, pr
     environment_of(machine, project).prepare()
     assert machine.ran(f"/usr/bin/python3 -m venv {project}/.venv") == 1
     assert machine.ran("install --upgrade pip>=25.1") == 1
-    assert machine.ran("install -e . --group dev") == 1
+    assert machine.ran("install -e .[agents] --group dev") == 1
     assert Stamp("3.11", project).state() is State.READY
 
 
@@ -63,7 +63,7 @@ def test_a_changed_pyproject_installs_again_and_keeps_the_environment(tmp_path: 
     (project / "pyproject.toml").write_text("[project]\nname = 'y'\n")
     again = machine_of(tmp_path)
     environment_of(again, project).prepare()
-    assert again.ran("install -e . --group dev") == 1
+    assert again.ran("install -e .[agents] --group dev") == 1
     assert again.ran("-m venv") == 0
     assert Stamp("3.11", project).state() is State.READY
 
@@ -149,7 +149,7 @@ def test_uv_is_used_where_it_is(tmp_path: Path, project: Path) -> None:
     machine.programs["uv"] = Path("/bin/uv")
     environment_of(machine, project).prepare()
     python = project / ".venv" / "bin" / "python"
-    assert machine.ran(f"/bin/uv pip install -q --python {python} -e . --group dev") == 1
+    assert machine.ran(f"/bin/uv pip install -q --python {python} -e .[agents] --group dev") == 1
     assert machine.ran("-m pip") == 0
     assert machine.ran("ensurepip") == 0
 
@@ -159,7 +159,7 @@ def test_pip_takes_over_where_uv_fails(tmp_path: Path, project: Path) -> None:
     machine.programs["uv"] = Path("/bin/uv")
     machine.on("uv pip", FAILED)
     environment_of(machine, project).prepare()
-    assert machine.ran("-m pip -q --disable-pip-version-check --no-input install -e . --group dev") == 1
+    assert machine.ran("-m pip -q --disable-pip-version-check --no-input install -e .[agents] --group dev") == 1
 
 
 def test_root_on_debian_gets_the_venv_package_of_its_python(tmp_path: Path, project: Path) -> None:

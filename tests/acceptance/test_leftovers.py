@@ -24,7 +24,7 @@ from tests.acceptance.kills import free_ports, listens
 from tests.browser.processes import words
 
 TASKS = Path(__file__).parents[2] / "tasks"
-HOSTS = ("world", "shop", "bank", "gov", "util", "food", "transport", "stream", "travel")
+HOSTS = ("world", "shop", "bank", "gov", "util", "food", "transport", "stream", "travel", "models")
 GONE_WITHIN = 30.0
 BEGUN_WITHIN = 60.0
 ENDED_WITHIN = 60.0

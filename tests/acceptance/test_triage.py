@@ -269,6 +269,7 @@ EXEMPT = {
     "open": "it serves the viewer until Ctrl-C",
     "watch": "it runs tasks until a key ends it",
     "schema": "what it prints is JSON as it is",
+    "freeze": "it writes the steps of a run into a file; `--check` shows a difference",
     "record": "it writes a file from what a person does, and says where",
     "import": "it writes files and says where, and what is missing line by line",
     "demo": "it serves the demo sites until Ctrl-C",

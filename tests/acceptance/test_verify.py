@@ -31,6 +31,13 @@ def test_of_a_task_without_steps_doing_nothing_is_tried_whoever_its_agent_is(pro
     assert done.stdout.endswith("1 task, 1 sound\n1 without steps: the agent was not tried\n")
 
 
+def test_of_a_task_that_names_its_agent_only_doing_nothing_is_tried(project: Project) -> None:
+    project.task("NAMED", agent="manual", success_criteria=REAL)
+    done = verify(project)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith("1 task, 1 sound\n1 without steps: the agent was not tried\n")
+
+
 def test_a_task_that_passes_for_doing_nothing(project: Project) -> None:
     project.task("HOLLOW", success_criteria=["json('env', 'shop.orders.O-9') == null"])
     done = verify(project)

@@ -78,6 +78,28 @@ def test_the_page_that_comes_is_seen(run: Any, stage: Stage) -> None:
     run(body())
 
 
+def test_what_a_page_fetches_is_seen(run: Any, stage: Stage) -> None:
+    """The data comes later than the page, and must not come after the look."""
+
+    async def body() -> None:
+        session = await stage.at()
+        async with session.tab.page.expect_request("**/saved"):
+            await session.tab.page.evaluate("fetch('/saved').then(() => document.title = 'fetched'); undefined")
+        assert (await session.observe(5, screenshot=False)).title == "fetched"
+
+    run(body())
+
+
+def test_a_page_that_fetches_for_ever_is_seen_all_the_same(run: Any, stage: Stage) -> None:
+    async def body() -> None:
+        session = await stage.at()
+        async with session.tab.page.expect_request("**/hang"):
+            await session.tab.page.evaluate("fetch('/hang'); undefined")
+        assert (await session.observe(5, screenshot=False)).url == f"http://{SHOP}/"
+
+    run(body())
+
+
 def test_the_error_page_of_the_browser_can_be_seen(run: Any, stage: Stage) -> None:
     async def body() -> None:
         session = await stage.at()
@@ -99,5 +121,23 @@ def test_a_server_that_never_answers_ends_the_look_in_time(run: Any, stage: Stag
             await session.observe(0.5, screenshot=False)
         assert raised.value.failure.type == "timeout_step"
         assert time.monotonic() - started < 0.5 + 0.5 + LOADED
+
+    run(body())
+
+
+def test_what_password_fields_contain_is_not_seen(run: Any, stage: Stage) -> None:
+    """An agent may send what it sees to a provider, and recordings keep it."""
+    fields = """<input type=password aria-label=Plain value=pw-1111><input type=password placeholder=Held value=pw-2222>
+        <input type=password aria-label="In: quotes" value="#pw: &quot;3\\3&quot;"><input aria-label=Shown value=seen>
+        <iframe srcdoc="<input type=password aria-label=Inside value=pw-4444>"></iframe>"""
+
+    async def body() -> None:
+        session = await stage.at()
+        await session.tab.page.set_content(fields)
+        await session.tab.page.frame_locator("iframe").locator("input").wait_for()
+        aria = (await session.observe(5, screenshot=False)).aria
+        assert all(each not in aria for each in ("pw-1111", "pw-2222", "#pw", "pw-4444")), aria
+        assert aria.count("[redacted]") == 4, aria
+        assert ": seen" in aria
 
     run(body())

@@ -376,7 +376,7 @@ def test_references_of_a_snapshot(run: Any, stage: Stage) -> None:
     async def body() -> None:
         session = await stage.at()
         before = await failed(session, {"act": "click", "selector": "aria-ref=e3"})
-        assert before.code == "ELEMENT_NOT_FOUND"
+        assert before.code == "AGENT_STALE_REF", "no snapshot was taken, so no ref means anything"
         aria = await session.tab.page.aria_snapshot(mode="ai")
         refs = {
             name: line.partition("[ref=")[2].partition("]")[0]
@@ -389,7 +389,7 @@ def test_references_of_a_snapshot(run: Any, stage: Stage) -> None:
         await passed(session, {"act": "click", "selector": f"aria-ref={refs['In']}"})
         assert await session.text("#in", "#inner", 1) == "pressed"
         gone = await failed(session, {"act": "click", "selector": "aria-ref=e9999"})
-        assert gone.code == "ELEMENT_NOT_FOUND"
+        assert gone.code == "AGENT_STALE_REF"
 
     run(body())
 

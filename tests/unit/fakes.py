@@ -14,6 +14,8 @@ from typing import Any, cast
 from harness.agents.registry import ScriptedAgent
 from harness.engine import run_task
 from harness.model.events import Event
+from harness.model.inference import ModelCall
+from harness.model.policy import UNLIMITED, AgentPolicy
 from harness.model.ports import ConsoleLine, Evidence, Observation, Ports, Snapshot, Stage, WorldCheckpoint
 from harness.model.record import MetFault, MetRoute, PageRequest, Sent, TaskResult
 from harness.model.report import ErrorReport
@@ -85,6 +87,8 @@ class FakeSession:
     routes: tuple[MetRoute, ...] = ()
     begun: list[int] = field(default_factory=list)
     """The steps that have begun."""
+    permissions: list[Any] = field(default_factory=list)
+    """What the steps may send, as they began."""
     saved: list[float] = field(default_factory=list)
     restored: list[tuple[Any, bool]] = field(default_factory=list)
     restoring: Any = ()
@@ -111,6 +115,9 @@ class FakeSession:
 
     def begin_step(self, index: int) -> None:
         self.begun.append(index)
+
+    def restrict(self, permission: Any) -> None:
+        self.permissions.append(permission)
 
     async def perform(self, step: Any, within: float, patience: float) -> Outcome:
         self.acts.append((self.clock.time, step, within, patience))
@@ -302,6 +309,8 @@ class Theatre:
     repair: Any = None
     breaker: Any = None
     """URL -> the circuit of its site."""
+    policy: AgentPolicy = UNLIMITED
+    model_calls: tuple[ModelCall, ...] = ()
     recovered: list[str] = field(default_factory=list)
     """URLs whose service was waited for before a retry."""
     find: Any = None
@@ -318,6 +327,8 @@ class Theatre:
             ask=self.ask,
             repair=self.repair,
             recover=self._recover,
+            policy=lambda _: self.policy,
+            model_calls=lambda _: self.model_calls,
             **({"breaker": self.breaker} if self.breaker else {}),
         )
 

@@ -29,6 +29,8 @@ UNITS = (
         "metres",
         "steps",
         "requests",
+        "tokens",
+        "US dollars",
         "connections",
         "bytes",
         "occasions",
@@ -73,6 +75,7 @@ def sections() -> tuple[Section, ...]:
     definitions, top = schema["$defs"], schema["properties"]
     found = [Section("Top level", "", tuple(_keys("", schema, definitions)))]
     for name, place in (
+        ("allowed_writes", "[]."),
         ("browser", "."),
         ("scoring_checkpoints", "[]."),
         ("fallback_plan", "."),

@@ -22,6 +22,8 @@ _PARTS = {
     "Expect": "mapping",
     "FaultExpect": "mapping",
     "StateBinding": "places",
+    "AllowedWrite": "allowed writes",
+    "AgentPolicyTable": "mapping",
     "ScoringCheckpoint": "parts",
     "Repair": "repairs",
     "DataFile": "data file",

@@ -31,7 +31,7 @@ An option of the command line overrides the setting in its row, and an environme
 | `HARNESS_BROWSER_EXECUTABLE` | `browser.executable` |
 | `HARNESS_BROWSER_ENDPOINT` | `browser_endpoint`, separated by commas |
 | `HARNESS_PORT_<SERVICE>` | the port of a service, as `--task-port SERVICE=PORT` does |
-| `RESILIENCE_ENABLED` | `false` turns recovery off, as `recovery = false` does |
+| `RESILIENCE_ENABLED` | `false` turns recovery off, as `recovery = false` does, and retries of models too |
 """
 TABLES = {
     "services": "[tool.harness.services.NAME]",
@@ -45,6 +45,15 @@ TABLES = {
     "browser.http_credentials": "[tool.harness.browser.http_credentials]",
     "breaker": "[tool.harness.breaker]",
     "agents": "[tool.harness.agents.NAME]",
+    "agents.policy": "[tool.harness.agents.NAME.policy]",
+    "agents.breaker": "[tool.harness.agents.NAME.breaker]",
+    "cassettes": "[tool.harness.cassettes]",
+    "models": "[tool.harness.models.NAME]",
+    "models.limits": "[tool.harness.models.NAME.limits]",
+    "models.retry": "[tool.harness.models.NAME.retry]",
+    "models.breaker": "[tool.harness.models.NAME.breaker]",
+    "models.pace": "[tool.harness.models.NAME.pace]",
+    "models.price": "[tool.harness.models.NAME.price]",
     "telemetry": "[tool.harness.telemetry]",
 }
 """Key -> the heading of its table."""

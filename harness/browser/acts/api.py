@@ -107,6 +107,7 @@ async def _follow(attempt: ActContext, step: Api, requests: APIRequestContext, u
         response: Response | None = await _routed(attempt, url, ask)
         if response is None:  # what a route answers is sent to no host
             domains.check(url, attempt.request.domains)
+            _check_gate(attempt, ask.method, url)
             response = await _send_authorized(attempt, requests, url, ask)
         await _store_cookies(attempt, url, response)
         location = response.headers.get("location")
@@ -116,6 +117,14 @@ async def _follow(attempt: ActContext, step: Api, requests: APIRequestContext, u
         ask = ask.after(response.status, same_origin=urlsplit(before)[:2] == urlsplit(url)[:2])
     message = f"{step.url} redirects in a circle"
     raise Failed(Failure("NET_TOO_MANY_REDIRECTS", message, details={"url": url}, effect=Effect.POSSIBLE))
+
+
+def _check_gate(attempt: ActContext, method: str, url: str) -> None:
+    """Raise Failed if the agent's policy holds the request back."""
+    gate = attempt.request.gate
+    if gate is not None and not gate.lets_pass(method, url):
+        message = f"the step would have sent {method} {url}, which the task does not declare: it was held back"
+        raise Failed(Failure("POLICY_WRITE", message, details={"method": method, "url": url}))
 
 
 def _target(location: str, url: str) -> str:

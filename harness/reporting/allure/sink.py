@@ -13,8 +13,9 @@ import allure_commons
 from allure_commons.model2 import Attachment, Label, Link, Parameter, Status, StatusDetails, TestResult, TestStepResult
 from allure_commons.utils import uuid4
 
+from harness.model.consumption import ModelFigures, by_model
 from harness.model.diagnosis import fault_reports, note
-from harness.model.figures import figures
+from harness.model.figures import figures, model_calls
 from harness.model.plan import Plan
 from harness.model.record import Attempt, StepRecord, TaskResult
 from harness.recovery.catalog import Family
@@ -25,6 +26,8 @@ from harness.reporting.allure.labels import RUN_LABEL, label_pairs, plain_title,
 from harness.reporting.attachments import Content, on_failing_step, on_test
 from harness.reporting.console import brief, failure_text, filled_step, place, shortened, worked_on
 from harness.reporting.redaction import Redactor
+from harness.reporting.telemetry.record import ModelReply, describe
+from harness.spec.agents import SCRIPTED
 from harness.spec.steps import Step
 from harness.spec.task import TaskSpec
 
@@ -105,7 +108,8 @@ class AllureSink:
     def _fill(self, test: TestResult, plan: Plan, result: TaskResult, browser: str) -> None:
         redactor = self._redactor.plus(plan.secrets)
         steps = step_results(result, redactor)
-        test.steps.extend(sorted((*fault_steps(result, redactor), *(step for _, step in steps)), key=_start_of))
+        around = [*fault_steps(result, redactor), *takeover_steps(result, redactor), *thinking_steps(result, redactor)]
+        test.steps.extend(sorted((*around, *(step for _, step in steps)), key=_start_of))
         if result.alternative is not None:
             test.steps.append(inner_task(result.alternative, redactor))
         failing = next(
@@ -149,10 +153,22 @@ def _describe(test: TestResult, plan: Plan, result: TaskResult, browser: str) ->
     counted = figures(result)
     figured = {"retries": counted.retries, "fallbacks": counted.fallbacks, "recovered": counted.recovered}
     values = {"seed": plan.spec.seed, "browser": browser, "final_state": state, "score": score}
+    values["agent"] = " -> ".join(result.chosen_by(plan.agent))
+    models = by_model(model_calls(result))
+    agents = (name for name in result.chosen_by(plan.agent) if name != SCRIPTED)
+    test.labels += [Label("agent", name) for name in dict.fromkeys(agents)]
+    test.labels += [Label("model", name) for name in models]
+    if models:
+        values |= _model_values(sum(models.values(), ModelFigures()))
     values |= {name: value or "" for name, value in figured.items()} | dict(plan.spec.own.notes)
     for name, value in values.items():
         if value != "":
             test.parameters.append(Parameter(name=name, value=str(value), excluded=True))
+
+
+def _model_values(used: ModelFigures) -> dict[str, object]:
+    values = {"model calls": used.calls, "input tokens": used.input_tokens, "output tokens": used.output_tokens}
+    return {**values, "cost (USD)": f"{used.cost_usd:.6g}", "unpriced calls": used.unpriced_calls or ""}
 
 
 def _attach(parent: TestResult | TestStepResult, content: Content) -> None:
@@ -179,6 +195,27 @@ def step_results(result: TaskResult, redactor: Redactor) -> list[tuple[StepRecor
         steps.append((record, _step(record, result.steps_total, redactor, moment)))
         moment = steps[-1][1].stop
     return steps
+
+
+def takeover_steps(result: TaskResult, redactor: Redactor) -> Iterator[TestStepResult]:
+    """A step for each agent that failed and was relieved."""
+    for each in result.takeovers:
+        step = TestStepResult(name=redactor.text(shortened(each.describe(), _TITLE)))
+        step.start = step.stop = milliseconds(result.started + timedelta(seconds=each.t))
+        step.status = str(Status.BROKEN)
+        yield step
+
+
+def thinking_steps(result: TaskResult, redactor: Redactor) -> Iterator[TestStepResult]:
+    """A step for each request to a model: `builder thought 3.2 s (claude, 12.1k/180 tokens, $0.0021)`."""
+    for call in result.model_calls:
+        step = TestStepResult(name=redactor.text(shortened(f"{call.step}. {describe(ModelReply.of(call))}", _TITLE)))
+        step.start = milliseconds(call.at)
+        step.stop = milliseconds(call.at + timedelta(seconds=call.seconds))
+        step.status = str(Status.PASSED if call.outcome == "answered" else Status.BROKEN)
+        facts = {"model": f"{call.model} ({call.provider} {call.identifier})", "attempt": call.attempt}
+        step.parameters = [Parameter(name=name, value=redactor.text(str(value))) for name, value in facts.items()]
+        yield step
 
 
 def fault_steps(result: TaskResult, redactor: Redactor) -> Iterator[TestStepResult]:
@@ -263,7 +300,7 @@ def _attempt(attempt: Attempt, declared: Step, redactor: Redactor) -> TestStepRe
 
 
 def _parameters(record: StepRecord, redactor: Redactor) -> Iterator[Parameter]:
-    step = record.step
+    step = record.lasting_step or record.step
     found = {"selector": step.target, "frame": getattr(step, "frame", None), "url": getattr(step, "url", None)}
     for name, value in (found | {"note": step.note}).items():
         if value:

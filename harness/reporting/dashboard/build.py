@@ -11,10 +11,13 @@ from harness.reporting.console import place, shortened
 from harness.reporting.dashboard.causes import NO_RECORD, Look, causes, flaky, grouped, healed_selectors, message
 from harness.reporting.dashboard.timeline import amount, seconds_of, start_offset, status, timeline
 from harness.reporting.dashboard.view import (
+    AgentRow,
+    AgentsView,
     CauseView,
     Counts,
     Dashboard,
     FlakyView,
+    ModelRow,
     PageLink,
     RecoveryRate,
     SlowStep,
@@ -94,6 +97,41 @@ def _amount(value: float, unit: Unit) -> str:
     return f"{100 * value:.3g} %" if unit == "share" else f"{value:.3g} per minute"
 
 
+def agents(run: RunRecord) -> AgentsView | None:
+    """What agents have done and used; None without agents."""
+    chosen = [each for each in run.last if each.record and (each.record.agent or each.record.takeovers)]
+    used = run.used
+    if not chosen and not used.calls:
+        return None
+    return AgentsView(
+        used=used,
+        cached=round(used.cached, 4),
+        cost_per_success=run.cost_per_success,
+        passed=sum(each.counted_as == "passed" for each in chosen),
+        takeovers=tuple(
+            f"{each.task_id}: {warning.get('message')}"
+            for each in chosen
+            for warning in (each.record.warnings if each.record else ())
+            if warning.get("type") == "agent_fallback_used"
+        ),
+        models=tuple(ModelRow(name=name, used=those) for name, those in run.models.items()),
+        tasks=tuple(sorted(map(_agent_row, chosen), key=lambda row: (-row.used.cost_usd, -row.used.calls))),
+    )
+
+
+def _agent_row(execution: Execution) -> AgentRow:
+    record = execution.record
+    assert record is not None
+    return AgentRow(
+        task_id=execution.task_id,
+        status=status(execution),
+        agent=record.agent,
+        seconds=round(seconds_of(execution), 2),
+        takeovers=record.takeovers,
+        used=record.used,
+    )
+
+
 def slow_steps(found: Sequence[TaskRecord]) -> list[SlowStep]:
     """The slowest steps of all tasks, the longest first."""
     every = (
@@ -146,6 +184,7 @@ def dashboard(
         recoveries=tuple(recoveries(run)),
         resilience=resilience(run),
         thresholds=tuple(thresholds(run)),
+        agents=agents(run),
         timeline=line,
         slow_steps=tuple(slow_steps(records(run))),
         slow_tasks=tuple(sorted(rows, key=lambda row: -row.seconds)[:SLOWEST]),

@@ -16,6 +16,7 @@ from typing import Any, Literal
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from harness.model.consumption import money_text, tokens_text
 from harness.reporting.console import shortened
 from harness.reporting.dashboard.timeline import amount, duration, shown, visible, with_code
 from harness.reporting.dashboard.view import Dashboard, RecoveryRate
@@ -58,6 +59,14 @@ def retries(trend: Sequence[RunSummary]) -> Markup:
 def recovery_rates(trend: Sequence[RunSummary]) -> Markup:
     rates = [None if each.recovery_rate is None else round(100 * each.recovery_rate, 1) for each in trend]
     return _trend("Line", "Recoveries that worked in each run, in percent", trend, {"%": rates}, range=(0, 100))
+
+
+def costs(trend: Sequence[RunSummary]) -> Markup:
+    """US dollars of each run; empty if no run has asked a model."""
+    if not any(each.used.calls for each in trend):
+        return Markup("")
+    dollars = {"US dollars": [round(each.used.cost_usd, 6) for each in trend]}
+    return _trend("Bar", "US dollars that the models of each run cost", trend, dollars, order_min=0)
 
 
 def breakdown(found: Mapping[str, int]) -> Markup:
@@ -165,6 +174,7 @@ def page(view: Dashboard) -> str:
         "durations": durations(view.trend),
         "retries": retries(view.trend),
         "recovery_rates": recovery_rates(view.trend),
+        "costs": costs(view.trend),
     }
     return (
         _environment()
@@ -204,5 +214,6 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters.update(duration=duration, amount=amount, argument=shlex.quote, with_code=with_code)
+    environment.filters.update(tokens=tokens_text, money=money_text)
     environment.globals.update(in_full=IN_FULL, most_places=PLACES, most_unsteady=UNSTEADY, most_lanes=LANES)
     return environment

@@ -62,7 +62,7 @@ _WELL = frozenset({"closed", "up", "booting", "stopped"})
 """States without trouble, which are not shown."""
 _MOMENTS = 200
 _WORTH = frozenset(
-    {"circuit-state-change", "service-status", "threshold", "invariant-violated", "escalated", "degraded"}
+    {"circuit-state-change", "service-status", "threshold", "invariant-violated", "escalated", "degraded", "fallback"}
 )
 _LABEL = 80
 
@@ -125,7 +125,13 @@ def _bar(execution: Execution, run: RunRecord) -> TimelineBar | None:
         end=round(start + seconds_of(execution), 2),
         kind=status(execution),
         marks=tuple(round(start + each.t + each.seconds, 2) for each in failed),
+        thinking=tuple(_thinking(execution, start)),
     )
+
+
+def _thinking(execution: Execution, start: float) -> Iterator[tuple[float, float]]:
+    for call in execution.record.calls if execution.record else ():
+        yield round(start + call.t, 2), round(start + call.t + call.seconds, 2)
 
 
 def _rows(bars: Sequence[TimelineBar]) -> list[list[TimelineBar]]:

@@ -7,6 +7,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from harness.model.consumption import ModelFigures
 from harness.reporting.history.record import Ending, RunSummary
 from harness.resilience.thresholds import Level
 
@@ -120,6 +121,7 @@ class TimelineBar(ViewPart):
     end: float
     kind: str = Field(description="A Status, or `open`, `half_open`, `down`, ...: which colour it has.")
     marks: tuple[float, ...] = Field((), description="When attempts failed.")
+    thinking: tuple[tuple[float, float], ...] = Field((), description="Begin and end of each request to a model.")
 
 
 class Lane(ViewPart):
@@ -183,6 +185,36 @@ class FlakyView(ViewPart):
     change: str = Field("", description="A proposed change of the file, as YAML; empty when there is none to propose.")
 
 
+class ModelRow(ViewPart):
+    """What the calls of one model have used."""
+
+    name: str
+    used: ModelFigures
+
+
+class AgentRow(ViewPart):
+    """A task whose steps an agent has chosen."""
+
+    task_id: str
+    status: Status
+    agent: str
+    seconds: float
+    takeovers: int
+    used: ModelFigures
+
+
+class AgentsView(ViewPart):
+    """What agents have done and used in the run."""
+
+    used: ModelFigures
+    cached: float = Field(description="Share of the tokens in that came from a cache, 0 to 1.")
+    cost_per_success: float | None = Field(None, description="US dollars; None: not known.")
+    passed: int = Field(description="Of `tasks`.")
+    takeovers: tuple[str, ...] = Field((), description="Task and reason of each.")
+    models: tuple[ModelRow, ...]
+    tasks: tuple[AgentRow, ...] = Field(description="The most expensive first.")
+
+
 class TaskRow(ViewPart):
     """A line of the table of all tasks."""
 
@@ -234,6 +266,7 @@ class Dashboard(ViewPart):
     recoveries: tuple[RecoveryRate, ...] = ()
     resilience: dict[str, str] = {}
     thresholds: tuple[ThresholdState, ...] = ()
+    agents: AgentsView | None = Field(None, description="None: no agent has chosen a step.")
     timeline: Timeline
     slow_steps: tuple[SlowStep, ...] = ()
     slow_tasks: tuple[TaskRow, ...] = ()

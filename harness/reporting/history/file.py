@@ -12,10 +12,27 @@ from harness.reporting.files import shown_path
 
 # The tables of the history. Columns are for queries; `document` has the whole value, so that nothing is lost.
 
-SCHEMA: Final = 1
+SCHEMA: Final = 2
 """The version of the schema; it is the file's `user_version`."""
 APPLICATION: Final = 0x54534849
 """The `application_id` of the file: "TSHI" in ASCII."""
+
+OLD_SCHEMA: Final = 1
+"""The version before: a writer adds the columns, a reader sees them with their defaults."""
+_ADDED: Final = {
+    "agent": ("TEXT", "''"),
+    "takeovers": ("INTEGER", "0"),
+    "model_calls": ("INTEGER", "0"),
+    "failed_calls": ("INTEGER", "0"),
+    "replayed_calls": ("INTEGER", "0"),
+    "input_tokens": ("INTEGER", "0"),
+    "cached_tokens": ("INTEGER", "0"),
+    "output_tokens": ("INTEGER", "0"),
+    "cost_usd": ("REAL", "0"),
+    "unpriced_calls": ("INTEGER", "0"),
+}
+"""Column of `executions` that schema 2 has added -> its type and default."""
+_COLUMNS: Final = tuple(f"{name} {kind} NOT NULL DEFAULT {value}" for name, (kind, value) in _ADDED.items())
 
 TABLES: Final = (
     """CREATE TABLE runs (
@@ -34,7 +51,7 @@ TABLES: Final = (
     document TEXT NOT NULL
 )""",
     "CREATE INDEX runs_by_time ON runs (started)",
-    """CREATE TABLE executions (
+    f"""CREATE TABLE executions (
     id INTEGER PRIMARY KEY,
     run TEXT NOT NULL REFERENCES runs ON DELETE CASCADE,
     nodeid TEXT NOT NULL,
@@ -49,7 +66,8 @@ TABLES: Final = (
     healed INTEGER NOT NULL,
     retries INTEGER NOT NULL,
     recoveries INTEGER NOT NULL,
-    recovered INTEGER NOT NULL
+    recovered INTEGER NOT NULL,
+    {",".join(_COLUMNS)}
 )""",
     "CREATE INDEX executions_by_run ON executions (run, nodeid)",
     "CREATE INDEX executions_by_node ON executions (nodeid)",
@@ -192,9 +210,12 @@ def _open_database(uri: str, path: Path, patience: float, *, make: bool = False)
     database = sqlite3.connect(uri, timeout=patience, isolation_level=None, check_same_thread=False, uri=True)
     try:
         database.row_factory = sqlite3.Row
-        if not _looked_at(database, path) and make:
+        version = _looked_at(database, path)
+        if make and version != SCHEMA:
             _to_wal(database, patience)
             _make(database, path)
+        elif version == OLD_SCHEMA:
+            _show_added(database)
         database.execute("PRAGMA foreign_keys = ON")
         database.execute("PRAGMA synchronous = NORMAL")
         if not make:
@@ -206,21 +227,21 @@ def _open_database(uri: str, path: Path, patience: float, *, make: bool = False)
     return database
 
 
-def _looked_at(database: sqlite3.Connection, path: Path) -> bool:
-    """`_is_ours` within one transaction: a file that another process is just making is seen complete or not at all."""
+def _looked_at(database: sqlite3.Connection, path: Path) -> int:
+    """`_version_of` in one transaction: a file that another process is just making is seen complete or not at all."""
     database.execute("BEGIN")
     try:
-        return _is_ours(database, path)
+        return _version_of(database, path)
     finally:
         if database.in_transaction:  # a full disk has already ended it
             database.execute("ROLLBACK")
 
 
-def _is_ours(database: sqlite3.Connection, path: Path) -> bool:
-    """Return True for a history of ours, False for an empty file. Raises HistoryError for anything else."""
+def _version_of(database: sqlite3.Connection, path: Path) -> int:
+    """The schema of a history of ours, 0 for an empty file. Raises HistoryError for anything else."""
     application, version = _number(database, "application_id"), _number(database, "user_version")
-    if application == APPLICATION and version == SCHEMA:
-        return True
+    if application == APPLICATION and version in (OLD_SCHEMA, SCHEMA):
+        return version
     if application == APPLICATION:
         raise HistoryError(
             f"{shown_path(path)}: the history has schema {version}, and this version of pytest-taskspec knows "
@@ -231,7 +252,7 @@ def _is_ours(database: sqlite3.Connection, path: Path) -> bool:
             f"{shown_path(path)}: expected the history of runs, found a database of something else. {_OTHERS}: "
             "move it away to begin a history"
         )
-    return False
+    return 0
 
 
 def _to_wal(database: sqlite3.Connection, patience: float) -> None:
@@ -245,14 +266,22 @@ def _to_wal(database: sqlite3.Connection, patience: float) -> None:
 
 
 def _make(database: sqlite3.Connection, path: Path) -> None:
-    """Make the tables. Several processes may do this at once: the second finds it done."""
+    """Make the tables, or what they lack. Several processes may do this at once: the second finds it done."""
     database.execute("BEGIN IMMEDIATE")
-    if not _is_ours(database, path):
-        for table in TABLES:
-            database.execute(table)
+    version = _version_of(database, path)
+    if version != SCHEMA:
+        added = (f"ALTER TABLE executions ADD COLUMN {column}" for column in _COLUMNS)
+        for statement in added if version else TABLES:
+            database.execute(statement)
         database.execute(f"PRAGMA application_id = {APPLICATION}")
         database.execute(f"PRAGMA user_version = {SCHEMA}")
     database.execute("COMMIT")
+
+
+def _show_added(database: sqlite3.Connection) -> None:
+    """Show the executions of an old file with the columns that it lacks: a reader never changes a file."""
+    values = ", ".join(f"{value} AS {name}" for name, (_, value) in _ADDED.items())
+    database.execute(f"CREATE TEMP VIEW executions AS SELECT *, {values} FROM main.executions")  # noqa: S608 - ours
 
 
 @contextmanager

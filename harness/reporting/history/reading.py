@@ -11,10 +11,20 @@ from datetime import datetime
 from pathlib import Path
 from typing import cast
 
+from harness.model.consumption import ModelFigures
 from harness.reporting.files import MANIFEST, read_json
 from harness.reporting.history.comparison import RunComparison, compare
 from harness.reporting.history.file import HistoryError, place_of, reading
-from harness.reporting.history.record import Ending, Execution, Outcome, RunRecord, RunSummary, TaskPoint, counted
+from harness.reporting.history.record import (
+    Ending,
+    Execution,
+    Outcome,
+    RunRecord,
+    RunSummary,
+    TaskPoint,
+    cost_per_success,
+    counted,
+)
 from harness.reporting.history.rows import execution_of, happening_of, is_running, run_of
 from harness.reporting.history.writing import import_pending_runs
 from harness.spec.names import how_many
@@ -125,7 +135,12 @@ _LAST = """SELECT e.*, (SELECT COUNT(*) FROM executions AS f WHERE f.run = e.run
     FROM executions AS e LEFT JOIN failures ON failures.execution = e.id
     WHERE e.id IN (SELECT MAX(id) FROM executions WHERE run = ? GROUP BY nodeid) ORDER BY e.id"""
 _WORK = """SELECT COALESCE(SUM(retries), 0) AS retries, COALESCE(SUM(recoveries), 0) AS recoveries,
-    COALESCE(SUM(recovered), 0) AS recovered FROM executions WHERE run = ?"""
+    COALESCE(SUM(recovered), 0) AS recovered, COALESCE(SUM(takeovers), 0) AS takeovers,
+    COALESCE(SUM(model_calls), 0) AS calls, COALESCE(SUM(failed_calls), 0) AS failed_calls,
+    COALESCE(SUM(replayed_calls), 0) AS replayed_calls, COALESCE(SUM(input_tokens), 0) AS input_tokens,
+    COALESCE(SUM(cached_tokens), 0) AS cached_tokens, COALESCE(SUM(output_tokens), 0) AS output_tokens,
+    COALESCE(SUM(cost_usd), 0) AS cost_usd, COALESCE(SUM(unpriced_calls), 0) AS unpriced_calls
+    FROM executions WHERE run = ?"""
 """The work of all executions: a task that was run again did its retries all the same."""
 _PARTS = "SELECT document FROM executions JOIN documents ON execution = id WHERE run = ? ORDER BY id"
 _AROUND = "SELECT document FROM happenings WHERE run = ? ORDER BY position"
@@ -226,6 +241,8 @@ def _summary(database: sqlite3.Connection, row: sqlite3.Row) -> RunSummary:
     outcomes = Counter(counted(each["outcome"], each["code"]) for each in last)
     passed, failed = outcomes["passed"], outcomes["failed"]
     work = database.execute(_WORK, (row["run"],)).fetchone()
+    used = ModelFigures(**{name: work[name] for name in ModelFigures.model_fields if name in work.keys()})  # noqa: SIM118
+    asked = sum(each["outcome"] == "passed" and each["model_calls"] > 0 for each in last)
     return RunSummary(
         run=row["run"],
         started=row["started"],
@@ -244,6 +261,9 @@ def _summary(database: sqlite3.Connection, row: sqlite3.Row) -> RunSummary:
         branch=row["branch"],
         failure_rate=round(failed / (passed + failed), 4) if passed + failed else None,
         recovery_rate=round(work["recovered"] / work["recoveries"], 4) if work["recoveries"] else None,
+        used=used,
+        cost_per_success=cost_per_success(used, asked),
+        takeovers=work["takeovers"],
         note=row["note"],
         running=is_running(row),
     )
@@ -275,4 +295,8 @@ def _point(run: sqlite3.Row, row: sqlite3.Row) -> TaskPoint:
         healed=bool(row["healed"]),
         retries=row["retries"],
         code=row["code"] if outcome == "failed" else None,
+        agent=row["agent"],
+        calls=row["model_calls"],
+        tokens=row["input_tokens"] + row["output_tokens"],
+        cost_usd=None if row["unpriced_calls"] else row["cost_usd"],
     )

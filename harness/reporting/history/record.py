@@ -16,6 +16,7 @@ import psutil
 from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
+from harness.model.consumption import ModelFigures, added_up
 from harness.model.figures import UNJUDGED
 from harness.reporting.task_record import TaskRecord
 from harness.spec.names import how_many
@@ -276,9 +277,33 @@ class RunRecord(BaseModel):
         return tuple({each.nodeid: each for each in self.executions}.values())
 
     @property
+    def models(self) -> dict[str, ModelFigures]:
+        """Name of each model that was asked -> what all executions have used: each was paid for."""
+        return added_up(each.record.models for each in self.executions if each.record)
+
+    @property
+    def used(self) -> ModelFigures:
+        """What all calls of models have used."""
+        return sum(self.models.values(), ModelFigures())
+
+    @property
+    def cost_per_success(self) -> float | None:
+        """US dollars; None if no task with an agent has passed, or some calls have no known price."""
+        return cost_per_success(self.used, sum(each.counted_as == "passed" and _asked(each) for each in self.last))
+
+    @property
     def seconds(self) -> float:
         end = self.finished or max((each.at for each in self.happenings), default=self.started)
         return max(0.0, (end - self.started).total_seconds())
+
+
+def cost_per_success(used: ModelFigures, passed: int) -> float | None:
+    """US dollars for each of the tasks that have asked models and `passed`; None if that is not known."""
+    return round(used.cost_usd / passed, 6) if passed and not used.unpriced_calls else None
+
+
+def _asked(each: Execution) -> bool:
+    return each.record is not None and bool(each.record.models)
 
 
 class RunSummary(BaseModel):
@@ -303,6 +328,9 @@ class RunSummary(BaseModel):
     branch: str = ""
     failure_rate: float | None = Field(None, description="Tasks that failed, of those that passed or failed, 0 to 1.")
     recovery_rate: float | None = Field(None, description="Recoveries that worked, 0 to 1; None: none was tried.")
+    used: ModelFigures = Field(ModelFigures(), description="What calls of models have used, but their time.")
+    cost_per_success: float | None = Field(None, description="US dollars; None: not known.")
+    takeovers: int = 0
     note: str = Field("", description="As of the run.")
     running: bool = Field(False, description="As of the run.")
 
@@ -326,6 +354,14 @@ class TaskPoint(BaseModel):
     retries: int = 0
     code: str | None = None
     """The code of a failed task."""
+    agent: str = ""
+    """The agent that chose the last steps; empty for those of its file. As the next three, of the last execution."""
+    calls: int = 0
+    """The number of calls of models."""
+    tokens: int = 0
+    """The tokens of those calls, in and out."""
+    cost_usd: float | None = 0.0
+    """Their cost in US dollars; None: it is not known for all."""
 
     @property
     def judged(self) -> bool:

@@ -13,13 +13,15 @@ from typing import TypeVar
 from pydantic import BaseModel, ValidationError
 from pydantic_core import PydanticSerializationError
 
+from harness.model.consumption import ModelFigures
 from harness.reporting.history.file import HistoryError
 from harness.reporting.history.record import Execution, Happening, OwnerProcess, RunRecord
+from harness.reporting.task_record import TaskRecord
 
 # Writes rows of the tables, always within a transaction of the caller.
 
 _RUN = "INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-_EXECUTION = "INSERT INTO executions VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_EXECUTION = f"INSERT INTO executions VALUES (NULL{', ?' * 24})"  # noqa: S608 - without values
 _BEFORE = "DELETE FROM executions WHERE run = ? AND nodeid = ? AND number = ?"
 _ATTEMPT = "INSERT INTO attempts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _FAILURE = "INSERT INTO failures VALUES (?, ?, ?, ?, ?, ?, ?)"
@@ -171,6 +173,24 @@ def execution_row(run: str, each: Execution) -> Row:
         record.retries if record else 0,
         len(recoveries),
         sum(worked for _, worked in recoveries),
+        *_agent_columns(record),
+    )
+
+
+def _agent_columns(record: TaskRecord | None) -> Row:
+    """The columns that schema 2 has added."""
+    used = record.used if record else ModelFigures()
+    return (
+        record.agent if record else "",
+        record.takeovers if record else 0,
+        used.calls,
+        used.failed_calls,
+        used.replayed_calls,
+        used.input_tokens,
+        used.cached_tokens,
+        used.output_tokens,
+        used.cost_usd,
+        used.unpriced_calls,
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
+from harness.model.events import AGENT, MODEL
 from harness.reporting.files import read_json, shown_path, write_json
 from harness.reporting.history.file import (
     PATIENCE,
@@ -30,6 +31,7 @@ from harness.reporting.history.rows import (
 )
 from harness.reporting.telemetry.log import Tail, events_of, level_name
 from harness.reporting.telemetry.record import Record, describe
+from harness.resilience.events import FellBack
 
 # Runs whose process has ended without finishing them: a later run notes that, and saves what it can find.
 
@@ -49,7 +51,7 @@ def note_abandoned(database: sqlite3.Connection, root: Path) -> None:
 
 # Events around the tasks of a run, from its event log.
 
-_OF_TASKS = {"step", "task"}
+_OF_TASKS = {"step", "task", "model-asked", "model-answered"}
 """Types of events that the record of a task contains already."""
 _OF_ATTEMPTS = {"retry", "failed", "recovered", "fallback"}
 """Types of events that the attempts of a step contain already; without a step, they come from a service or a setup."""
@@ -73,7 +75,9 @@ def _happenings(records: Iterator[Record]) -> Iterator[Happening]:
 
 
 def _is_around(record: Record) -> bool:
-    kind = record.event.type
+    kind, event = record.event.type, record.event
+    if isinstance(event, FellBack) and (event.name == AGENT or event.name.startswith(MODEL)):
+        return True  # no attempt shows that another agent or model went on
     return kind not in _OF_TASKS and not (record.step is not None and kind in _OF_ATTEMPTS)
 
 

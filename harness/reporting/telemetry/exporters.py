@@ -10,16 +10,18 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import asdict
 from opentelemetry import trace
-from opentelemetry.trace import ProxyTracerProvider, Span, Status, StatusCode, Tracer, set_span_in_context
+from opentelemetry.trace import ProxyTracerProvider, Span, SpanKind, Status, StatusCode, Tracer, set_span_in_context
 from opentelemetry.util.types import AttributeValue
 from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 
-from harness.model.events import AttemptEnded, Event, TaskEnded, TaskStarted
+from harness.model.consumption import is_unpriced
+from harness.model.events import AttemptEnded, Event, ModelAnswered, TaskEnded, TaskStarted
+from harness.model.inference import ModelCall
 from harness.model.plan import Plan
 from harness.model.record import TaskResult
 from harness.recovery.failure import Failure
 from harness.reporting.telemetry.metrics import MetricsSink
-from harness.reporting.telemetry.record import Record
+from harness.reporting.telemetry.record import ModelReply, ModelRequest, Record
 from harness.reporting.telemetry.stream import Sink, TextRedactor
 
 _LEVELS = {"ok": 0, "warning": 1, "critical": 2}
@@ -40,11 +42,32 @@ def exposition(sink: MetricsSink, final_states: Mapping[str, int]) -> str:
     retries = Counter("taskspec_retries", "Retries by outcome.", ["outcome"], registry=registry)
     retries.labels("worked").inc(metrics.successful_retries)
     retries.labels("failed").inc(metrics.failed_retries)
+    _models(sink, registry)
     tasks = Counter("taskspec_tasks", "Tasks by final state.", ["final_state"], registry=registry)
     for state, count in final_states.items():
         tasks.labels(state).inc(count)
     _thresholds(sink, registry)
     return generate_latest(registry).decode()
+
+
+def _models(sink: MetricsSink, registry: CollectorRegistry) -> None:
+    """Add what models have used, if one was asked."""
+    if not sink.models:
+        return
+    calls = Counter("taskspec_model_calls", "Requests to models.", ["model", "outcome"], registry=registry)
+    tokens = Counter("taskspec_model_tokens", "Tokens of models.", ["model", "kind"], registry=registry)
+    cost = Counter("taskspec_model_cost_usd", "US dollars, of calls with a known price.", ["model"], registry=registry)
+    unpriced = Counter("taskspec_model_unpriced_calls", "Calls without a known price.", ["model"], registry=registry)
+    seconds = Counter("taskspec_model_seconds", "Seconds of requests to models.", ["model"], registry=registry)
+    for name, used in sink.models.items():
+        calls.labels(name, "answered").inc(used.calls - used.failed_calls)
+        calls.labels(name, "failed").inc(used.failed_calls)
+        tokens.labels(name, "input").inc(used.input_tokens)
+        tokens.labels(name, "cached").inc(used.cached_tokens)
+        tokens.labels(name, "output").inc(used.output_tokens)
+        cost.labels(name).inc(used.cost_usd)
+        unpriced.labels(name).inc(used.unpriced_calls)
+        seconds.labels(name).inc(used.seconds)
 
 
 def _thresholds(sink: MetricsSink, registry: CollectorRegistry) -> None:
@@ -83,6 +106,8 @@ class Spans(Sink):
                 self._open[plan.key] = plan.task_id, self._begin(plan, at, redactor)
             case AttemptEnded(plan=plan) if plan.key in self._open:
                 self._add_attempt(self._open[plan.key][1], event, redactor)
+            case ModelAnswered(plan=plan, call=call) if plan.key in self._open:
+                self._add_call(self._open[plan.key][1], call, redactor)
             case TaskEnded(plan=plan, result=result, at=at) if plan.key in self._open:
                 _end(self._open.pop(plan.key)[1], result, at, redactor)
 
@@ -90,9 +115,13 @@ class Spans(Sink):
         """Add the record to the span of its task; a record without a task is added to the spans of all running
         tasks.
         """
+        if isinstance(record.event, ModelRequest | ModelReply):
+            return  # they are spans
         for task_id, span in self._open.values():
             if record.task_id in ("", task_id):
-                values = {name: _value(value) for name, value in asdict(record.event).items() if value is not None}
+                values = {
+                    name: _value(value) for name, value in asdict(record.event).items() if value not in (None, {})
+                }
                 span.add_event(record.event.type, values, _nanoseconds(record.at))
 
     def _begin(self, plan: Plan, at: datetime, redactor: TextRedactor) -> Span:
@@ -112,6 +141,38 @@ class Spans(Sink):
             span.set_attribute(PREFIX + "code", attempt.outcome.code)
             span.set_status(Status(StatusCode.ERROR, redactor.text(attempt.outcome.message)))
         span.end(_nanoseconds(attempt.started + timedelta(seconds=attempt.seconds)))
+
+    def _add_call(self, parent: Span, call: ModelCall, redactor: TextRedactor) -> None:
+        """Add the span of a request to a model, by OpenTelemetry's conventions for generative AI."""
+        span = self._tracer.start_span(
+            redactor.text(f"chat {call.identifier}"),
+            set_span_in_context(parent),
+            kind=SpanKind.CLIENT,
+            attributes=_call_attributes(call),
+            start_time=_nanoseconds(call.at),
+        )
+        if call.outcome != "answered":
+            span.set_attribute("error.type", call.code or call.outcome)
+            span.set_status(Status(StatusCode.ERROR, call.code or call.outcome))
+        span.end(_nanoseconds(call.at + timedelta(seconds=call.seconds)))
+
+
+def _call_attributes(call: ModelCall) -> dict[str, AttributeValue]:
+    attributes: dict[str, AttributeValue] = {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": call.provider,
+        "gen_ai.request.model": call.identifier,
+        "gen_ai.agent.name": call.agent,
+        "gen_ai.usage.input_tokens": call.usage.input,
+        "gen_ai.usage.output_tokens": call.usage.output,
+        "gen_ai.usage.cache_read.input_tokens": call.usage.cache_read,
+        "gen_ai.usage.cache_creation.input_tokens": call.usage.cache_write,
+        PREFIX + "model": call.model,
+        PREFIX + "step": call.step,
+        PREFIX + "attempt": call.attempt,
+        PREFIX + "replayed": call.replayed,
+    }
+    return attributes if is_unpriced(call) else {**attributes, PREFIX + "cost_usd": call.cost or 0.0}
 
 
 def _end(span: Span, result: TaskResult, at: datetime, redactor: TextRedactor) -> None:

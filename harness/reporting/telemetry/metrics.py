@@ -10,9 +10,11 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import asdict, astuple
 
+from harness.model.consumption import ModelFigures, added_up
 from harness.model.events import Event, TaskStarted
-from harness.reporting.telemetry.record import Record, StepDone, TaskDone, describe
+from harness.reporting.telemetry.record import ModelReply, ModelRequest, Record, StepDone, TaskDone, describe
 from harness.reporting.telemetry.stream import Sink, TextRedactor
+from harness.resilience.circuits import CircuitScope
 from harness.resilience.events import (
     CircuitChanged,
     FellBack,
@@ -25,6 +27,8 @@ from harness.resilience.events import (
 from harness.resilience.thresholds import Reading, ThresholdCrossed, Thresholds
 
 # The metrics of a run, from the records of all its processes.
+
+_OF_PROVIDERS = f"{CircuitScope.PROVIDER}:"
 
 
 class MetricsSink(Sink):
@@ -41,6 +45,10 @@ class MetricsSink(Sink):
         self._thresholds = Thresholds(lambda: self._now, tell)
         self._broken: Counter[str] = Counter()
         """Description of each violated invariant -> number of violations."""
+        self.models: dict[str, ModelFigures] = {}
+        """Name of a model -> what the calls of all tasks have used."""
+        self._circuits = 0
+        """How often circuits of providers have opened."""
 
     def on_event(self, event: Event, redactor: TextRedactor) -> None:  # noqa: ARG002 - it takes no texts
         """When a task begins, records older than the windows of the thresholds no longer count."""
@@ -52,18 +60,23 @@ class MetricsSink(Sink):
         match record.event:
             case TaskDone() as done:
                 self._meter.add(_task_metrics(done))
+                self._add_models(done)
                 counted = 0 if done.expected or record.faulted else done.failures
                 self._thresholds.count_attempts(done.attempts, counted)
-            case ThresholdCrossed() | StepDone():
+            case ThresholdCrossed() | StepDone() | ModelRequest() | ModelReply():
                 return
             case InvariantBroken() as broken:
                 self._broken[describe(broken)] += 1
             case event:
+                self._circuits += _is_opened_provider(event)
                 if record.step is None or isinstance(event, CircuitChanged):
                     # The attempts and failures of a task's steps are counted once, at its end.
                     self._meter.count(event, record.task_id)
                 if not record.faulted:
                     self._thresholds.count(event)
+
+    def _add_models(self, done: TaskDone) -> None:
+        self.models = added_up((self.models, {name: ModelFigures(**used) for name, used in done.models.items()}))
 
     def look(self, at: datetime) -> None:
         """Advance the time: records outside of their window no longer count. An earlier time has no effect."""
@@ -80,10 +93,11 @@ class MetricsSink(Sink):
         return self._thresholds.worst
 
     def as_json(self) -> dict[str, Any]:
-        """The parts `resilience` and `thresholds` of metrics.json."""
+        """The parts `resilience`, `models` and `thresholds` of metrics.json; `models` only if one was asked."""
         now = {reading.metric: reading for reading in self._thresholds.look()}
         return {
             "resilience": self.metrics.as_json(),
+            **({"models": self._models_document()} if self.models else {}),
             "thresholds": {
                 worst.metric: {**_reading_document(worst), "at_the_end": _reading_document(now[worst.metric])}
                 for worst in self.readings
@@ -104,7 +118,24 @@ class MetricsSink(Sink):
         said = ", ".join(filter(None, parts))
         alarms = [f"threshold: {each.shown}" for each in self.readings if each.level != "ok"]
         alarms += [text if count == 1 else f"{text}, {_times_text(count)}" for text, count in self._broken.items()]
-        return [f"resilience: {said}", *alarms] if said else alarms
+        resilience = [f"resilience: {said}"] if said else []
+        return [*resilience, *self._model_lines(), *alarms]
+
+    def _models_document(self) -> dict[str, Any]:
+        total = sum(self.models.values(), ModelFigures())
+        parts = {name: used.model_dump() for name, used in sorted(self.models.items())}
+        return {**total.model_dump(), "circuit_opens": self._circuits, "by_model": parts}
+
+    def _model_lines(self) -> list[str]:
+        """`models: 41 calls, 182k in (71 % cached), 4.1k out, $0.62, 2 unpriced; circuits: 1 opened`."""
+        if not self.models:
+            return []
+        opened = f"; circuits: {self._circuits} opened" if self._circuits else ""
+        return [f"models: {sum(self.models.values(), ModelFigures()).describe()}{opened}"]
+
+
+def _is_opened_provider(event: ResilienceEvent) -> bool:
+    return isinstance(event, CircuitChanged) and event.after == "open" and event.circuit.startswith(_OF_PROVIDERS)
 
 
 def _task_metrics(done: TaskDone) -> ResilienceMetrics:

@@ -9,10 +9,13 @@ from datetime import datetime
 from functools import singledispatch
 from typing import Any, ClassVar, get_args
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import asdict, fields
 
-from harness.model.figures import attempts_made, figures
+from harness.model.consumption import by_model, is_unpriced, money_text, tokens_text
+from harness.model.events import AGENT
+from harness.model.figures import attempts_made, figures, model_calls
+from harness.model.inference import CallOutcome, ModelCall
 from harness.model.record import StepRecord, TaskResult
 from harness.resilience.events import (
     CircuitChanged,
@@ -80,9 +83,16 @@ class TaskDone(Struct, frozen=True):
     fallbacks: int = 0
     recovered: int = 0
     recovery_seconds: float = 0.0
+    agent: str = ""
+    """The agent that chose its last step; empty if its file did."""
+    takeovers: int = 0
+    """How often another agent went on in place of one that failed."""
+    models: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Name of a model -> what the task's calls of it have used (`ModelFigures`)."""
 
     @classmethod
-    def of(cls, result: TaskResult) -> TaskDone:
+    def of(cls, result: TaskResult, agent: str | None = None) -> TaskDone:
+        """`agent`: the one that began; None: the steps of the file."""
         counted = figures(result)
         return cls(
             final_state="skipped" if result.skipped else result.final_state,
@@ -98,10 +108,71 @@ class TaskDone(Struct, frozen=True):
             reason=result.skipped,
             **(result.failure.origin if result.failure else {}),
             expected=bool(result.error and result.error.expected),
+            agent=result.ended_by(agent),
+            takeovers=len(result.takeovers),
+            models={name: used.model_dump() for name, used in by_model(model_calls(result)).items()},
         )
 
 
-TelemetryEvent = ResilienceEvent | ThresholdCrossed | StepDone | TaskDone
+class ModelRequest(Struct, frozen=True):
+    """A request to a model leaves."""
+
+    type: ClassVar[str] = "model-asked"
+    agent: str
+    model: str
+    """The name in `[tool.harness.models]`."""
+
+
+class ModelReply(Struct, frozen=True):
+    """A request to a model has ended: it was answered, has failed, or was cancelled."""
+
+    type: ClassVar[str] = "model-answered"
+    agent: str
+    model: str
+    provider: str
+    identifier: str
+    """The provider's name of the model."""
+    attempt: int
+    """1 for the first request of a question to this model."""
+    outcome: CallOutcome
+    code: str
+    """The code of its failure, if it has failed."""
+    seconds: float
+    first_token: float | None
+    """Seconds until the answer began; None: it did not."""
+    input_tokens: int
+    cached_tokens: int
+    output_tokens: int
+    estimated: bool
+    """Whether the provider has not said how many tokens it has used."""
+    cost_usd: float | None
+    """US dollars; None: nobody knows."""
+    replayed: bool
+    """Whether a recording has answered it."""
+
+    @classmethod
+    def of(cls, call: ModelCall) -> ModelReply:
+        usage, known = call.usage, not is_unpriced(call)
+        return cls(
+            call.agent,
+            call.model,
+            call.provider,
+            call.identifier,
+            call.attempt,
+            call.outcome,
+            call.code,
+            call.seconds,
+            call.first_token,
+            usage.input,
+            usage.cache_read,
+            usage.output,
+            usage.estimated,
+            call.cost or 0.0 if known else None,
+            call.replayed,
+        )
+
+
+TelemetryEvent = ResilienceEvent | ThresholdCrossed | StepDone | TaskDone | ModelRequest | ModelReply
 EVENTS: Mapping[str, type[TelemetryEvent]] = {event.type: event for event in get_args(TelemetryEvent)}
 
 
@@ -141,8 +212,8 @@ def read(line: str | bytes) -> Record | None:
     try:
         found = json.loads(line)
         kind = EVENTS[found["type"]]
-        event = kind(**{field.name: found[field.name] for field in fields(kind)})
-        stamp = {field.name: found[field.name] for field in fields(Record) if field.name not in ("at", "event")}
+        event = kind(**{each.name: found[each.name] for each in fields(kind)})
+        stamp = {each.name: found[each.name] for each in fields(Record) if each.name not in ("at", "event")}
         return Record(datetime.fromisoformat(found["at"]), event, **stamp)
     except (ValueError, KeyError, TypeError):
         return None
@@ -150,7 +221,7 @@ def read(line: str | bytes) -> Record | None:
 
 def redacted(event: TelemetryEvent, text: Callable[[str], str]) -> TelemetryEvent:
     """The event with `text` applied to each of its texts."""
-    return replace(event, **{field.name: _clean(getattr(event, field.name), text) for field in fields(event)})
+    return replace(event, **{each.name: _clean(getattr(event, each.name), text) for each in fields(event)})
 
 
 def _clean(value: Any, text: Callable[[str], str]) -> Any:
@@ -192,7 +263,7 @@ def level(event: TelemetryEvent) -> int:
         case ServiceChanged(after="down") | ThresholdCrossed(after="warning") | TaskDone(final_state="skipped"):
             return logging.WARNING
         case _:
-            return logging.DEBUG if isinstance(event, StepDone) else logging.INFO
+            return logging.DEBUG if isinstance(event, StepDone | ModelRequest) else logging.INFO
 
 
 @singledispatch
@@ -232,6 +303,8 @@ def _(event: CircuitChanged) -> str:
 
 @describe.register
 def _(event: FellBack) -> str:
+    if event.name == AGENT:
+        return f"agent {event.after} goes on in place of {event.before}: {one_line(event.error)}"
     return f"{event.name}: falling back from {event.before} to {event.after}: {one_line(event.error)}"
 
 
@@ -285,6 +358,29 @@ def _(event: StepDone) -> str:
 def _(event: TaskDone) -> str:
     course = f"{event.seconds:.1f} s, {event.attempts} attempts, {event.failures} failed"
     return f"task {event.final_state}{_reason_text(event.code or event.reason)} ({course})"
+
+
+@describe.register
+def _(event: ModelRequest) -> str:
+    return f"{event.agent} thinks ({event.model})"
+
+
+@describe.register
+def _(event: ModelReply) -> str:
+    ended = {"answered": "", "failed": f", failed: {event.code}", "cancelled": ", cancelled"}[event.outcome]
+    return f"{event.agent} thought {event.seconds:.1f} s ({event.model}{ended}{_used(event)})"
+
+
+def _used(event: ModelReply) -> str:
+    """`, 12.1k/180 tokens, $0.0021`: what an answer has used; empty for a request that used nothing."""
+    if event.replayed:
+        return ", replayed"
+    if not event.input_tokens + event.output_tokens:
+        return ""
+    tokens = (
+        f"{'about ' if event.estimated else ''}{tokens_text(event.input_tokens)}/{tokens_text(event.output_tokens)}"
+    )
+    return f", {tokens} tokens, {'unpriced' if event.cost_usd is None else money_text(event.cost_usd)}"
 
 
 def one_line(text: str, width: int = 200) -> str:

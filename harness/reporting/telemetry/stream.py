@@ -11,9 +11,17 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from harness.model.events import Event, ResilienceActed, StepEnded, TaskEnded
+from harness.model.events import Event, ModelAnswered, ModelAsked, ResilienceActed, StepEnded, TaskEnded
 from harness.model.plan import Plan
-from harness.reporting.telemetry.record import Record, StepDone, TaskDone, TelemetryEvent, redacted
+from harness.reporting.telemetry.record import (
+    ModelReply,
+    ModelRequest,
+    Record,
+    StepDone,
+    TaskDone,
+    TelemetryEvent,
+    redacted,
+)
 from harness.resilience import Clock
 from harness.resilience.events import ServiceChanged
 from harness.resilience.thresholds import ThresholdCrossed
@@ -143,8 +151,12 @@ class Telemetry:
                     self._pass_on(acted, plan, index)
                 case StepEnded(plan=plan, record=record) if self._steps:
                     self._pass_on(StepDone.of(record), plan, record.index)
+                case ModelAsked(plan=plan, agent=agent, model=model, step=step):
+                    self._pass_on(ModelRequest(agent, model), plan, step)
+                case ModelAnswered(plan=plan, call=call):
+                    self._pass_on(ModelReply.of(call), plan, call.step)
                 case TaskEnded(plan=plan, result=result):
-                    self._pass_on(TaskDone.of(result), plan, None)
+                    self._pass_on(TaskDone.of(result, plan.agent), plan, None)
             for sink in self._of_events:
                 self._call_guarded(sink, sink.on_event, event, self._redactor)
 

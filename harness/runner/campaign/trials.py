@@ -139,7 +139,8 @@ def staged(turn: PlannedTrial, run: str) -> tuple[Plan, tuple[Plan, ...]]:
     attack = turn.attack
     key = slug(f"{attack.plan.key}--{attack.name or 'clean'}--{turn.number}")
     world = f"{slug(run)}.{key}"
-    plan = replace(attack.plan, key=key, world=world, fault_seed=turn.seed)
+    recorded = {"trial": turn.number, "recorded_as": attack.plan.key}
+    plan = replace(attack.plan, key=key, world=world, fault_seed=turn.seed, **recorded)
     return plan, tuple(_prelude(each, plan) for each in attack.preludes)
 
 
@@ -147,7 +148,8 @@ def _prelude(earlier: Plan, plan: Plan) -> Plan:
     """The plan of a task before the trial, in the same world if it is of the same episode."""
     same = earlier.spec.episode_id is not None and earlier.spec.episode_id == plan.spec.episode_id
     key = slug(f"{plan.key}--after--{earlier.key}")
-    return replace(earlier, key=key, world=plan.world if same else f"{plan.world}.{earlier.key}")
+    world = plan.world if same else f"{plan.world}.{earlier.key}"
+    return replace(earlier, key=key, world=world, trial=plan.trial, recorded_as=earlier.key)
 
 
 # Keeps two campaigns of one project apart: they share its services.

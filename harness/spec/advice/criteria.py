@@ -253,7 +253,7 @@ def _may_change(spec: TaskSpec, criterion: Criterion) -> bool:
     repaired = {key for repair in spec.repairs for key in repair.memory}
     written = remembered(spec) | repaired | set(spec.state_bindings)
     known_here = all(key in spec.memory for key in criterion.memory_keys)
-    chosen_by_agent = not spec.steps
+    chosen_by_agent = not spec.only_its_steps
     others = shares_memory(spec) and not known_here
     return chosen_by_agent or others or any(touches(key, written) for key in criterion.memory_keys)
 

@@ -25,7 +25,7 @@ def checkpoint_advice(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
     timeout, crash = spec.error_recovery.on_timeout.strategy, spec.error_recovery.on_browser_crash.strategy
     for number, index in enumerate(spec.checkpoints):
         path: JsonPath = ("checkpoints", number)
-        if spec.steps and index >= len(spec.steps):
+        if spec.only_its_steps and index >= len(spec.steps):
             message = f"never taken: there is no step {index}"
             expected = f"0 to {len(spec.steps) - 1}"
             yield origin.problem(path, message, expected=expected, severity="warning")
@@ -104,7 +104,7 @@ def _bindings(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
             ("error_recovery", "on_state_inconsistency"),
         )
         yield origin.problem(path, message, hint="it has no effect", key=True, severity="warning")
-    if shares_memory(spec) or not spec.steps:
+    if shares_memory(spec) or not spec.only_its_steps:
         return
     repaired = {key for repair in spec.repairs for key in repair.memory}
     written = remembered(spec) | repaired | set(spec.memory)
@@ -144,7 +144,7 @@ def limit_advice(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
     if most is not None and most > whole:
         yield _exceeds_limit(("budget", "max_seconds"), most, "the task's `timeout`", whole, origin)
     steps = spec.budget.max_steps
-    if steps is not None and steps < len(spec.steps) and not declares_failure(spec):
+    if spec.does_its_steps and steps is not None and steps < len(spec.steps) and not declares_failure(spec):
         message = f"the task has {len(spec.steps)} steps and may begin {steps}: it always ends with BUDGET_EXCEEDED"
         yield origin.problem(("budget", "max_steps"), message, severity="warning")
 
@@ -171,7 +171,7 @@ def memory_advice(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
 
     Criteria are left out, since a missing entry is null there, and so are tasks that share memory with others.
     """
-    if not spec.steps or shares_memory(spec) or hooked(spec) or declares_failure(spec):
+    if not spec.only_its_steps or shares_memory(spec) or hooked(spec) or declares_failure(spec):
         return
     repaired = {key for repair in spec.repairs for key in repair.memory}
     written = remembered(spec) | set(spec.memory) | repaired | set(spec.state_bindings) | set(spec.expected_memory)
@@ -206,8 +206,8 @@ def baseline_advice(spec: TaskSpec, origin: Origin, folder: Path) -> Iterator[Pr
 
 
 def promise_advice(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
-    """Yield warnings for memory keys and artifacts that no step makes. Without steps nothing can be said."""
-    if not spec.steps:
+    """Yield warnings for memory keys and artifacts that no step makes. Of an agent's steps nothing can be said."""
+    if not spec.only_its_steps:
         return
     repaired = {key for repair in spec.repairs for key in repair.memory}
     written = remembered(spec) | set(spec.memory) | repaired | set(spec.state_bindings)
@@ -255,7 +255,7 @@ def selector_advice(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
     used = {selector for scope in every for selector in _used_selectors(spec, scope)}
     for key, others in fallbacks.items():
         names = {as_text(interpolate(key, scope, last=False)) for scope in every}
-        if spec.steps and not any("${" in selector for selector in used | names) and not names & used:
+        if spec.only_its_steps and not any("${" in selector for selector in used | names) and not names & used:
             hint = did_you_mean(key, used) or "write the key exactly as the step writes its `selector`"
             message = "no step uses this selector: its fallbacks are never tried"
             yield origin.problem((*_PATH, key), message, hint=hint, key=True, severity="warning")

@@ -37,6 +37,17 @@ from harness.spec.faults.kinds import (
     StorageCleared,
     UnexpectedDialog,
 )
+from harness.spec.faults.models import (
+    ModelBadArguments,
+    ModelCut,
+    ModelEmpty,
+    ModelFault,
+    ModelOverflow,
+    ModelRefusal,
+    ModelSlowFirstToken,
+    ModelStall,
+    ModelUnknownTool,
+)
 from harness.spec.faults.network import (
     Abort,
     Dns,
@@ -67,12 +78,19 @@ InWorld = DelayedState | EnvironmentAltered | MemoryAltered | DatabaseLocked
 """Faults in memory, environment and databases."""
 InServices = ServiceKilled | ServiceRestarted | PortTaken
 """Faults in the processes of the sites."""
+InModels = (
+    ModelSlowFirstToken | ModelStall | ModelCut | ModelBadArguments | ModelUnknownTool | ModelRefusal | ModelOverflow
+    | ModelEmpty
+)  # fmt: skip
+"""Faults in the answers of models."""
 Fault = Annotated[
     Refuse | Tls | Offline | Hang | Reset | Empty | Garbage | Truncate | Slow | Status | Dns | Abort
     | Missing | Renamed | Moved | Covered | Disabled | Detached | Late | UnexpectedDialog | AlertOnLoad | Popup
     | PageCrash | EndlessLoop | BrowserStop | BrowserKill | DriverKill
     | DelayedState | EnvironmentAltered | MemoryAltered | SessionExpired | StorageCleared | DatabaseLocked | ClockMoved
-    | ServiceKilled | ServiceRestarted | PortTaken,
+    | ServiceKilled | ServiceRestarted | PortTaken
+    | ModelSlowFirstToken | ModelStall | ModelCut | ModelBadArguments | ModelUnknownTool | ModelRefusal | ModelOverflow
+    | ModelEmpty,
     ChosenBy("kind"),
 ]  # fmt: skip
 
@@ -101,11 +119,21 @@ __all__ = [
     "Hang",
     "HostFault",
     "InBrowser",
+    "InModels",
     "InServices",
     "InWorld",
     "Late",
     "MemoryAltered",
     "Missing",
+    "ModelBadArguments",
+    "ModelCut",
+    "ModelEmpty",
+    "ModelFault",
+    "ModelOverflow",
+    "ModelRefusal",
+    "ModelSlowFirstToken",
+    "ModelStall",
+    "ModelUnknownTool",
     "Moved",
     "Offline",
     "PageCrash",

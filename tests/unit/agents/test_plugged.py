@@ -6,6 +6,7 @@ import asyncio
 import logging
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from harness.agents.python import AgentSource, PythonAgent
+from harness.agents.python import AgentClient, AgentSource, PythonAgent
+from harness.model.inference import Prompt
 from harness.model.ports import Observation
 from harness.recovery.failure import Failed, Failure
 
@@ -25,7 +27,7 @@ def plugged(agent: Any, timeout: float = 10.0) -> PythonAgent:
     """As if `agent` had been made from the settings."""
 
     class Given(AgentSource):
-        def make(self) -> Any:
+        def make(self, models: Any = None) -> Any:
             return agent
 
     return PythonAgent(Given("told", "m", "A", Path(), timeout))
@@ -255,3 +257,80 @@ def test_making_an_agent_is_bounded_too(tmp_path: Path, monkeypatch: pytest.Monk
 
     asyncio.run(main())
     sys.modules.pop("slow_to_make").release.set()
+
+
+# Models, which an agent asks on its own thread and which answer on the loop of the harness.
+
+
+class Slow:
+    """A model that takes its time, and notes which loop it answers on."""
+
+    def __init__(self) -> None:
+        self.loops: list[Any] = []
+
+    async def ask(self, model: str, prompt: Any) -> Any:
+        self.loops.append(asyncio.get_running_loop())
+        await asyncio.sleep(0.4)
+        return f"{model} says {prompt}"
+
+
+def test_an_agent_with_a_parameter_for_models_asks_them_and_their_time_is_not_its_own(tmp_path: Path) -> None:
+    (tmp_path / "asking_agent.py").write_text(
+        "import asyncio\n"
+        "class Asks:\n"
+        "    def __init__(self, models, name='claude'):\n"
+        "        self.models, self.name = models, name\n"
+        "    async def propose(self, plan, history, observe):\n"
+        "        return await self.models.ask(self.name, 'hello')\n"
+        "class Blocks(Asks):\n"
+        "    def propose(self, plan, history, observe):\n"
+        "        return asyncio.run(self.models.ask(self.name, 'hello'))\n",
+        "utf-8",
+    )
+    slow, wanted = Slow(), list[Any]()
+    history: Any = [SimpleNamespace(step=SimpleNamespace(act=act)) for act in ("open", "invalid", "invalid")]
+
+    def models(plan: Any, agent: str, step: int) -> Any:
+        wanted.append((plan.key, agent, step))
+        return slow
+
+    async def main(name: str) -> Any:
+        source = AgentSource("told", "asking_agent", name, tmp_path, 0.2, {"name": "gpt"})
+        agent = PythonAgent(source, models)
+        try:
+            answer = await agent.propose(PLAN, history, observe)
+            assert slow.loops[-1] is asyncio.get_running_loop()
+            return answer
+        finally:
+            await agent.close()
+
+    assert [asyncio.run(main(name)) for name in ("Asks", "Blocks")] == ["gpt says hello"] * 2
+    assert wanted == [("T", "told", 1)] * 2, "a refused proposal is no step"
+
+
+def test_models_can_be_used_only_while_a_step_is_chosen() -> None:
+    async def main() -> None:
+        with pytest.raises(RuntimeError, match="only while propose"):
+            await AgentClient().ask("claude", Prompt("", ()))
+
+    asyncio.run(main())
+
+
+QUICK = 0.005
+"""Seconds that a proposal may cost beside the agent's own time, its models and its looks at the page."""
+
+
+def test_a_proposal_costs_less_than_5_ms() -> None:
+    """Of 50 the quickest: the others may have waited for a busy machine."""
+
+    async def main() -> float:
+        made = plugged(told(lambda plan, history, observe: {"act": "click", "selector": "#a"}))
+        took = []
+        for _ in range(50):
+            began = time.perf_counter()
+            await made.propose(PLAN, (), observe)
+            took.append(time.perf_counter() - began)
+        await made.close()
+        return min(took)
+
+    assert asyncio.run(main()) < QUICK

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,9 +15,9 @@ from pydantic import ValidationError
 
 from harness.agents import Agents, ScriptedAgent
 from harness.agents.monkey import Monkey
-from harness.model.settings import AgentSettings
+from harness.model.agent_settings import AgentSettings
 from harness.recovery.failure import Failed, Failure
-from harness.resilience.breaker import Breaker
+from harness.resilience.breaker import Breaker, BreakerSettings
 from tests.unit.fakes import FakeClock
 
 MODULE = """
@@ -203,7 +204,7 @@ def test_an_agent_that_fails_five_times_in_a_row_is_not_asked_for_a_while(root: 
     registry = Agents({"mine": AgentSettings(python="registry_case:Agent")}, root, lambda _: breaker)
     codes = [asyncio.run(_proposal_of(registry)).code for _ in range(7)]
     assert codes == ["AGENT_FAILED"] * 5 + ["AGENT_UNAVAILABLE"] * 2
-    assert sys.modules["registry_case"].Agent.asked == 5
+    assert sys.modules["registry_case"].Agent.asked == 10  # each time once more, with a new object
     refused = asyncio.run(_proposal_of(registry))
     assert "Agent `mine` was not asked: circuit agent:mine is open after 5 failures in a row" in refused.message
     assert refused.hint.startswith("The agent failed several times in a row, so it is not asked for a while")
@@ -222,3 +223,88 @@ async def _proposal_of(registry: Agents) -> Failure:
     finally:
         await agent.close()
     raise AssertionError("it proposed a step")
+
+
+ALIASES = {
+    "mine": AgentSettings(python="registry_case:Mine", options={"word": "a", "times": 2}, timeout=9),
+    "other": AgentSettings(agent="mine", options={"times": 3}, retry=2),
+    "third": AgentSettings(agent="other", timeout=4),
+}
+
+
+def test_an_alias_has_the_code_of_the_other_and_its_own_options_over_those(root: Path) -> None:
+    registry = Agents(ALIASES, root)
+    other, third = registry.source("other"), registry.source("third")
+    assert (other.name, other.python, other.options) == ("other", "registry_case:Mine", {"word": "a", "times": 3})
+    assert (other.timeout, other.retry, third.timeout, third.retry) == (9, 2, 4, 1)
+    assert third.make().said == "aaa"
+
+
+@pytest.mark.parametrize("key", ["agent", "fallback"])
+def test_a_name_in_the_settings_that_no_agent_has_is_told_with_its_table(root: Path, key: str) -> None:
+    value: Any = "mnie" if key == "agent" else ("manual", "scripted", "mnie")
+    registry = Agents({**ALIASES, "bad": AgentSettings(**{key: value})}, root)
+    with pytest.raises(Failed, match=rf"\[tool.harness.agents.bad\] {key}: There is no agent `mnie`.*`mine`"):
+        registry.check(None)
+    Agents(ALIASES, root).check("manual")
+
+
+CRASHING = """
+class Agent:
+    made = 0
+    closed = []
+
+    def __init__(self):
+        Agent.made += 1
+        self.number = Agent.made
+
+    def propose(self, plan, history, observe):
+        if self.number < 3:
+            raise RuntimeError("boom")
+        return {"act": "open", "url": str(self.number)}
+
+    def close(self):
+        Agent.closed.append(self.number)
+"""
+
+
+@pytest.mark.parametrize(("retry", "retries"), [(2, True), (1, True), (2, False)])
+def test_a_crashed_agent_is_made_anew_and_asked_again(root: Path, retry: int, retries: bool) -> None:
+    (root / "registry_case.py").write_text(CRASHING, "utf-8")
+    told: list[Any] = []
+    settings = {"mine": AgentSettings(python="registry_case:Agent", retry=retry)}
+    registry = Agents(settings, root, emit=told.append, retries=retries)
+    allowed = retry if retries else 0
+    if allowed == 2:
+        assert first(registry)["url"] == "3"
+        assert [type(each).__name__ for each in told] == ["Retrying", "Retrying", "Recovered"]
+        assert (told[0].name, told[0].attempt, told[0].category) == ("agent mine", 1, "agent_crash")
+        assert sys.modules["registry_case"].Agent.closed == [1, 2, 3]
+    else:
+        assert asyncio.run(_proposal_of(registry)).code == "AGENT_FAILED"
+        assert sys.modules["registry_case"].Agent.made == allowed + 1
+        assert len(told) == allowed
+
+
+REFUSED = """
+from harness.recovery.failure import Failed, Failure
+
+class Agent:
+    def propose(self, plan, history, observe):
+        raise Failed(Failure(CODE, "no"))
+"""
+
+
+@pytest.mark.parametrize(("code", "counts"), [("AGENT_FAILED", True), ("MODEL_UNAVAILABLE", False), ("NET_DNS", False)])
+def test_only_its_own_failures_count_for_the_circuit_of_an_agent(root: Path, code: str, counts: bool) -> None:
+    (root / "registry_case.py").write_text(REFUSED.replace("CODE", repr(code)), "utf-8")
+    breaker = Breaker("agent:mine", BreakerSettings(failure_threshold=1), now=FakeClock().now)
+    registry = Agents({"mine": AgentSettings(python="registry_case:Agent")}, root, lambda _: breaker)
+    assert asyncio.run(_proposal_of(registry)).code == code
+    assert (breaker.rests_for() > 0) == counts
+
+
+def test_a_run_without_agents_does_not_load_what_asks_them_again() -> None:
+    look = "import sys, harness.runner.harness; print({'tenacity', 'harness.agents.crashes'} & {*sys.modules})"
+    done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"

@@ -89,3 +89,19 @@ def test_a_file_that_is_locked_is_no_reset(root: Path, monkeypatch: pytest.Monke
     finally:
         other.close()
     assert states(root)[SHOP] == ("open", 2)
+
+
+def test_the_circuits_of_models_and_agents_are_shown_and_closed_like_those_of_sites(root: Path) -> None:
+    clock = SystemClock()
+    store = CircuitStore(root / FILE, clock)
+    kept = Circuits(BreakerSettings(failure_threshold=1, reset_seconds=600), clock=clock, store=store)
+    for name in ("provider:claude", "agent:builder"):
+        kept.breaker(name).admit().failed("MODEL_UNAVAILABLE (503)")
+    store.close()
+
+    assert {name: state for name, (state, _) in states(root).items() if ":/" not in name} == {
+        "provider:claude": "open",
+        "agent:builder": "open",
+    }
+    ran(root, "--reset", "provider:claude", "--reset", "agent:builder")
+    assert {states(root)[name] for name in ("provider:claude", "agent:builder")} == {("closed", 0)}

@@ -54,7 +54,17 @@ def test_list(root: Path) -> None:
 def test_list_for_programs(root: Path) -> None:
     (found,) = json.loads(told(root, "list", "--limit", "1", "--json"))
     keys = "run started finished ending seconds passed expected failed not_judged skipped flaky healed retries commit"
-    assert [*found] == [*keys.split(), "branch", "failure_rate", "recovery_rate", "note", "running"]
+    assert [*found] == [
+        *keys.split(),
+        "branch",
+        "failure_rate",
+        "recovery_rate",
+        "used",
+        "cost_per_success",
+        "takeovers",
+        "note",
+        "running",
+    ]
     assert json.loads(told(root, "--limit", "1", "--json")) == [found]
 
 

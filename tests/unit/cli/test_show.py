@@ -113,6 +113,8 @@ def test_everything_that_is_known_is_told(tmp_path: Path, monkeypatch: pytest.Mo
         ({"step_index": -1}, "before the first step"),
         ({"step_index": -1, "code": "PRECONDITION_NOT_MET"}, "at a precondition"),
         ({"step_index": 3, "code": "AGENT_FAILED"}, "while choosing step 3"),
+        ({"step_index": 3, "code": "AGENT_UNAVAILABLE"}, "while choosing step 3"),
+        ({"step_index": 3, "code": "MODEL_AUTH"}, "while choosing step 3"),
         ({"step_index": 3, "code": "INCOMPLETE"}, "at the end"),
         ({"step_index": 3}, "at the success criteria"),
         ({"step_index": 1, "metrics": None}, "at step 1"),

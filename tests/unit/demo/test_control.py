@@ -14,7 +14,7 @@ def test_health_identifies_the_service(visit: Visit) -> None:
     health = visit("world").get("/health").json()
     assert health["service"] == "taskspec-demo"
     assert health["pid"] == os.getpid()
-    sites = ("world", "shop", "bank", "gov", "util", "food", "transport", "stream", "travel")
+    sites = ("world", "shop", "bank", "gov", "util", "food", "transport", "stream", "travel", "models")
     assert list(health["hosts"]) == [f"{site}.local" for site in sites]
 
 

@@ -33,7 +33,7 @@ def running(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], dict[str, 
 
 def test_every_host_has_its_own_listener() -> None:
     with running("--port", "0") as (process, ports):
-        assert len(set(ports.values())) == len(ports) == 9
+        assert len(set(ports.values())) == len(ports) == 10
         with urllib.request.urlopen(f"http://127.0.0.1:{ports['world.local']}/health") as answer:
             health = json.load(answer)
         assert (health["pid"], health["hosts"]) == (process.pid, ports)

@@ -537,3 +537,27 @@ def test_each_strike_knows_its_step_and_one_that_never_came_says_why() -> None:
         assert met[2].why == "the task ended before its `delay` of 90 s was over"
 
     asyncio.run(main())
+
+
+def test_a_fault_of_models_strikes_the_requests_that_choose_a_step() -> None:
+    async def main() -> None:
+        cut = {"kind": "model_cut", "model": "claude", "nth": 2, "times": 1}
+        async with play(cut, {"kind": "model_empty", "step": 1}) as one:
+            strike = one.injector.strike_model
+            struck = [strike("claude", 0), strike("gpt", 0), strike("claude", 0), strike("claude", 1), strike("gpt", 1)]
+            assert [each and each.kind for each in struck] == [None, None, "model_cut", "model_empty", "model_empty"]
+            assert [each.steps for each in one.injector.results()] == [(0,), (1, 1)]
+
+    asyncio.run(main())
+
+
+def test_a_fault_of_the_network_strikes_the_choice_of_its_step() -> None:
+    async def main() -> None:
+        async with play({"kind": "status", "url": "http://shop.local/*", "status": 503, "times": 1}) as one:
+            urls = ("http://shop.local/v1/messages",)
+            assert one.injector.broken(urls) == 0
+            assert one.injector.strike_model("claude", 0) is None
+            assert b"503" in await one.get("/v1/messages")
+            assert (one.injector.broken(urls), one.injector.broken(("http://bank.local/",))) == (1, 0)
+
+    asyncio.run(main())

@@ -20,7 +20,9 @@ LOCKED = "faults: [{kind: database_locked, path: %s, seconds: 1}]"
 def project(root: Path, *, known: bool = True) -> Project:
     hosts = {"shop.local": 1, "bank.local": 2, "node1.test": 3}
     service = {"command": ["x", "--state", ".harness/x.sqlite3"], "hosts": hosts, "health": "http://shop.local/health"}
-    return Project(Settings.model_validate({"services": {"demo": service}, "root": root}), known)
+    model = {"provider": "openai-compatible", "model": "m", "base_url": "http://shop.local/v1"}
+    document = {"services": {"demo": service}, "models": {"claude": model}, "root": root}
+    return Project(Settings.model_validate(document), known)
 
 
 def told(folder: Path, text: str, around: Project | None = None) -> list[str]:
@@ -38,6 +40,8 @@ def told(folder: Path, text: str, around: Project | None = None) -> list[str]:
         ("inputs: {h: x.y}\nfaults: [{kind: refuse, host: '${inputs.h}', seconds: 1}]", "error 5:31 faults[0].host"),
         ("faults: [{kind: service_killed, service: nope}]", "error 4:42 faults[0].service: the fault cannot strike"),
         ("faults: [{kind: refuse, host: x.y, seconds: 1}]\nexpect: {final_state: failed, code: NET_DNS}", "error 4:31"),
+        ("faults: [{kind: model_cut, model: claud}]", "error 4:35 faults[0].model: the fault cannot strike"),
+        ("faults: [{kind: model_cut, model: claud}]", "; did you mean `claude`?"),
         (LOCKED % "/etc/hosts", "error 4:40 faults[0].path: the path leads out of the project"),
         (LOCKED % "link", "error 4:40 faults[0].path: the path leads out of the project"),
         (LOCKED % "no.sqlite3", "warning 4:40 faults[0].path: there is no such file"),
@@ -52,6 +56,8 @@ def test_what_there_is_not_is_told_with_its_place(tmp_path: Path, text: str, exp
 @pytest.mark.parametrize(
     "text",
     [
+        "faults: [{kind: model_cut}, {kind: model_stall, model: claude, seconds: 2}]",
+        "faults: [{kind: model_slow_first_token, seconds: 2, model: '${env:MODEL}'}]",
         "faults: [{kind: refuse, host: SHOP.local, connections: 1}, {kind: hang, url: '*/api'}]",
         "faults: [{kind: hang, url: 'http://shop*'}, {kind: hang, url: 'http://*/x'}]",
         "faults: [{kind: service_killed, service: demo}, {kind: dns, url: 'http://else.where/*'}]",
@@ -99,3 +105,8 @@ def test_a_run_with_such_a_plan_does_not_begin(tmp_path: Path) -> None:
     text = "faults:\n  - {kind: page_crash, expect: {}}\n"
     odd = settings.model_copy(update={"faults": (write(tmp_path, text, "q.faults.yaml"),)})
     assert [each.message for each in check_plans(odd)] == ["`expect` expects nothing"]
+
+
+def test_a_fault_of_models_where_there_are_none_is_told(tmp_path: Path) -> None:
+    (line,) = told(tmp_path, "faults: [{kind: model_cut}]", Project(Settings(root=tmp_path)))
+    assert "warning 4:17 faults[0].kind: the fault cannot strike: there is no model" in line

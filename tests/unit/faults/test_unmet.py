@@ -54,6 +54,8 @@ RESET = {"kind": "reset", "url": "*"}
         ({"kind": "session_expired"}, {"struck": 1}, "there were no cookies to delete"),
         ({"kind": "storage_cleared"}, {"struck": 1}, "the open pages had stored nothing"),
         ({"kind": "popup"}, {"struck": 1}, "the page did not open it"),
+        ({"kind": "model_cut"}, {}, "no model was asked"),
+        ({"kind": "model_cut", "model": "claude"}, {}, "the model `claude` was not asked"),
         (CRASH, {"struck": 1}, "its target did not exist or did not answer"),
     ],
 )

@@ -183,10 +183,11 @@ def test_it_fits_a_screen(width: int, attempts: int, length: int, index: int) ->
     assert max(len(line) for line in lines[1:-1]) <= max(width, 70)
 
 
-def test_an_agent_that_chose_nothing_fails_while_choosing() -> None:
+@pytest.mark.parametrize("code", ["AGENT_FAILED", "AGENT_UNAVAILABLE", "MODEL_AUTH", "MODEL_CASSETTE_MISS"])
+def test_an_agent_that_chose_nothing_fails_while_choosing(code: str) -> None:
     made = sample.plan(steps=(), agent="mine")
-    text = failure_text(made, replace(sample.failed(made, Failure("AGENT_FAILED", "boom"), index=0), steps_total=0))
-    assert text.splitlines()[0] == "B1-2025-001 failed: AGENT_FAILED while choosing step 0"
+    text = failure_text(made, replace(sample.failed(made, Failure(code, "boom"), index=0), steps_total=0))
+    assert text.splitlines()[0] == f"B1-2025-001 failed: {code} while choosing step 0"
     assert "the agent's choice" in text
 
 

@@ -7,10 +7,21 @@ import re
 
 import pytest
 
-from harness.model.events import Resilience, ResilienceActed, StepStarted, TaskEnded, TaskStarted
+from harness.model.events import (
+    ModelAnswered,
+    ModelAsked,
+    Resilience,
+    ResilienceActed,
+    StepStarted,
+    TaskEnded,
+    TaskStarted,
+)
+from harness.model.inference import ModelCall, Usage
 from harness.recovery import GiveUp, Remedy, RepairPrecondition, Retry, Rewind, Substitute, Trust
 from harness.reporting.progress import ProgressLine, line
 from harness.resilience.events import Degraded, FellBack, GaveUp, Recovered, Retrying, Waiting
+from harness.values import replace
+from tests.unit.fakes import FakeClock
 from tests.unit.reporting import sample
 
 
@@ -45,8 +56,8 @@ def test_lines() -> None:
 @pytest.mark.parametrize(
     ("event", "remedy", "said"),
     [
-        (Retrying("open", 2, 3, 2.0, "connection refused"), Retry(2.0), "retry 2 in 2.0 s: connection refused"),
-        (Retrying("open", 2, 3, 0.0, "connection refused"), Retry(), "retry 2: connection refused"),
+        (Retrying("open", 2, 3, 2.0, "connection refused"), Retry(2.0), "Retrying 2/3 in 2.0 s: connection refused"),
+        (Retrying("open", 2, 3, 0.0, "connection refused"), Retry(), "Retrying 2/3: connection refused"),
         (Waiting("open", 30.0, "circuit c is open"), Retry(30.0), "waiting 30.0 s: circuit c is open"),
         (Retrying("open", 1, 1, 0.0, "too slow"), Rewind(), "going back to a checkpoint"),
         (Retrying("assert", 1, 1, 0.0, "no cart"), RepairPrecondition(), "repairing"),
@@ -96,3 +107,37 @@ def test_silent_off_a_terminal() -> None:
     progress.on_turn(TaskStarted(PLAN, sample.START))
     progress.clear()
     assert screen.getvalue() == ""
+
+
+ASKED = ModelAsked(PLAN, "builder", "claude", 7, sample.START)
+CALL = ModelCall(
+    "builder", "claude", "anthropic", "haiku", 7, 1, sample.START, 3.21, 0.4, Usage(input=12_100, output=180), 0.0021,
+    "answered",
+)  # fmt: skip
+
+
+def test_an_agent_that_thinks() -> None:
+    assert line(ASKED) == " B1-2025-001 step 7: builder thinks (claude)"
+    told = " B1-2025-001 step 7: builder thought 3.2 s (claude, 12.1k/180 tokens, $0.0021)"
+    assert line(ModelAnswered(PLAN, CALL)) == told
+    by_agent = replace(PLAN, agent="builder")
+    retry = Retrying("model claude", 2, 3, 1.0, "claude answered 503")
+    assert line(ResilienceActed(by_agent, 7, retry)) == " B1-2025-001 step 7 Retrying 2/3 in 1.0 s: claude answered 503"
+    other = FellBack("model claude", "claude", "gpt", "overloaded")
+    assert line(ResilienceActed(by_agent, 7, other)) == " B1-2025-001 step 7 model gpt is asked in place of claude"
+
+
+def test_the_line_shows_for_how_long_an_agent_has_been_thinking() -> None:
+    screen, clock = Screen(), FakeClock()
+    progress = ProgressLine(screen, lambda: 100, clock=clock)
+    progress.on_turn(ASKED)
+    clock.time += 0.2
+    progress.tick()
+    assert screen.visible() == " B1-2025-001 step 7: builder thinks (claude)"
+    clock.time += 3.0
+    progress.tick()
+    assert screen.visible() == " B1-2025-001 step 7: builder thinks (claude, 3.2 s)"
+    progress.on_turn(ModelAnswered(PLAN, CALL))
+    clock.time += 3.0
+    progress.tick()
+    assert "thought 3.2 s" in screen.visible()

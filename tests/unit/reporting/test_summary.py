@@ -47,6 +47,11 @@ def test_everything() -> None:
     ]
 
 
+def test_a_recovery_without_a_warning_of_its_own_has_no_kind() -> None:
+    """An agent was told that its proposal is no step, and chose another one."""
+    assert summary_lines([record(recovered=1)], Path("errors"))[0] == "tasks: 1: 1 completed (1 of them recovered)"
+
+
 def test_what_a_task_that_passed_could_not_leave_is_told_once() -> None:
     """One that failed says it in its own text."""
     refused = {

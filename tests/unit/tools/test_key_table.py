@@ -11,7 +11,16 @@ import pytest
 from pydantic import BaseModel
 
 from harness.recovery import Rulebook
-from harness.spec.task import Budget, Expect, FallbackPlan, Repair, ScoringCheckpoint, StateBinding, TaskSpec
+from harness.spec.task import (
+    AllowedWrite,
+    Budget,
+    Expect,
+    FallbackPlan,
+    Repair,
+    ScoringCheckpoint,
+    StateBinding,
+    TaskSpec,
+)
 from harness.spec.validation import ACTS, FAULTS, RULES
 from tools.docs.key_table import BEGIN, END, UNITS, Key, rendered, sections, updated
 from tools.docs.key_type import described_type
@@ -28,6 +37,7 @@ PARTS: dict[str, type[BaseModel]] = {
     "scoring_checkpoints[].": ScoringCheckpoint,
     "fallback_plan.": FallbackPlan,
     "state_bindings.*.": StateBinding,
+    "allowed_writes[].": AllowedWrite,
     "repairs[].": Repair,
     "budget.": Budget,
     "expect.": Expect,

@@ -14,16 +14,26 @@ import pytest
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from opentelemetry.trace import StatusCode
+from opentelemetry.trace import SpanKind, StatusCode
 from prometheus_client.parser import text_string_to_metric_families
 
-from harness.model.events import AttemptEnded, ResilienceActed, TaskEnded, TaskStarted
+from harness.model.events import AttemptEnded, ModelAnswered, ModelAsked, ResilienceActed, TaskEnded, TaskStarted
+from harness.model.inference import ModelCall, Usage
 from harness.model.settings import LogProfile
 from harness.recovery.failure import Failure
 from harness.reporting.telemetry.exporters import Spans, exposition
 from harness.reporting.telemetry.log import KEPT, LOGGER, EventLog, LogSink, Tail, begin, events_of, level_name
 from harness.reporting.telemetry.metrics import MetricsSink, ResilienceMetrics
-from harness.reporting.telemetry.record import EVENTS, StepDone, TaskDone, TelemetryEvent, describe, read
+from harness.reporting.telemetry.record import (
+    EVENTS,
+    ModelReply,
+    ModelRequest,
+    StepDone,
+    TaskDone,
+    TelemetryEvent,
+    describe,
+    read,
+)
 from harness.resilience.events import (
     CircuitChanged,
     Degraded,
@@ -86,6 +96,12 @@ ALL: dict[str, tuple[TelemetryEvent, str, str]] = {
         TaskDone("failed", 2.0, 1, 3, 2, "STEP_TIMEOUT"), "ERROR",
         "task failed: STEP_TIMEOUT (2.0 s, 3 attempts, 2 failed)",
     ),
+    "model-asked": (ModelRequest("builder", "claude"), "DEBUG", "builder thinks (claude)"),
+    "model-answered": (
+        ModelReply("builder", "claude", "anthropic", "haiku", 1, "answered", "", 3.21, 0.4, 12_100, 9000, 180, False,
+                   0.0021, False), "INFO",
+        "builder thought 3.2 s (claude, 12.1k/180 tokens, $0.0021)",
+    ),
 }  # fmt: skip
 
 
@@ -114,23 +130,23 @@ def test_a_name_of_a_field_means_one_thing() -> None:
 
 
 def test_graver_and_less_grave() -> None:
-    levels = {
-        ServiceChanged("s", "up", "down", "r"): "WARNING",
-        ServiceChanged("s", "booting", "up", "r"): "INFO",
-        CircuitChanged("c", "open", "half_open", "r"): "INFO",
-        Escalated("a", 30, None): "ERROR",
-        ThresholdCrossed("m", "ok", "warning", 6, 5, "per minute"): "WARNING",
-        ThresholdCrossed("m", "warning", "ok", 0, 5, "per minute"): "INFO",
-        TaskDone("failed", 1, 1, 1, 1, "X", expected=True): "INFO",
-        TaskDone("completed", 1, 1, 1, 0): "INFO",
-        TaskDone("skipped", 1, 0, 1, 1, reason="no cart"): "WARNING",
-        TaskDone("aborted", 1, 0, 1, 1, "PRECONDITION_NOT_MET", severity="warning"): "WARNING",
-        GaveUp("pre", "no cart", False, severity="warning"): "WARNING",
-        GaveUp("open", "no browser", False, severity="critical"): "CRITICAL",
-        GaveUp("open", "our own defect", False, severity="fatal"): "CRITICAL",
-        GaveUp("a call", "of which nobody knows more", False): "ERROR",
-    }
-    assert {event: level_name(event) for event in levels} == levels
+    levels: list[tuple[TelemetryEvent, str]] = [
+        (ServiceChanged("s", "up", "down", "r"), "WARNING"),
+        (ServiceChanged("s", "booting", "up", "r"), "INFO"),
+        (CircuitChanged("c", "open", "half_open", "r"), "INFO"),
+        (Escalated("a", 30, None), "ERROR"),
+        (ThresholdCrossed("m", "ok", "warning", 6, 5, "per minute"), "WARNING"),
+        (ThresholdCrossed("m", "warning", "ok", 0, 5, "per minute"), "INFO"),
+        (TaskDone("failed", 1, 1, 1, 1, "X", expected=True), "INFO"),
+        (TaskDone("completed", 1, 1, 1, 0), "INFO"),
+        (TaskDone("skipped", 1, 0, 1, 1, reason="no cart"), "WARNING"),
+        (TaskDone("aborted", 1, 0, 1, 1, "PRECONDITION_NOT_MET", severity="warning"), "WARNING"),
+        (GaveUp("pre", "no cart", False, severity="warning"), "WARNING"),
+        (GaveUp("open", "no browser", False, severity="critical"), "CRITICAL"),
+        (GaveUp("open", "our own defect", False, severity="fatal"), "CRITICAL"),
+        (GaveUp("a call", "of which nobody knows more", False), "ERROR"),
+    ]
+    assert [level_name(event) for event, _ in levels] == [said for _, said in levels]
 
 
 @pytest.mark.parametrize("line", ["", "{", "[]", '{"type": "retry"}', '{"type": "of tomorrow"}', '{"type": "task"}'])
@@ -373,3 +389,60 @@ def test_the_text_of_prometheus() -> None:
     assert samples["taskspec_retries_total", "worked"] == 1
     assert samples["taskspec_tasks_total", "completed"] == 2
     assert samples["taskspec_threshold_level", "error_rate"] == 0
+
+
+CALL = ModelCall(
+    "builder", "claude", "anthropic", "haiku", 7, 2, sample.START, 3.0, 0.4,
+    Usage(input=12_000, output=180, cache_read=9000), 0.25, "answered",
+)  # fmt: skip
+LOST = replace(CALL, usage=Usage(input=100, estimated=True), cost=None, outcome="failed", code="MODEL_TIMEOUT")
+
+
+def test_a_request_to_a_model_is_a_span_by_the_conventions_for_generative_ai() -> None:
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    stage = Stage(sinks=(Spans("run-1", provider.get_tracer("test")),))
+    plan = sample.plan(agent="builder")
+    stage.telemetry.on(TaskStarted(plan, sample.START))
+    for call in (CALL, LOST):
+        stage.telemetry.on(ModelAsked(plan, "builder", "claude", 7, sample.START))
+        stage.telemetry.on(ModelAnswered(plan, call))
+    stage.telemetry.on(TaskEnded(plan, sample.completed(plan), sample.START))
+    answered, lost, task = exporter.get_finished_spans()
+    assert (answered.name, answered.kind) == ("chat haiku", SpanKind.CLIENT)
+    assert [event.name for event in task.events] == ["task"]
+    assert answered.parent is not None
+    assert answered.parent.span_id == task.context.span_id
+    assert (answered.end_time or 0) - (answered.start_time or 0) == 3_000_000_000
+    found = dict(answered.attributes or {})
+    assert {name: found[name] for name in found if name.startswith("gen_ai.")} == {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": "anthropic",
+        "gen_ai.request.model": "haiku",
+        "gen_ai.agent.name": "builder",
+        "gen_ai.usage.input_tokens": 12_000,
+        "gen_ai.usage.output_tokens": 180,
+        "gen_ai.usage.cache_read.input_tokens": 9000,
+        "gen_ai.usage.cache_creation.input_tokens": 0,
+    }
+    assert found["taskspec.cost_usd"] == 0.25
+    attributes = dict(lost.attributes or {})
+    assert (attributes["error.type"], "taskspec.cost_usd" in attributes) == ("MODEL_TIMEOUT", False)
+
+
+def test_the_figures_of_models() -> None:
+    tally = MetricsSink()
+    result = replace(sample.completed(sample.plan(agent="builder")), model_calls=(CALL, LOST))
+    done = TaskDone.of(result, "builder")
+    tally.on_record(record(done, task_id="T-1"))
+    tally.on_record(record(CircuitChanged("provider:claude", "closed", "open", "r"), task_id="T-1", step=7))
+    line = "models: 2 calls, 1 failed, 12.1k in (74 % cached), 180 out, $0.25, 1 unpriced; circuits: 1 opened"
+    assert line in tally.lines()
+    found = tally.as_json()["models"]
+    assert (found["calls"], found["circuit_opens"], found["by_model"]["claude"]["cost_usd"]) == (2, 1, 0.25)
+    families = text_string_to_metric_families(exposition(tally, {}))
+    samples = {(sample.name, *sample.labels.values()): sample.value for family in families for sample in family.samples}
+    assert samples["taskspec_model_calls_total", "claude", "failed"] == 1
+    assert samples["taskspec_model_tokens_total", "input", "claude"] == 12_100
+    assert samples["taskspec_model_cost_usd_total", "claude"] == 0.25

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from harness.agents.monkey import elements
+from harness.model.snapshot import IN_FRAME, elements, refs_of, with_selectors
+from harness.spec.steps import Click, Drag, Wait
 
 SNAPSHOT = """
 - generic [active] [ref=f1e17]:
@@ -40,3 +41,28 @@ def test_roles_names_refs_and_states() -> None:
 
 def test_an_empty_page_has_none() -> None:
     assert elements("") == []
+
+
+def test_the_refs_of_a_step_are_replaced_by_selectors() -> None:
+    selectors = {"e1": 'role=button[name="It\'s"]', "f1e2": f"#frame{IN_FRAME}#in{IN_FRAME}role=button", "e3": "#c"}
+    click = Click(selector="aria-ref=e1", note="x")
+    assert refs_of(click) == ("e1",)
+    assert with_selectors(click, selectors) == Click(selector=selectors["e1"], note="x")
+    framed = with_selectors(Click(selector="aria-ref=f1e2"), selectors)
+    assert framed == Click(selector="role=button", frame="#frame >>> #in")
+    drag = Drag(selector="aria-ref=e3", value="aria-ref=e1")
+    assert (refs_of(drag), with_selectors(drag, selectors)) == (
+        ("e3", "e1"),
+        Drag(selector="#c", value=selectors["e1"]),
+    )
+    kept = Wait(value=0, remember={"x": "text('aria-ref=e1')"})
+    assert refs_of(kept) == ("e1",)
+    made = with_selectors(kept, selectors)
+    assert made is not None
+    assert made.remember == {"x": "text('role=button[name=\"It\\'s\"]')"}
+
+
+def test_a_step_with_a_ref_that_has_no_selector_stays_as_it_is() -> None:
+    assert with_selectors(Click(selector="aria-ref=e9"), {"e1": "#a"}) is None
+    assert refs_of(Click(selector="#a")) == ()
+    assert refs_of(Click(selector="aria-ref=e9 >> span")) == ()

@@ -1,0 +1,124 @@
+"""The agent `llm`: a language model chooses the steps (docs/agents.md).
+
+It keeps nothing between proposals: each question is made from the records. So the task may go back to a checkpoint, and
+another agent may have done a part of it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from harness.agents.prompt import CloserLook, Situation, given_up, mapping_text, prompt_of
+from harness.agents.settled import settled
+from harness.agents.tools import DONE, GIVE_UP, LOOK, InvalidCallError, checked, step_of
+from harness.agents.view import PageView
+from harness.model.inference import ModelClient, Prompt, ToolCall
+from harness.model.plan import Plan
+from harness.model.policy import AgentPolicy
+from harness.model.ports import Observe
+from harness.model.record import History
+from harness.recovery.failure import Failed, Failure
+from harness.values import replace
+
+OBSERVATIONS = ("aria",)
+FEWEST_CHARACTERS = 1000
+LONGEST_QUIET = 10
+INVALID = "AGENT_INVALID_STEP"
+GARBLED = "MODEL_GARBLED"
+"""The answer of a model that no retry made readable: that is the model's doing, so it is told."""
+
+
+class LlmAgent:
+    """Asks a model for each step, by one call of a tool."""
+
+    def __init__(
+        self,
+        models: ModelClient,
+        policy: AgentPolicy,
+        *,
+        model: str,
+        observation: str = "aria",
+        max_chars: int = 24_000,
+        looks: int = 3,
+        quiet: float = 0.3,
+    ) -> None:
+        """`model`: name in `[tool.harness.models]`. `max_chars`: the largest snapshot. `looks`: closer looks a step.
+
+        `quiet`: seconds; a page that has looked the same for so long is shown to the model. A page that still loads
+        would cost a question, and no recording would fit the next time.
+        """
+        if not isinstance(model, str) or not model:
+            raise ValueError(f"`model` must be the name of a model of [tool.harness.models], not {model!r}")
+        if observation not in OBSERVATIONS:
+            raise ValueError(f"`observation` must be {' or '.join(map(repr, OBSERVATIONS))}, not {observation!r}")
+        if not _is_whole(max_chars) or max_chars < FEWEST_CHARACTERS:
+            raise ValueError(f"`max_chars` must be a whole number from {FEWEST_CHARACTERS}, not {max_chars!r}")
+        if not _is_whole(looks) or looks < 0:
+            raise ValueError(f"`looks` must be a whole number from 0, not {looks!r}")
+        if isinstance(quiet, bool) or not isinstance(quiet, int | float) or not 0 <= quiet <= LONGEST_QUIET:
+            raise ValueError(f"`quiet` must be seconds from 0 to {LONGEST_QUIET}, not {quiet!r}")
+        self._quiet = quiet
+        self._models, self._policy = models, policy
+        self._model, self._max_chars, self._looks = model, max_chars, looks
+
+    async def propose(self, plan: Plan, history: History, observe: Observe) -> dict[str, Any] | None:
+        """The next step; None when the model says that the goal is reached. Raises Failed."""
+        seen = await (settled(observe, self._quiet) if history and self._quiet else observe())
+        now = Situation(plan, self._policy, history, seen, PageView(seen.aria), self._max_chars, self._looks)
+        while True:
+            prompt = prompt_of(now)
+            call = await self._ask(prompt)
+            try:
+                call = checked(call, {tool.name: tool for tool in prompt.tools})
+                if call.name != LOOK:
+                    return _proposal(call, now.view)
+                now = await _looked(now, call, observe)
+            except InvalidCallError as error:
+                raise _invalid(f"{call.name} {mapping_text(call.arguments)}", str(error)) from error
+
+    async def _ask(self, prompt: Prompt) -> ToolCall:
+        """The one call of the model's answer. Raises Failed."""
+        try:
+            answer = await self._models.ask(self._model, prompt)
+        except Failed as failed:
+            if failed.failure.code == GARBLED:
+                raise _invalid("an answer that cannot be read", failed.failure.message) from failed
+            raise
+        if not answer.calls:
+            raise _invalid(repr(answer.text[:200]), "the answer calls no tool, and must call one")
+        return answer.calls[0]
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _invalid(proposal: str, why: str) -> Failed:
+    """The failure of an invalid proposal, which the agent is told."""
+    return Failed(Failure(INVALID, why, details={"proposal": proposal}))
+
+
+def _proposal(call: ToolCall, view: PageView) -> dict[str, Any] | None:
+    """What a call proposes. Raises InvalidCallError, and Failed if it gives up."""
+    if call.name == DONE:
+        return None
+    if call.name == GIVE_UP:
+        raise Failed(given_up(str(call.arguments["reason"])))
+    return step_of(call, view)
+
+
+async def _looked(now: Situation, call: ToolCall, observe: Observe) -> Situation:
+    """The situation after a closer look. Raises InvalidCallError, and Failed if the page cannot be read."""
+    arguments = {name: value for name, value in call.arguments.items() if value not in (None, "", False)}
+    if len(arguments) != 1:
+        raise InvalidCallError("`look` needs exactly one of `find`, `ref`, `screenshot`")
+    left = now.looks_left - 1
+    if "screenshot" in arguments:
+        seen = await observe(screenshot=True)
+        return replace(now, seen=seen, view=PageView(seen.aria), picture=seen.screenshot, looks_left=left)
+    most = now.max_chars // 4
+    if text := arguments.get("find"):
+        asked, found = f"Lines with {text!r}", now.view.find(str(text), most)
+    else:
+        asked, found = f"Inside of {arguments['ref']}", now.view.inside(str(arguments["ref"]), most)
+    return replace(now, looks=(*now.looks, CloserLook(asked, found or "nothing")), looks_left=left)

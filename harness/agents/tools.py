@@ -1,0 +1,360 @@
+"""The tools by which a model acts: playwright-mcp's names and shapes, made from the models of the steps.
+
+This table is the one vocabulary of the `llm` agent and of other programs that choose steps by calling tools.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from functools import cache
+from typing import Any
+
+from msgspec import Struct, field
+
+from harness.agents.view import PageView
+from harness.model.inference import ToolCall, ToolDefinition
+from harness.model.snapshot import REF_ENGINE, PageElement
+from harness.spec.problems import did_you_mean, join_or
+from harness.spec.steps import (
+    Check,
+    Click,
+    Dialog,
+    Download,
+    Drag,
+    Hover,
+    Open,
+    Press,
+    Screenshot,
+    Scroll,
+    Select,
+    StepBase,
+    Submit,
+    SwitchPage,
+    Type,
+    Uncheck,
+    Upload,
+    Wait,
+)
+
+REF = re.compile(r"(f\d+)?e\d+")
+"""The form of a ref; every other target is a selector."""
+LOOK, REMEMBER, DONE, GIVE_UP = "look", "remember", "done", "give_up"
+
+
+class InvalidCallError(ValueError):
+    """A call that is no step; the message says why, for the model."""
+
+
+# The arguments of the tools.
+
+
+class Argument(Struct, frozen=True):
+    """One argument of a tool, which gives one key of the step."""
+
+    key: str
+    """The key of the step."""
+    required: bool = True
+    schema: Mapping[str, Any] | None = None
+    """Its JSON Schema; None: that of the step's key."""
+    values: Mapping[Any, Any] = field(default_factory=dict)
+    """What the key gets in place of a value of the argument."""
+    names_element: str = ""
+    """The argument with the description of the element, if this one names an element by ref or selector."""
+
+
+class BrowserTool(Struct, frozen=True):
+    """A tool that does one act."""
+
+    name: str
+    step: type[StepBase]
+    arguments: Mapping[str, Argument]
+    hint: str = ""
+    """What a model needs to know beyond the act's own description."""
+
+    @property
+    def act(self) -> str:
+        """The act that it does."""
+        return str(self.step.model_fields["act"].default)
+
+    @property
+    def description(self) -> str:
+        """The act's own description, and the hint."""
+        first = (self.step.__doc__ or "").strip().split("\n\n")[0].replace("\n", " ")
+        return " ".join(part for part in (" ".join(first.split()), self.hint) if part)
+
+
+ELEMENT_TEXT = (
+    'Role and name of the element as the snapshot shows them, such as `button "Save"`. It is compared with the target.'
+)
+TARGET_TEXT = "The ref of the element in the present snapshot, such as `e12`; else a selector that matches one element."
+_DOWN = "Pixels to scroll down; a negative number scrolls up. Without it, the target is brought into view."
+_TEXT: Mapping[str, Any] = {"type": "string"}
+_TEXTS: Mapping[str, Any] = {"type": "array", "items": _TEXT, "minItems": 1}
+_TARGET: Mapping[str, Any] = {**_TEXT, "description": TARGET_TEXT}
+_DELTA: Mapping[str, Any] = {"type": "integer", "description": _DOWN}
+_TIME: Mapping[str, Any] = {"type": "number", "description": "How long to wait, in seconds."}
+_AWAITED: Mapping[str, Any] = {**_TEXT, "description": "Text to wait for, in the target or on the page."}
+_WRITES = {
+    "effect": Argument("effect", required=False, schema={"type": "string", "enum": ["write"]}),
+    "done_when": Argument("done_when", required=False),
+}
+
+
+def _on(required: bool = True) -> dict[str, Argument]:
+    """The target of an act on an element."""
+    return {"target": Argument("selector", required, _TARGET, names_element="element")}
+
+
+TOOLS: tuple[BrowserTool, ...] = (
+    BrowserTool("browser_navigate", Open, {"url": Argument("url")}),
+    BrowserTool("browser_click", Click, {**_on(), **_WRITES}),
+    BrowserTool("browser_type", Type, {**_on(), "text": Argument("value", schema=_TEXT), **_WRITES}),
+    BrowserTool(
+        "browser_select_option",
+        Select,
+        {**_on(), "values": Argument("value", schema=_TEXTS)},
+    ),
+    BrowserTool("browser_check", Check, _on()),
+    BrowserTool("browser_uncheck", Uncheck, _on()),
+    BrowserTool("browser_press_key", Press, {"key": Argument("value"), **_on(required=False), **_WRITES}),
+    BrowserTool("browser_hover", Hover, _on()),
+    BrowserTool(
+        "browser_drag",
+        Drag,
+        {
+            "startTarget": Argument("selector", schema=_TARGET, names_element="startElement"),
+            "endTarget": Argument("value", schema=_TARGET, names_element="endElement"),
+        },
+    ),
+    BrowserTool("browser_submit_form", Submit, {**_on(), "done_when": Argument("done_when", required=False)}),
+    BrowserTool("browser_file_upload", Upload, {**_on(), "paths": Argument("value", schema=_TEXTS)}),
+    BrowserTool("browser_download", Download, {**_on(), "filename": Argument("value", required=False, schema=_TEXT)}),
+    BrowserTool(
+        "browser_mouse_wheel", Scroll, {"deltaY": Argument("value", False, _DELTA), **_on(required=False)}
+    ),
+    BrowserTool(
+        "browser_wait_for",
+        Wait,
+        {
+            "text": Argument("value", False, _AWAITED),
+            "time": Argument("value", False, _TIME),
+            **_on(required=False),
+        },
+        "Give one of `text`, `time`, `target`.",
+    ),
+    BrowserTool("browser_tabs", SwitchPage, {"index": Argument("value", schema={"type": "integer"})}),
+    BrowserTool(
+        "browser_handle_dialog",
+        Dialog,
+        {
+            "accept": Argument("value", schema={"type": "boolean"}, values={True: "accept", False: "dismiss"}),
+            "promptText": Argument("text", required=False, schema=_TEXT),
+        },
+    ),
+    BrowserTool("browser_take_screenshot", Screenshot, {"filename": Argument("screenshot_id"), **_on(required=False)}),
+)  # fmt: skip
+BY_NAME = {tool.name: tool for tool in TOOLS}
+
+
+# Definitions for a model.
+
+
+@cache
+def definitions(acts: tuple[str, ...] | None = None, *, looks: bool = True) -> tuple[ToolDefinition, ...]:
+    """The tools for a model. `acts`: the acts that its policy allows; None: all. `looks`: whether it may look again."""
+    allowed = [tool for tool in TOOLS if acts is None or tool.act in acts]
+    own = [each for each in _OWN if (looks or each.name != LOOK) and (each.name != REMEMBER or _may_wait(acts))]
+    return (*map(_definition, allowed), *own)
+
+
+def _may_wait(acts: Collection[str] | None) -> bool:
+    return acts is None or "wait" in acts
+
+
+def _definition(tool: BrowserTool) -> ToolDefinition:
+    properties, required = {}, []
+    declared = tool.step.model_json_schema()["properties"]
+    for name, argument in tool.arguments.items():
+        if argument.names_element:
+            properties[argument.names_element] = {"type": "string", "description": ELEMENT_TEXT}
+        own = declared[argument.key]
+        schema = argument.schema or {key: own[key] for key in ("type", "enum", "anyOf") if key in own}
+        properties[name] = {"description": own["description"], **_not_null(schema)}
+        if argument.required:
+            required += [argument.names_element, name] if argument.names_element else [name]
+    return ToolDefinition(tool.name, tool.description, _object(properties, required))
+
+
+def _not_null(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The schema without `null`: an argument that is not needed is left out."""
+    some = [each for each in schema.get("anyOf", ()) if each.get("type") != "null"]
+    return {"type": some[0]["type"]} if some else schema
+
+
+def _object(properties: Mapping[str, Any], required: Collection[str]) -> Mapping[str, Any]:
+    return {"type": "object", "properties": dict(properties), "required": list(required), "additionalProperties": False}
+
+
+def _described(description: str, kind: str = "string") -> Mapping[str, Any]:
+    return {"type": kind, "description": description}
+
+
+_OWN = (
+    ToolDefinition(
+        LOOK,
+        "Look closer at the page without acting: give exactly one argument.",
+        _object(
+            {
+                "find": _described("Find the lines of the whole snapshot that contain this text."),
+                "ref": _described("Show the element with this ref and everything in it."),
+                "screenshot": _described("See a picture of the visible part of the page.", "boolean"),
+            },
+            (),
+        ),
+    ),
+    ToolDefinition(
+        REMEMBER,
+        "Keep the text of an element, or the value of a field, in the task's memory.",
+        _object(
+            {
+                "key": _described("Name of the memory entry, as the goal or the task names it."),
+                "element": _described(ELEMENT_TEXT),
+                "target": _TARGET,
+            },
+            ("key", "element", "target"),
+        ),
+    ),
+    ToolDefinition(DONE, "Say that the goal is reached. The task's success criteria decide.", _object({}, ())),
+    ToolDefinition(
+        GIVE_UP,
+        "Say that the goal cannot be reached.",
+        _object({"reason": _described("Why, in one sentence.")}, ("reason",)),
+    ),
+)
+
+
+# From a call to a step.
+
+
+def checked(call: ToolCall, offered: Mapping[str, ToolDefinition]) -> ToolCall:
+    """The call, if it is of an offered tool and its arguments fit. Raises InvalidCallError."""
+    if call.name not in offered:
+        hint = did_you_mean(call.name, offered) or f"the tools are {join_or(sorted(offered))}"
+        raise InvalidCallError(f"there is no tool `{call.name}`: {hint}")
+    known, required = (offered[call.name].parameters[part] for part in ("properties", "required"))
+    given = {name: value for name, value in call.arguments.items() if value is not None}
+    for name, value in given.items():
+        if name not in known:
+            hint = did_you_mean(name, known) or (f"it takes {join_or(list(known))}" if known else "it takes none")
+            raise InvalidCallError(f"`{call.name}` has no argument `{name}`: {hint}")
+        if not _fits(value, known[name]["type"]):
+            raise InvalidCallError(
+                f"`{name}` of `{call.name}` must be of the type {known[name]['type']}, not {value!r}"
+            )
+    for name in required:
+        if name not in given or (given[name] == "" and name != MAY_BE_EMPTY):
+            raise InvalidCallError(f"`{call.name}` needs the argument `{name}`")
+    return ToolCall(call.name, given)
+
+
+MAY_BE_EMPTY = "text"
+"""The argument that may be an empty text: then a field is emptied."""
+_TYPES: Mapping[str, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+}
+
+
+def _fits(value: Any, kind: str) -> bool:
+    """Return whether an argument has its JSON type; the items of an array are texts."""
+    if kind == "array":
+        return isinstance(value, list | tuple) and all(isinstance(each, str) for each in value)
+    return isinstance(value, _TYPES[kind]) and (kind == "boolean" or not isinstance(value, bool))
+
+
+def step_of(call: ToolCall, view: PageView) -> dict[str, Any]:
+    """The step that a checked call asks for, as in a file. Raises InvalidCallError, never guesses."""
+    if call.name == REMEMBER:
+        return _remembering(call, view)
+    tool = BY_NAME[call.name]
+    step: dict[str, Any] = {"act": tool.act}
+    notes: list[str] = []
+    for name, argument in tool.arguments.items():
+        value = call.arguments.get(name)
+        if value is None or (value == "" and not argument.required):
+            continue
+        if argument.names_element:
+            value, element = _target(call, name, argument.names_element, view)
+            notes += [str(element)] if element else []
+        if argument.key in step:
+            raise InvalidCallError(f"`{call.name}` takes only one of `text` and `time`")
+        step[argument.key] = argument.values[value] if argument.values else value
+    if tool.step is Wait and isinstance(step.get("value"), str):
+        step.setdefault("selector", "body")
+    return {**step, "note": _literal(" to ".join(notes))} if notes else step
+
+
+def _remembering(call: ToolCall, view: PageView) -> dict[str, Any]:
+    """The step that keeps the text of an element. Raises InvalidCallError."""
+    selector, element = _target(call, "target", "element", view)
+    quoted = selector.replace("\\", "\\\\").replace("'", "\\'")
+    key = str(call.arguments["key"])
+    note = _literal(f"remember {key} from {element or selector}")
+    return {"act": "wait", "value": 0, "remember": {key: f"text('{quoted}')"}, "note": note}
+
+
+def _target(call: ToolCall, name: str, description: str, view: PageView) -> tuple[str, PageElement | None]:
+    """The selector of a target, and its element if it is a ref. Raises InvalidCallError."""
+    target = str(call.arguments[name]).removeprefix(REF_ENGINE)
+    if not REF.fullmatch(target):
+        return target, None
+    element = view.elements.get(target)
+    if element is None:
+        raise InvalidCallError(f"the page has no element with the ref {target} any more: take a ref of this snapshot")
+    said = str(call.arguments.get(description) or "")
+    if not agrees(said, element):
+        raise InvalidCallError(f"{target} is {element}, not {said or 'an element without a description'}")
+    return element.selector, element
+
+
+_EXACT = re.compile(r'\s*(?P<role>[a-z]+)\s+"(?P<name>.*)"\s*', re.DOTALL)
+_FILLERS = (
+    "a an the of in on at to for and with this that its named called labelled labeled element field box control item "
+    "icon page form"
+)
+
+
+def agrees(description: str, element: PageElement) -> bool:
+    """Return whether a description can mean this element.
+
+    `button "Save"` must have this role and name; in free words, at least half of those that are neither a role nor a
+    filler must be in the name. An element without a name must have its role named.
+    """
+    if exact := _EXACT.fullmatch(description):
+        return exact["role"] == element.role and _words(exact["name"]) == _words(element.name)
+    words = _words(description)
+    name = set(_words(element.name))
+    if not name:
+        return element.role in words or element.role == "generic"
+    telling = [each for each in words if each in name or each not in _UNTELLING]
+    return bool(telling) and 2 * sum(each in name for each in telling) >= len(telling)
+
+
+_ROLE_WORDS = (
+    "button link textbox searchbox text input combobox dropdown list listbox option checkbox radio switch slider tab "
+    "menu menuitem heading image search"
+)
+_UNTELLING = frozenset(f"{_FILLERS} {_ROLE_WORDS}".split())
+"""Words of a description that say little about which element is meant."""
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"\w+", text.casefold())
+
+
+def _literal(text: str) -> str:
+    """The text in a form that is taken literally: `${` begins no reference."""
+    return text.replace("${", "$${")

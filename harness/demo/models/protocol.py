@@ -1,0 +1,99 @@
+"""What the three protocols have in common: reading a body, events of a stream, stable ids."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from msgspec import Struct
+
+from harness.demo.models.question import BadRequestError, Function, PastCall, Question, Reply
+
+CREATED: Final = 1_763_283_600
+"""Every answer is of 2025-11-16T09:00:00Z, the day of the demo: the same request gets the same bytes."""
+
+Body = Mapping[str, Any]
+
+
+class Protocol(Struct, frozen=True):
+    """A way to ask: how a request is read, and how answers and errors look."""
+
+    question: Callable[[Body], Question]
+    """Raises BadRequestError, and LookupError, TypeError, AttributeError or ValueError for a body of another shape."""
+    answer: Callable[[Question, Reply, str], dict[str, Any]]
+    """The whole answer; the text is its id without a prefix."""
+    events: Callable[[Question, Reply, str, Body], Iterator[bytes]]
+    """The answer as server-sent events."""
+    error: Callable[[int, str, str], dict[str, Any]]
+    """The body of an error, from status, code and message."""
+    overflow: Callable[[int, int], str]
+    """The message about a request that is too long, from its tokens and the model's."""
+
+
+def identity(body: bytes) -> str:
+    """The id of the answer to a request, the same for the same request."""
+    return hashlib.sha256(body).hexdigest()[:24]
+
+
+def event(data: Any, name: str = "") -> bytes:
+    """One server-sent event."""
+    text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
+    return (f"event: {name}\n" if name else "").encode() + f"data: {text}\n\n".encode()
+
+
+class Reader:
+    """Collects what a request says, message by message."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self.calls: dict[str, PastCall] = {}
+        self.images = 0
+
+    def content(self, content: Any) -> None:
+        """Read the content of a message: a text, or a list of parts."""
+        if isinstance(content, str):
+            self.texts.append(content)
+            return
+        for part in content or ():
+            if "text" in part:
+                self.texts.append(part["text"])
+            elif "image" in part.get("type", ""):
+                self.images += 1
+
+    def call(self, key: str, name: str, arguments: str) -> None:
+        """Read a call that the model made."""
+        self.calls[key] = PastCall(name, arguments)
+
+    def result(self, key: str, content: Any, *, failed: bool = False) -> None:
+        """Read the result of a call. A text that begins with `Error` says that it failed, where nothing else can."""
+        if key not in self.calls:
+            raise BadRequestError(f"There is a result of the call {key!r}, which no message made.")
+        before = len(self.texts)
+        self.content(content)
+        failed = failed or any(text.startswith("Error") for text in self.texts[before:])
+        call = self.calls[key]
+        self.calls[key] = PastCall(call.name, call.arguments, succeeded=not failed)
+
+    def question(self, body: Body, functions: Sequence[Function], longest: int | None) -> Question:
+        """Everything that was read."""
+        if not self.texts:
+            raise BadRequestError("There is no text to answer.")
+        offered = () if body.get("tool_choice") == "none" else functions
+        return Question(
+            model=body["model"],
+            texts=self.texts,
+            functions=offered,
+            calls=tuple(self.calls.values()),
+            images=self.images,
+            stream=bool(body.get("stream")),
+            seed=_seed(body),
+            longest=longest,
+        )
+
+
+def _seed(body: Body) -> int:
+    """The seed of a request: `seed`, or `metadata.seed` where a protocol has none."""
+    given = body.get("seed", (body.get("metadata") or {}).get("seed", 0))
+    return int(given or 0)

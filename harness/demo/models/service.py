@@ -1,0 +1,124 @@
+"""The requests of models.local: the key, the model, the question, the answer, or an error in the provider's shape."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from functools import partial
+from typing import Any, Final
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Mount, Route
+
+from harness.demo.models.brain import MODELS, Model, next_move
+from harness.demo.models.calls import reply
+from harness.demo.models.chat import CHAT
+from harness.demo.models.messages import MESSAGES
+from harness.demo.models.protocol import CREATED, Protocol, identity
+from harness.demo.models.question import BadRequestError, Question
+from harness.demo.models.responses import RESPONSES
+
+KEY: Final = "demo-model-key"
+"""The key of the models, for ``Authorization: Bearer`` and for ``x-api-key``. It is no secret."""
+KEYLESS: Final = "/keyless"
+"""Below this path the same models need no key, as a server on one's own machine needs none."""
+
+_SHAPES: Final = (LookupError, TypeError, AttributeError, ValueError)
+"""What a body of another shape raises while it is read."""
+
+
+async def _list(request: Request) -> Response:
+    """GET /v1/models, for both providers' clients."""
+    if not _has_key(request):
+        return _refuse_key(MESSAGES if "anthropic-version" in request.headers else CHAT, request)
+    data = [_entry(model) for model in MODELS.values()]
+    ends = {"first_id": data[0]["id"], "last_id": data[-1]["id"], "has_more": False}
+    return JSONResponse({"object": "list", "data": data, **ends})
+
+
+def _entry(model: Model) -> dict[str, Any]:
+    return {
+        "id": model.name,
+        "object": "model",
+        "created": CREATED,
+        "owned_by": "taskspec-demo",
+        "type": "model",
+        "display_name": model.name,
+        "created_at": "2025-11-16T09:00:00Z",
+        "context_window": model.window,
+    }
+
+
+async def _ask(protocol: Protocol, request: Request) -> Response:
+    """POST a question."""
+    if not _has_key(request):
+        return _refuse_key(protocol, request)
+    sent = await request.body()
+    try:
+        body = json.loads(sent)
+        named = body["model"]
+    except _SHAPES as error:
+        return _refuse(protocol, 400, "invalid_request", f"The body is no JSON object with a model: {error!r}")
+    if not isinstance(named, str) or named not in MODELS:
+        message = f"The model `{named}` does not exist. There is {', '.join(MODELS)}."
+        return _refuse(protocol, 404, "model_not_found", message)
+    try:
+        question = protocol.question(body)
+    except BadRequestError as error:
+        return _refuse(protocol, 400, "invalid_request", str(error))
+    except _SHAPES as error:
+        return _refuse(protocol, 400, "invalid_request", f"The body has not the shape of a request: {error!r}")
+    return _answer(protocol, question, body, identity(sent))
+
+
+def _answer(protocol: Protocol, question: Question, body: Mapping[str, Any], number: str) -> Response:
+    model = MODELS[question.model]
+    if question.tokens > model.window:
+        message = protocol.overflow(question.tokens, model.window)
+        return _refuse(protocol, 400, "context_length_exceeded", message)
+    answer = reply(next_move(model, question), question).within(question.longest)
+    if question.stream:
+        events = protocol.events(question, answer, number, body)
+        return StreamingResponse(_each(events), media_type="text/event-stream", headers=_HEADERS)
+    return JSONResponse(protocol.answer(question, answer, number), headers=_HEADERS)
+
+
+_HEADERS: Final = {"Cache-Control": "no-store"}
+
+
+async def _each(events: Iterator[bytes]) -> AsyncIterator[bytes]:
+    """The events from the loop's own thread: a sync iterator would take a thread for each."""
+    for data in events:
+        yield data
+
+
+def _has_key(request: Request) -> bool:
+    if request.url.path.startswith(f"{KEYLESS}/"):
+        return True
+    bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
+    return KEY in (bearer, request.headers.get("x-api-key"))
+
+
+def _refuse_key(protocol: Protocol, request: Request) -> Response:
+    given = "authorization" in request.headers or "x-api-key" in request.headers
+    message = "The API key is wrong." if given else "There is no API key."
+    return _refuse(protocol, 401, "invalid_api_key", f"{message} The key of the demo is {KEY}.")
+
+
+def _refuse(protocol: Protocol, status: int, code: str, message: str) -> Response:
+    return JSONResponse(protocol.error(status, code, message), status_code=status, headers=_HEADERS)
+
+
+def _post(path: str, protocol: Protocol) -> Route:
+    endpoint: Callable[[Request], Any] = partial(_ask, protocol)
+    return Route(path, endpoint, methods=["POST"])
+
+
+_ROUTES = [
+    Route("/v1/models", _list, methods=["GET"]),
+    _post("/v1/chat/completions", CHAT),
+    _post("/v1/responses", RESPONSES),
+    _post("/v1/messages", MESSAGES),
+]
+ROUTES = [*_ROUTES, Mount(KEYLESS, routes=_ROUTES)]

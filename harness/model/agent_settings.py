@@ -1,0 +1,122 @@
+"""`[tool.harness.agents.<name>]`: the settings of an agent, and of those that follow it when it fails."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, Self
+
+from pydantic import Field, JsonValue, field_validator, model_validator
+
+from harness.recovery.declaration import Declaration
+from harness.spec.agents import BUILT_IN
+from harness.spec.problems import did_you_mean, join_or
+
+Takeover = Literal["resume", "restart"]
+
+
+class OwnBreakerTable(Declaration):
+    """A circuit's own thresholds; those that are not set are those of `[tool.harness.breaker]`."""
+
+    failure_threshold: int | None = Field(
+        None, ge=1, description="Number of failures in a row, of all tasks, that opens the circuit."
+    )
+    success_threshold: int | None = Field(
+        None, ge=1, description="Number of successful probes that closes the circuit."
+    )
+    reset_seconds: float | None = Field(None, ge=0, le=3600, description="Seconds until one call may try again.")
+    volume_threshold: int | None = Field(None, ge=0, description="Number of calls before the circuit may open.")
+
+
+WriteMode = Literal["allow", "declared", "ask"]
+"""Which unsafe requests of an agent's steps may leave the browser: all; those that are declared; or those that are
+declared, and those that a person at the terminal allows."""
+
+
+class AgentPolicyTable(Declaration):
+    """`[tool.harness.agents.<name>.policy]`: what an agent may do."""
+
+    acts: tuple[str, ...] | None = Field(
+        None, description="Acts that it may propose, such as `open`, `click`, `type`. Default: all."
+    )
+    writes: WriteMode | None = Field(
+        None,
+        description="Unsafe requests (POST, PUT, PATCH, DELETE) that its steps may cause: `allow` all; `declared`, "
+        "those that the task declares in `allowed_writes` or as a step with `effect: write`; `ask`, also those that a "
+        "person at the terminal allows. Default: `declared` for the agent `llm`, `allow` for others.",
+    )
+
+    @field_validator("acts")
+    @classmethod
+    def _acts_exist(cls, acts: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        from harness.spec.validation import ACTS  # few projects limit an agent
+
+        if unknown := [act for act in acts or () if act not in ACTS]:
+            hint = did_you_mean(unknown[0], ACTS) or f"the acts are {join_or(sorted(ACTS))}"
+            raise ValueError(f"there is no act `{unknown[0]}`: {hint}")
+        if acts == ():
+            raise ValueError("an agent that may do nothing cannot do a task: name at least one act")
+        return acts
+
+
+class AgentSettings(Declaration):
+    """`[tool.harness.agents.<name>]`: who can choose the steps of a task."""
+
+    python: str | None = Field(
+        None,
+        description="`package.module:name` of a class or function that creates the agent. Default: the agent of "
+        "this name from an installed package.",
+    )
+    agent: str | None = Field(
+        None,
+        description="Name of another agent, which is this one with its own `options` and `timeout` over those of the "
+        "other. It has a circuit of its own. Not together with `python`.",
+    )
+    timeout: float = Field(60.0, gt=0, le=3600, description="Limit for the choice of one step, in seconds.")
+    options: dict[str, JsonValue] = Field(default_factory=dict, description="Keyword arguments for it.")
+    fallback: tuple[str, ...] = Field(
+        (),
+        description="Names of the agents that go on, in this order, when this one fails. `scripted` executes the "
+        "task's own steps from the start, `manual` is a person at the terminal.",
+    )
+    fallback_if_unmet: bool = Field(
+        False,
+        description="Whether the next agent also goes on when this one is done and a success criterion does not hold.",
+    )
+    takeover: Takeover = Field(
+        "resume",
+        description="How it begins in place of another agent. `resume`: on the same page, with the whole history. "
+        "`restart`: from the start, unless something was written meanwhile that cannot be taken back.",
+    )
+    retry: int = Field(
+        1, ge=0, le=2, description="How often it is created anew and asked again, after it has raised an error."
+    )
+    policy: AgentPolicyTable = Field(AgentPolicyTable(), description="What it may do.")
+    breaker: OwnBreakerTable = Field(OwnBreakerTable(), description="When it is left alone for a while.")
+
+    @model_validator(mode="after")
+    def _names_a_place(self) -> Self:
+        if self.agent is not None and self.python is not None:
+            raise ValueError("`agent` and `python` both say what it is: leave out one of them")
+        module, _, attribute = ("a:b" if self.python is None else self.python).partition(":")
+        if not all(part.isidentifier() for part in (*module.split("."), *attribute.split("."))):
+            raise ValueError(f"`python` must be written `package.module:name`, not {self.python!r}")
+        return self
+
+
+def chain_problem(name: str, settings: AgentSettings, agents: Mapping[str, AgentSettings]) -> str:
+    """The problem of an agent's name, of the one that it stands for, or of those that follow it; empty if none."""
+    if name in BUILT_IN:
+        return f": `{name}` is an agent of the harness, which has no settings: choose another name"
+    way, other = [name], settings.agent
+    while other is not None:
+        if other in (*way, *BUILT_IN):
+            circle = " -> ".join([*way, other])
+            return f".agent: {circle}" + (" goes round in a circle" if other in way else ", which takes no options")
+        way.append(other)
+        other = agents[other].agent if other in agents else None
+    twice = next((each for number, each in enumerate(settings.fallback) if each in settings.fallback[:number]), "")
+    if twice or name in settings.fallback:
+        return f".fallback: the agent `{twice or name}` is there already: an agent that has failed is not asked again"
+    if settings.fallback_if_unmet and not settings.fallback:
+        return ".fallback_if_unmet: has no effect without `fallback`, which names the agents that go on"
+    return ""

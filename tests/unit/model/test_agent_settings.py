@@ -1,0 +1,55 @@
+"""What `[tool.harness.agents.<name>]` refuses, in words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.model.settings import SettingsError, load_settings
+from harness.resilience import SystemClock
+from harness.resilience.events import discard
+from harness.runner.circuits import RunCircuits
+
+BAD = [
+    ("[tool.harness.agents.manual]\n", "agents.manual: `manual` is an agent of the harness"),
+    ("[tool.harness.agents.scripted]\ntimeout = 3\n", "agents.scripted: `scripted` is an agent of the harness"),
+    ('[tool.harness.agents.a]\nagent = "a"\n', "agents.a.agent: a -> a goes round in a circle"),
+    ('[tool.harness.agents.a]\nagent = "b"\n[tool.harness.agents.b]\nagent = "a"\n', "a -> b -> a goes round"),
+    ('[tool.harness.agents.a]\nagent = "scripted"\n', "a -> scripted, which takes no options"),
+    ('[tool.harness.agents.a]\nagent = "b"\npython = "x:Y"\n', "`agent` and `python` both say what it is"),
+    (
+        '[tool.harness.agents.a]\npython = "x:Y"\nfallback = ["a"]\n',
+        "agents.a.fallback: the agent `a` is there already",
+    ),
+    ('[tool.harness.agents.a]\npython = "x:Y"\nfallback = ["b", "b"]\n', "the agent `b` is there already"),
+    ('[tool.harness.agents.a]\npython = "x:Y"\nfallback_if_unmet = true\n', "has no effect without `fallback`"),
+    ('[tool.harness.agents.a]\npython = "x:Y"\nretry = 3\n', "tool.harness.agents.a.retry"),
+    ('[tool.harness.agents.a]\npython = "x:Y"\ntakeover = "anew"\n', "tool.harness.agents.a.takeover"),
+    ('[tool.harness.agents.a]\npython = "x:Y"\nbreaker = { failures = 3 }\n', "unknown key `failures`"),
+]
+
+
+@pytest.mark.parametrize(("text", "said"), BAD)
+def test_what_cannot_be_is_refused(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "pyproject.toml").write_text(text, "utf-8")
+    with pytest.raises(SettingsError) as caught:
+        load_settings(tmp_path)
+    assert said in str(caught.value)
+
+
+def test_a_circuit_has_the_numbers_of_its_agent_over_those_of_all(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text(
+        "[tool.harness.breaker]\nfailure_threshold = 4\nreset_seconds = 7\n"
+        '[tool.harness.agents.a]\npython = "x:Y"\nbreaker = { failure_threshold = 1 }\n'
+        '[tool.harness.agents.b]\npython = "x:Y"\n',
+        "utf-8",
+    )
+    circuits = RunCircuits(load_settings(tmp_path), SystemClock(), discard, {})
+    for name, failures in (("a", 1), ("b", 4)):
+        breaker = circuits.agent(name)
+        assert breaker is not None
+        for number in range(failures):
+            assert breaker.rests_for() == 0, number
+            breaker.admit().failed("boom")
+        assert 6 < breaker.rests_for() <= 7

@@ -1,0 +1,38 @@
+"""The trajectory of an agent: which requests to models led to which proposal."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from harness.model.inference import ModelCall, Usage
+from harness.model.record import Attempt, StepRecord
+from harness.recovery.failure import Failure, Passed
+from harness.reporting.redaction import Redactor
+from harness.reporting.trajectory import Trajectories, read
+from harness.values import replace
+from tests.unit.reporting import sample
+
+
+def at(seconds: float) -> datetime:
+    return sample.START + timedelta(seconds=seconds)
+
+
+def test_each_request_belongs_to_the_proposal_that_followed_it(tmp_path: Path) -> None:
+    """Two proposals were refused, so three records have the same index."""
+    plan = sample.plan()
+    step, refused = plan.steps[0], Failure("AGENT_INVALID_STEP", "no step")
+    outcomes = ((1.0, refused), (2.0, refused), (3.0, Passed()))
+    history = tuple(
+        StepRecord(0, step, (Attempt(step, seconds, 0.1, at(seconds), outcome),), agent="builder")
+        for seconds, outcome in outcomes
+    )
+    calls = tuple(
+        ModelCall("builder", "m", "openai", "m-1", 0, 1, at(seconds), 0.3, None, Usage(), None, "answered")
+        for seconds in (0.2, 0.6, 1.5, 2.5)
+    )
+    result = replace(sample.completed(plan, history), model_calls=calls)
+    file = Trajectories(tmp_path, "run", Redactor(), 1, 1).keep(plan, result)
+    assert [tuple(call.at for call in each.asked) for each in read(file).steps] == [
+        (at(0.2), at(0.6)), (at(1.5),), (at(2.5),),
+    ]  # fmt: skip
