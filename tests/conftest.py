@@ -30,6 +30,7 @@ os.environ.setdefault("NODE_COMPILE_CACHE", str(Path(__file__).parents[1] / ".py
 """The tests start Python and Playwright's driver some hundred times: what each compiles anew is a quarter of what it
 costs.
 """
+os.environ.pop("CI", None)  # a run in CI replays what models have answered; the tests of that set it themselves
 for _name in [name for name in os.environ if name.startswith("PYTEST_XDIST_")]:
     del os.environ[_name]  # a run that a test starts is no worker of this one
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # of a job in the background: nobody would hear Ctrl-C

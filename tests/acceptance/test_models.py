@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from llmock.pytest_plugin import LLMock
 from llmock.testing import LLMockServer
 from msgspec import Struct
 from pytest_httpserver import HTTPServer
-from werkzeug import Response
+from werkzeug import Request, Response
 
 from tests.acceptance.conftest import INI
 from tests.acceptance.warm import warm
@@ -89,7 +90,8 @@ class Played(Struct):
 @pytest.fixture(scope="module")
 def played(tmp_path_factory: pytest.TempPathFactory, llmock_server: LLMockServer) -> Any:
     mock = LLMock(llmock_server).reset()
-    with HTTPServer() as flaky:
+    with HTTPServer() as flaky, HTTPServer() as dying:
+        dying.expect_request("/v1/messages").respond_with_handler(_dies_after(3))
         for _ in range(2):
             flaky.expect_ordered_request("/v1/messages").respond_with_data("down", status=503)
         flaky.expect_ordered_request("/v1/messages").respond_with_response(
@@ -99,9 +101,11 @@ def played(tmp_path_factory: pytest.TempPathFactory, llmock_server: LLMockServer
         folder = tmp_path_factory.mktemp("models")
         (folder / "pytest.ini").write_text(INI, "utf-8")
         (folder / "asker.py").write_text(AGENT, "utf-8")
-        (folder / "pyproject.toml").write_text(_settings(flaky.url_for(""), mock), "utf-8")
+        (folder / "pyproject.toml").write_text(_settings(flaky.url_for(""), dying.url_for(""), mock), "utf-8")
         _task(folder, "RETRY", ["claude-a"])
         _task(folder, "OPENS", ["claude-b"] * 6)
+        for number in range(4):
+            _task(folder, f"HALF-{number}", ["claude-d", "claude-d"])
         _task(folder, "RECOVERS", [*["claude-c"] * 5, 0.6, "claude-c"])
         ended = warm().run("pytest", "-v", "-s", "-p", "no:cacheprovider", cwd=folder, CLAUDE_KEY=KEY)
         retried = len(flaky.log)
@@ -111,7 +115,18 @@ def played(tmp_path_factory: pytest.TempPathFactory, llmock_server: LLMockServer
     return Played(ended.stdout + ended.stderr, retried, mock, counts, folder)
 
 
-def _settings(flaky: str, mock: LLMock) -> str:
+def _dies_after(answers: int) -> Callable[[Request], Response]:
+    """A provider that answers that many requests, and then none."""
+    left = iter(range(answers))
+
+    def answer(_: Request) -> Response:
+        alive = next(left, None) is not None
+        return Response(STREAM, mimetype="text/event-stream") if alive else Response("down", status=503)
+
+    return answer
+
+
+def _settings(flaky: str, dying: str, mock: LLMock) -> str:
     def claude(name: str, url: str, more: str) -> str:
         head = f'[tool.harness.models.{name}]\nprovider = "anthropic"\nmodel = "{name}"\nbase_url = "{url}"\n'
         return head + 'key = "${env:CLAUDE_KEY}"\n' + more + "\n"
@@ -121,8 +136,11 @@ def _settings(flaky: str, mock: LLMock) -> str:
         '[tool.harness.agents.asker]\npython = "asker:Asker"\n',
         claude("claude-a", flaky, "retry = { initial = 0.1, jitter = 0 }"),
         claude("claude-b", mock.base_url("anthropic"), f'{single}fallback = ["gpt"]'),
+        claude("claude-d", dying, f'{single}fallback = ["gpt-other"]'),
         claude("claude-c", mock.base_url("anthropic"), f"{single}breaker = {{ reset_seconds = 0.5 }}"),
         '[tool.harness.models.gpt]\nprovider = "openai-compatible"\nmodel = "gpt-b"',
+        f'base_url = "{mock.base_url("openai")}"\n',
+        '[tool.harness.models.gpt-other]\nprovider = "openai-compatible"\nmodel = "gpt-other"',
         f'base_url = "{mock.base_url("openai")}"\n',
     ))  # fmt: skip
 
@@ -135,6 +153,12 @@ def _task(folder: Path, task_id: str, asks: list[Any]) -> None:
         "success_criteria": ["1 == 1"],
     }
     (folder / f"{task_id}.task.json").write_text(json.dumps(document), "utf-8")
+
+
+def test_a_provider_that_is_dead_for_half_of_a_run_changes_no_task_that_its_fallback_serves(played: Played) -> None:
+    said = [line for number in range(4) for line in played.said(f"HALF-{number}")]
+    by = [line.partition("answered by ")[2].partition(",")[0] for line in said]
+    assert sorted(by) == [*["claude-d"] * 3, *["gpt-other"] * 5], "every question was answered"
 
 
 def test_retry_en_error_transitorio(played: Played) -> None:
