@@ -58,7 +58,7 @@ class AgentChain(Struct, frozen=True):
     names: tuple[str, ...]
     """The agents that follow the first one, in order."""
     restarts: frozenset[str] = frozenset()
-    """Those that begin anew, and do not go on where the one before has ended."""
+    """The agents that begin anew, and do not go on where the one before has ended."""
     if_unmet: bool = False
     """Whether one also goes on when the agent is done and a success criterion does not hold."""
 

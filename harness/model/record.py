@@ -271,7 +271,7 @@ class MetRoute(Struct, frozen=True):
     count: int = 0
     """How many requests it answered."""
     answered: tuple[RoutedRequest, ...] = ()
-    """Those requests: of more than a hundred the first ones, and the last."""
+    """The requests themselves: of more than a hundred, the first ones and the last."""
     problem: str = ""
     """The last request that it could not answer, and why."""
     late: int = 0

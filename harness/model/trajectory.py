@@ -65,7 +65,7 @@ class SeenPage(Struct, frozen=True, kw_only=True):
     at: datetime
     url: str
     sha256: str
-    """Of the snapshot's file."""
+    """The hash of the snapshot's file, in hexadecimal digits."""
     file: str
     """The snapshot, relative to the folder of the trajectory."""
 

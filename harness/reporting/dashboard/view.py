@@ -233,7 +233,7 @@ class TaskRow(ViewPart):
 
 
 class Counts(ViewPart):
-    """Of tasks; each counts once."""
+    """The numbers of tasks, each of which counts once."""
 
     total: int = 0
     passed: int = 0
