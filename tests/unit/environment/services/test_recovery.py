@@ -74,6 +74,8 @@ def test_what_has_failed_for_good_fails_its_tasks_at_once(make: Make, port: int,
 
     async def main() -> None:
         for count in range(1, 4):
+            # The crash is logged a moment before the state changes; the loop must be free to start the next program.
+            assert await comes(lambda: sites(port))
             os.kill(site(port).pid, signal.SIGKILL)
             state = "permanently_failed" if count == 3 else "up"
             assert await comes(lambda state=state, count=count: services.states["site"] == state and crashes() == count)
