@@ -138,4 +138,4 @@ class TaskInference:
 
 
 def _nobody(_event: Event) -> None:
-    """Nobody hears the events of a task inside another."""
+    """A task inside another one emits no events."""
