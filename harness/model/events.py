@@ -12,6 +12,7 @@ from msgspec import Struct
 from harness.model.inference import ModelCall
 from harness.model.plan import Plan
 from harness.model.record import Attempt, StepRecord, TaskResult
+from harness.model.tools import ToolCall
 from harness.recovery import Remedy
 from harness.resilience.events import Degraded, FellBack, GaveUp, Recovered, Retrying, Waiting
 from harness.spec.steps import Step
@@ -83,4 +84,32 @@ class ModelAnswered(Struct, frozen=True):
     call: ModelCall
 
 
-Event = TaskStarted | StepStarted | AttemptEnded | ResilienceActed | StepEnded | TaskEnded | ModelAsked | ModelAnswered
+class ToolCalled(Struct, frozen=True):
+    """A call of a tool begins; its `ToolAnswered` follows after all its tries."""
+
+    plan: Plan
+    server: str
+    tool: str
+    step: int | None
+    at: datetime
+
+
+class ToolAnswered(Struct, frozen=True):
+    """A call of a tool has ended, with its entry in the ledger."""
+
+    plan: Plan
+    call: ToolCall
+
+
+Event = (
+    TaskStarted
+    | StepStarted
+    | AttemptEnded
+    | ResilienceActed
+    | StepEnded
+    | TaskEnded
+    | ModelAsked
+    | ModelAnswered
+    | ToolCalled
+    | ToolAnswered
+)

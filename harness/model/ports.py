@@ -16,11 +16,12 @@ from harness.model.plan import Plan
 from harness.model.policy import UNLIMITED, AgentPolicy, WritePermission
 from harness.model.record import History, MetFault, MetRoute, PageRequest, Sent, TaskResult
 from harness.model.report import ErrorReport
+from harness.model.tools import OfferedTool, ToolAnswer, ToolCall, ToolDescription, ToolRequest
 from harness.recovery import Capture, Random
 from harness.recovery.failure import Failure, Outcome
 from harness.resilience import Clock
 from harness.resilience.breaker import Breaker
-from harness.spec.steps import Assert, Step
+from harness.spec.steps import Assert, EffectClass, Step, Tool
 
 if TYPE_CHECKING:
     from harness.spec.faults import Fault
@@ -252,6 +253,14 @@ class Session(Protocol):
         """Return the page as an agent sees it, without `last`. Raises Failed."""
         ...
 
+    async def page_tools(self, within: float) -> tuple[ToolDescription, ...]:
+        """The tools that the page offers to agents (WebMCP), now. Raises Failed, also when the browser knows none."""
+        ...
+
+    async def call_page_tool(self, name: str, arguments: Mapping[str, Json], within: float) -> ToolAnswer:
+        """Call a tool of the page. Raises Failed with TOOL_UNKNOWN, TOOL_TIMEOUT, or the code of a lost page."""
+        ...
+
     async def record(self) -> None:
         """Record in full from now on: a step has failed for the first time (docs/design/evidence.md)."""
         ...
@@ -418,6 +427,29 @@ class Injector(Protocol):
         ...
 
 
+class ToolBox(Protocol):
+    """The tools of servers and of the page, for one task. Nothing is started or connected before its first use."""
+
+    def offered(self) -> tuple[OfferedTool, ...]:
+        """The tools that agents may call, as far as they are known now: it never waits."""
+        ...
+
+    async def effect_of(self, step: Tool, within: float) -> EffectClass:
+        """The effect of the call: that of the step, else by the settings, else by the server's hints, else `write`.
+
+        What a page says of its tools may only raise it. The server is asked for its tools if they are not known yet.
+        """
+        ...
+
+    async def call(self, request: ToolRequest, within: float) -> ToolAnswer:
+        """Call a tool, also again by the server's own schedule where that repeats no write (DESIGN 11).
+
+        Raises Failed with TOOL_UNAVAILABLE, TOOL_TIMEOUT, TOOL_AUTH, TOOL_UNKNOWN, TOOL_INVALID or TOOL_PROTOCOL; its
+        `effect` says whether the call may have taken effect. An answer with `is_error` is returned.
+        """
+        ...
+
+
 class Archive(Protocol):
     """Keeps the artifacts of a task under `errors/` (docs/design/evidence.md)."""
 
@@ -444,6 +476,8 @@ class Stage(Struct, frozen=True):
     session: Session
     world: World
     injector: Injector
+    toolbox: ToolBox | None = None
+    """None: the project names no tool servers, and the task calls no tools."""
 
 
 def _counted_nowhere(_url: str) -> None:
@@ -456,6 +490,11 @@ async def _no_service(_url: str) -> None:
 
 async def _none_to_wait_for() -> None:
     """The default of `ready`: the harness runs no service."""
+
+
+def _no_tool_calls(_plan: Plan) -> tuple[ToolCall, ...]:
+    """The default of `tool_calls`: nobody calls a tool."""
+    return ()
 
 
 def _no_model_calls(_plan: Plan) -> tuple[ModelCall, ...]:
@@ -483,6 +522,8 @@ class Ports(Struct, frozen=True):
     """Waits until the services of the task listen, and restarts lost ones. Raises Failed."""
     model_calls: Callable[[Plan], tuple[ModelCall, ...]] = _no_model_calls
     """The requests to models of a task so far."""
+    tool_calls: Callable[[Plan], tuple[ToolCall, ...]] = _no_tool_calls
+    """The calls of tools of a task so far."""
     ask: Ask | None = None
     """Asks a person at a terminal; None if there is none."""
     repair: RepairHook | None = None

@@ -14,6 +14,7 @@ from msgspec import Struct, field
 from harness.model.inference import ModelCall
 from harness.model.report import ErrorReport
 from harness.model.snapshot import with_selectors
+from harness.model.tools import ToolCall
 from harness.recovery import Remedy
 from harness.recovery.catalog import Effect, Family
 from harness.recovery.failure import Failure, Outcome, Passed
@@ -406,6 +407,8 @@ class TaskResult(Struct, frozen=True):
     """What the declared routes have answered, in the order of the file."""
     model_calls: tuple[ModelCall, ...] = ()
     """The requests to models that its agents made, in order."""
+    tool_calls: tuple[ToolCall, ...] = ()
+    """The calls of tools that its steps and channels made, in order."""
     takeovers: tuple[TakeOver, ...] = ()
     """The agents that went on in place of one that failed, in order."""
     skipped: str = ""

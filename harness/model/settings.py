@@ -27,6 +27,7 @@ from harness.model.browser_settings import BrowserSettings, check_urls, of_envir
 from harness.model.cassette_settings import CassetteSettings
 from harness.model.model_settings import ModelSettings, checked_models
 from harness.model.service_settings import PORT_VARIABLE, ServiceSettings, overridden, ports_of_environment
+from harness.model.tool_settings import ToolServerSettings, checked_tools
 from harness.recovery.declaration import Declaration
 from harness.spec.defaults import Defaults, Meaning, as_tables, not_of_tasks
 from harness.spec.names import template_problem
@@ -307,6 +308,9 @@ class Settings(SettingsTable):
     )
     cassettes: CassetteSettings = Field(
         CassetteSettings(), description="Whether models are asked, or recordings of their answers."
+    )
+    tools: Annotated[dict[str, ToolServerSettings], AfterValidator(checked_tools)] = Field(
+        default_factory=dict, description="Servers of tools (MCP), by a name of your choice; `page` is the site itself."
     )
     agent: str | None = Field(None, description="The agent that chooses the steps of a task that has none.")
     base_url: str | None = Field(None, description="Base of relative URLs in tasks.")

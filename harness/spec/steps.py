@@ -469,6 +469,33 @@ class Assert(PictureKeys, StepBase):
         return f"assert {self.expr}" if self.expr else f"assert {self.selector} = {self.value!r}"
 
 
+class Tool(StepBase):
+    """Call a tool of a server (MCP) that the project names, or with `server: page` of the page itself (WebMCP)."""
+
+    usual_effect: ClassVar[EffectClass] = "write"
+
+    act: Literal["tool"] = "tool"
+    server: str = Field(
+        min_length=1, max_length=100, description="Name of the server in `[tool.harness.tools]`, or `page`."
+    )
+    tool: str = Field(min_length=1, max_length=200, description="Name of the tool.")
+    arguments: dict[str, JsonValue] = Field(
+        default_factory=dict, description="Arguments, as the tool's schema has them."
+    )
+    status: Literal["ok", "error"] = Field(
+        "ok", description="What the tool must answer: a result, or with `error` that it failed."
+    )
+    expect: str | None = Field(
+        None,
+        min_length=1,
+        max_length=10_000,
+        description="Criterion that must hold after the call. `result('path')` reads the tool's answer.",
+    )
+
+    def describe(self) -> str:
+        return f"tool {self.server}.{self.tool}"
+
+
 IMPACTS = ("minor", "moderate", "serious", "critical")
 """axe-core's words for how much a violation matters, the least first."""
 
@@ -526,6 +553,7 @@ __all__ = [
     "StepBase",
     "Submit",
     "SwitchPage",
+    "Tool",
     "Type",
     "Uncheck",
     "Upload",
@@ -552,6 +580,7 @@ Step = Annotated[
     | SwitchPage
     | Dialog
     | Screenshot
-    | Accessibility,
+    | Accessibility
+    | Tool,
     ChosenBy("act"),
 ]

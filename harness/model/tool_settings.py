@@ -1,0 +1,115 @@
+"""`[tool.harness.tools.<name>]`: the settings of a tool server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from typing import Annotated, Self
+from urllib.parse import urlsplit
+
+from pydantic import Field, model_validator
+
+from harness.model.agent_settings import OwnBreakerTable
+from harness.model.tools import PAGE
+from harness.recovery.declaration import Declaration
+from harness.resilience.limit import TOOL_TIMEOUTS
+from harness.spec.steps import EffectClass
+
+_OF_PAGES = frozenset({"timeout", "timeouts", "effects", "allow", "agents"})
+"""The keys that a table for the page's own tools may have."""
+Limit = Annotated[float, Field(gt=0, le=3600)]
+
+
+class ToolServerSettings(Declaration):
+    """`[tool.harness.tools.<name>]`: a server of tools (MCP), or with the name `page` the tools of the site itself."""
+
+    command: tuple[str, ...] | None = Field(
+        None,
+        min_length=1,
+        description="Program and arguments of a server that speaks over standard input and output. A run starts and "
+        "ends it. `{python}` is the interpreter of the run.",
+    )
+    url: str | None = Field(
+        None,
+        description="Address of a server that speaks Streamable HTTP. The hosts of `services` can be used in it.",
+    )
+    headers: dict[str, str] = Field(
+        default_factory=dict, description="HTTP headers of each request to `url`. `${env:NAME}` is a variable."
+    )
+    environment: dict[str, str] = Field(
+        default_factory=dict, description="Additional environment variables of `command`. `${env:NAME}` is a variable."
+    )
+    cwd: str | None = Field(
+        None,
+        description="Folder in which `command` is started, relative to the project. Default: the project's folder.",
+    )
+    ready_timeout: float = Field(
+        30.0, gt=0, le=300, description="Limit for starting the server and connecting to it, in seconds."
+    )
+    timeout: Limit = Field(120.0, description="Limit for one call, in seconds; the step's own limit counts too.")
+    timeouts: dict[str, Limit] = Field(
+        default_factory=dict,
+        description="Name of a tool -> limit for one call, in seconds. Default: 300 for `bash`, 10 for `read_file`, "
+        "30 for `edit_file`, 60 for `search`, and `timeout` for others.",
+    )
+    effects: dict[str, EffectClass] = Field(
+        default_factory=dict,
+        description="Name of a tool, in which `*` matches anything -> its effect: `read`, `idempotent` or `write`. "
+        "The first that fits counts. Default: what the server says of the tool, else `write`.",
+    )
+    allow: tuple[str, ...] = Field(
+        (), description="Names of the tools that may be called, in which `*` matches anything. Default: all."
+    )
+    agents: bool = Field(False, description="Whether its tools are offered to agents.")
+    health_interval: float = Field(
+        10.0,
+        ge=0,
+        le=3600,
+        description="Seconds without a call after which it is seen to whether the server answers. With 0 it is not.",
+    )
+    shared: bool = Field(
+        False,
+        description="Whether there must be only one process of `command`. A run with several xdist workers is then "
+        "refused: each worker would start its own.",
+    )
+    breaker: OwnBreakerTable = Field(OwnBreakerTable(), description="When it is left alone for a while.")
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Self:
+        if self.command is not None and self.url is not None:
+            raise ValueError("`command` and `url` both say where it is: leave out one of them")
+        other, keys = ("command", ("headers",)) if self.command else ("url", ("environment", "cwd", "shared"))
+        if wrong := [key for key in keys if key in self.model_fields_set and (self.command or self.url)]:
+            raise ValueError(f"`{wrong[0]}` has no effect on a server with `{other}`: leave it out")
+        if self.url is not None and (
+            urlsplit(self.url).scheme not in ("http", "https") or not urlsplit(self.url).netloc
+        ):
+            raise ValueError("`url` must be an address such as http://shop.local/mcp")
+        return self
+
+    def limit_of(self, tool: str) -> float:
+        """Seconds that one call of the tool may take."""
+        return (
+            self.timeouts.get(tool)
+            or (TOOL_TIMEOUTS.get(tool) if "timeout" not in self.model_fields_set else None)
+            or self.timeout
+        )
+
+    def declared_effect(self, tool: str) -> EffectClass | None:
+        """The effect of the tool by `effects`; None if nothing fits."""
+        return next((effect for pattern, effect in self.effects.items() if fnmatchcase(tool, pattern)), None)
+
+    def allows(self, tool: str) -> bool:
+        """Whether the tool may be called."""
+        return not self.allow or any(fnmatchcase(tool, pattern) for pattern in self.allow)
+
+
+def checked_tools(tools: Mapping[str, ToolServerSettings]) -> Mapping[str, ToolServerSettings]:
+    """Return the settings; raises ValueError for a server without a place, and for a page with one."""
+    for name, settings in tools.items():
+        placed = settings.command is not None or settings.url is not None
+        if name == PAGE and (wrong := sorted(settings.model_fields_set - _OF_PAGES)):
+            raise ValueError(f".{PAGE}: `{wrong[0]}` has no effect on the tools of the page: leave it out")
+        if name != PAGE and not placed:
+            raise ValueError(f".{name}: a tool server needs `command` or `url`")
+    return tools

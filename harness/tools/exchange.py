@@ -1,0 +1,121 @@
+"""What the supervision of a tool server needs of a connection to it, and how a call can fail, without any transport."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+from harness.model.tools import ToolAnswer, ToolDescription
+
+
+class ToolProblem(Enum):
+    """Why a connection could not be made, or a call has no answer: the rows of the table in docs/design/tools.md."""
+
+    UNREACHED = "unreached"
+    """Refused, not resolved, never connected, or the process did not start: nothing was sent."""
+    LOST = "lost"
+    """The connection ended after the request was sent: it may have taken effect."""
+    SLOW = "slow"
+    """There was no answer within the limit. The call was cancelled, and may have taken effect."""
+    UNAUTHORIZED = "unauthorized"
+    """401, 403, or an error of OAuth."""
+    BUSY = "busy"
+    """429, or 503: the server did nothing and may say when to come back."""
+    UNKNOWN_TOOL = "unknown tool"
+    INVALID_ARGUMENTS = "invalid arguments"
+    """The server refuses the arguments (-32602) of a tool that it has."""
+    GARBLED = "garbled"
+    """The answer is not what the protocol demands, or too large, or an `input_required` that nobody can give."""
+
+
+class ServerDied(Struct, frozen=True):
+    """How the process of a server ended."""
+
+    exit_code: int | None
+    log_end: str
+    """The last lines of its standard error."""
+    intended: bool = False
+    """Whether it was ended on purpose: such a death is no crash."""
+
+    def __str__(self) -> str:
+        return (
+            f"its process ended with exit code {self.exit_code}" if self.exit_code is not None else "its process ended"
+        )
+
+
+class ToolServerError(Exception):
+    """A connection was not made, or a call has no answer."""
+
+    def __init__(
+        self,
+        problem: ToolProblem,
+        message: str,
+        *,
+        retry_after: float | None = None,
+        died: ServerDied | None = None,
+    ) -> None:
+        """`retry_after`: seconds that the server asks to wait."""
+        super().__init__(message)
+        self.problem = problem
+        self.message = message
+        self.retry_after = retry_after
+        self.died = died
+
+
+class ServerInfo(Struct, frozen=True):
+    """How a server introduced itself."""
+
+    name: str
+    version: str
+    protocol: str
+    """The revision of MCP, such as `2026-07-28`."""
+
+
+class Connection(Protocol):
+    """One connection to one server, from `open` to `close`; a lost one is replaced by a new object.
+
+    All methods are called on the harness's loop, by any task of it. All but `close` raise ToolServerError, and a
+    cancellation only if the caller itself was cancelled.
+    """
+
+    async def open(self, within: float) -> ServerInfo: ...
+
+    async def list_tools(self, within: float) -> tuple[ToolDescription, ...]: ...
+
+    async def call(self, tool: str, arguments: Mapping[str, Any], within: float, meta: Mapping[str, str]) -> ToolAnswer:
+        """Call a tool; several calls may be under way. `meta` goes along as `_meta`, for servers that know it."""
+        ...
+
+    async def look(self, within: float) -> None:
+        """Ask for the cheapest answer that shows that the server is there."""
+        ...
+
+    async def close(self) -> None:
+        """End the connection, and the process if there is one. Bounded (seconds); it never raises."""
+        ...
+
+    @property
+    def pid(self) -> int | None:
+        """The process of the server; None if it has none here."""
+        ...
+
+    @property
+    def died(self) -> ServerDied | None:
+        """Set as soon as the process of the server has ended."""
+        ...
+
+
+class ConnectionEvents(Struct, frozen=True):
+    """What a connection tells by itself, on the loop."""
+
+    lost: Callable[[ToolServerError], None]
+    """It ended although nobody closed it; called once."""
+    tools_changed: Callable[[], None]
+    """The server says that its list of tools has changed."""
+
+
+Connect = Callable[[ConnectionEvents], Connection]
+"""Makes a new connection, which is not open yet."""
