@@ -79,6 +79,7 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
             "harness.cli.dashboard:dashboard",
             "Write one HTML file about a run: causes, figures, timeline, flaky and healed tasks, trends.",
         ),
+        "serve": Command("harness.cli.serve:app", "Serve a page that shows the project's runs as they happen."),
         "demo": Command("harness.cli.demo:demo", "Start the demo sites and show a task to try."),
         "merge": Command(
             "harness.cli.merge:merge",

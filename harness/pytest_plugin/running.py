@@ -72,6 +72,7 @@ def set_up(config: pytest.Config, tasks: Sequence[TaskItem]) -> None:
         state.check_folders()
     try:
         telemetry_of(config).begin()
+        telemetry_of(config).announce(len(tasks))
         harness = state.harness()
         if first := first_to_run(config, tasks):
             harness.prepare(first.loaded.spec)

@@ -24,7 +24,15 @@ from harness.reporting.redaction import Redactor
 from harness.reporting.task_record import TaskRecord, error_metrics
 from harness.reporting.telemetry.log import LOGGER, EventLog, Tail, begin, events_of, level_name, line
 from harness.reporting.telemetry.metrics import MetricsSink
-from harness.reporting.telemetry.record import ModelRequest, Record, StepDone, TaskDone, TelemetryEvent
+from harness.reporting.telemetry.record import (
+    ModelRequest,
+    Progress,
+    Record,
+    RunBegun,
+    StepDone,
+    TaskDone,
+    TelemetryEvent,
+)
 from harness.reporting.telemetry.sinks import PytestSinks, stream_of
 from harness.reporting.telemetry.stream import Sink, Telemetry
 from harness.resilience.events import GaveUp, InvariantBroken, Retrying, SlotAwaited, Waiting
@@ -62,7 +70,7 @@ class TerminalLines(Sink):
 def is_shown(record: Record, verbosity: int) -> bool:
     """Return whether to show the record now."""
     match record.event:
-        case _ if verbosity < 0:
+        case _ if verbosity < 0 or isinstance(record.event, Progress):
             return False
         case InvariantBroken() | SlotAwaited():
             return True
@@ -106,7 +114,7 @@ class AllureEvents(Sink):
         """Id of the task, empty for events about all tasks, and the line."""
 
     def on_delivery(self, record: Record) -> None:
-        if record.step is None and not isinstance(record.event, TaskDone | ThresholdCrossed):
+        if record.step is None and not isinstance(record.event, TaskDone | ThresholdCrossed | Progress):
             text = f"{record.at:%H:%M:%S.%f}"[:-3] + f" {level_name(record.event)} {line(record)}"
             self._lines.append((record.task_id, text))
 
@@ -188,6 +196,11 @@ class RunTelemetry:
     def emit(self, event: TelemetryEvent) -> None:
         """Take an event of circuits, services and policies (`resilience.events.Emit`); from any thread."""
         self.stream.emit(event)
+
+    def announce(self, tasks: int) -> None:
+        """Tell a live view how many tasks the run has. Of the workers of xdist, which have the same, the first does."""
+        if self._worker in ("", "gw0"):
+            self.stream.emit(RunBegun(tasks))
 
     def begin(self) -> None:
         """Begin a run with tasks, before any of them, and never in a worker. Figures of an earlier run are deleted."""

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from datetime import datetime
 from pathlib import Path
+from statistics import median
 from typing import cast
 
 from harness.model.consumption import ModelFigures
@@ -150,6 +151,8 @@ _OVERLAPS = """SELECT runs.run, COUNT(DISTINCT e.nodeid) AS common
     LEFT JOIN executions AS e ON e.run = runs.run AND e.nodeid IN (SELECT nodeid FROM executions WHERE run = one.run)
     GROUP BY runs.run ORDER BY runs.started DESC, runs.run DESC"""
 _TASKS = "SELECT COUNT(DISTINCT nodeid) AS tasks FROM executions WHERE run = ?"
+_PASSED = """SELECT task_id, seconds FROM executions WHERE outcome = 'passed'
+    AND run IN (SELECT run FROM runs ORDER BY started DESC, run DESC LIMIT ?)"""
 _BACK = re.compile(r"last(?:-([0-9]{1,6}))?")
 
 
@@ -185,6 +188,18 @@ def task_points(root: Path, runs: int = 30, until: str | None = None) -> dict[st
             for each in database.execute(_LAST, (row["run"],)):
                 points.setdefault(each["nodeid"], []).append(_point(row, each))
     return {nodeid: tuple(found) for nodeid, found in points.items()}
+
+
+def usual_seconds(root: Path, runs: int = 30) -> dict[str, float]:
+    """Id of a task -> the median duration, in seconds, of its passed executions in the newest runs.
+
+    Raises HistoryError.
+    """
+    found: dict[str, list[float]] = {}
+    with _reading(root) as database:
+        for row in database.execute(_PASSED, (runs,)):
+            found.setdefault(row["task_id"], []).append(row["seconds"])
+    return {task: round(median(seconds), 3) for task, seconds in found.items()}
 
 
 def overlapping_runs(root: Path, run: str) -> tuple[int, tuple[tuple[str, int], ...]]:

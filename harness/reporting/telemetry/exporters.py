@@ -21,7 +21,7 @@ from harness.model.plan import Plan
 from harness.model.record import TaskResult
 from harness.recovery.failure import Failure
 from harness.reporting.telemetry.metrics import MetricsSink
-from harness.reporting.telemetry.record import ModelReply, ModelRequest, Record
+from harness.reporting.telemetry.record import ModelReply, ModelRequest, Progress, Record
 from harness.reporting.telemetry.stream import Sink, TextRedactor
 
 _LEVELS = {"ok": 0, "warning": 1, "critical": 2}
@@ -115,7 +115,7 @@ class Spans(Sink):
         """Add the record to the span of its task; a record without a task is added to the spans of all running
         tasks.
         """
-        if isinstance(record.event, ModelRequest | ModelReply):
+        if isinstance(record.event, ModelRequest | ModelReply | Progress):
             return  # they are spans
         for task_id, span in self._open.values():
             if record.task_id in ("", task_id):

@@ -12,7 +12,17 @@ from msgspec.structs import asdict, astuple
 
 from harness.model.consumption import ModelFigures, added_up
 from harness.model.events import Event, TaskStarted
-from harness.reporting.telemetry.record import ModelReply, ModelRequest, Record, StepDone, TaskDone, describe
+from harness.reporting.telemetry.record import (
+    ModelReply,
+    ModelRequest,
+    Record,
+    RunBegun,
+    StepBegun,
+    StepDone,
+    TaskBegun,
+    TaskDone,
+    describe,
+)
 from harness.reporting.telemetry.stream import Sink, TextRedactor
 from harness.resilience.circuits import CircuitScope
 from harness.resilience.events import (
@@ -63,7 +73,9 @@ class MetricsSink(Sink):
                 self._add_models(done)
                 counted = 0 if done.expected or record.faulted else done.failures
                 self._thresholds.count_attempts(done.attempts, counted)
-            case ThresholdCrossed() | StepDone() | ModelRequest() | ModelReply():
+            case (
+                ThresholdCrossed() | StepDone() | ModelRequest() | ModelReply() | RunBegun() | TaskBegun() | StepBegun()
+            ):
                 return
             case InvariantBroken() as broken:
                 self._broken[describe(broken)] += 1

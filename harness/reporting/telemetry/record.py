@@ -114,6 +114,35 @@ class TaskDone(Struct, frozen=True):
         )
 
 
+class RunBegun(Struct, frozen=True):
+    """The tasks of a run are known; the last such record counts."""
+
+    type: ClassVar[str] = "run-begun"
+    tasks: int
+    """The number of tasks that it is to run, without those that it leaves out."""
+
+
+class TaskBegun(Struct, frozen=True):
+    """A task has begun."""
+
+    type: ClassVar[str] = "task-begun"
+    key: str
+    """The name of its folder below `errors/`, if it fails."""
+    steps: int
+    """The number of steps in its file; 0 if an agent chooses them."""
+
+
+class StepBegun(Struct, frozen=True):
+    """A step has begun. Of a task's steps at most one in a second has such a record."""
+
+    type: ClassVar[str] = "step-begun"
+    name: str
+
+
+Progress = RunBegun | TaskBegun | StepBegun
+"""The records that only a live view needs: what they tell is in no report and in no log, except with `debug`."""
+
+
 class ModelRequest(Struct, frozen=True):
     """A request to a model leaves."""
 
@@ -172,7 +201,7 @@ class ModelReply(Struct, frozen=True):
         )
 
 
-TelemetryEvent = ResilienceEvent | ThresholdCrossed | StepDone | TaskDone | ModelRequest | ModelReply
+TelemetryEvent = ResilienceEvent | ThresholdCrossed | StepDone | TaskDone | ModelRequest | ModelReply | Progress
 EVENTS: Mapping[str, type[TelemetryEvent]] = {event.type: event for event in get_args(TelemetryEvent)}
 
 
@@ -263,7 +292,7 @@ def level(event: TelemetryEvent) -> int:
         case ServiceChanged(after="down") | ThresholdCrossed(after="warning") | TaskDone(final_state="skipped"):
             return logging.WARNING
         case _:
-            return logging.DEBUG if isinstance(event, StepDone | ModelRequest) else logging.INFO
+            return logging.DEBUG if isinstance(event, StepDone | ModelRequest | Progress) else logging.INFO
 
 
 @singledispatch
@@ -358,6 +387,21 @@ def _(event: StepDone) -> str:
 def _(event: TaskDone) -> str:
     course = f"{event.seconds:.1f} s, {event.attempts} attempts, {event.failures} failed"
     return f"task {event.final_state}{_reason_text(event.code or event.reason)} ({course})"
+
+
+@describe.register
+def _(event: RunBegun) -> str:
+    return f"run of {event.tasks} tasks"
+
+
+@describe.register
+def _(event: TaskBegun) -> str:
+    return f"task begun{f' ({event.steps} steps)' if event.steps else ''}"
+
+
+@describe.register
+def _(event: StepBegun) -> str:
+    return f"begins {one_line(event.name)}"
 
 
 @describe.register

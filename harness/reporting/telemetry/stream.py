@@ -11,13 +11,24 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from harness.model.events import Event, ModelAnswered, ModelAsked, ResilienceActed, StepEnded, TaskEnded
+from harness.model.events import (
+    Event,
+    ModelAnswered,
+    ModelAsked,
+    ResilienceActed,
+    StepEnded,
+    StepStarted,
+    TaskEnded,
+    TaskStarted,
+)
 from harness.model.plan import Plan
 from harness.reporting.telemetry.record import (
     ModelReply,
     ModelRequest,
     Record,
+    StepBegun,
     StepDone,
+    TaskBegun,
     TaskDone,
     TelemetryEvent,
     redacted,
@@ -25,6 +36,9 @@ from harness.reporting.telemetry.record import (
 from harness.resilience import Clock
 from harness.resilience.events import ServiceChanged
 from harness.resilience.thresholds import ThresholdCrossed
+
+OFTEN = 1.0
+"""Seconds between two records about the steps that a task begins."""
 
 
 class TextRedactor(Protocol):
@@ -122,6 +136,8 @@ class Telemetry:
         self._of_deliveries = self._overriding("on_delivery")
         self._of_turns = self._overriding("on_turn")
         self._waiting: deque[Record] = deque()
+        self._told: dict[str, float] = {}
+        """Key of a running task -> when the last record about its beginnings was made, in monotonic seconds."""
         self.lock = threading.RLock()
         """Held while sinks are called at once, and by another thread that reads a sink."""
 
@@ -146,19 +162,40 @@ class Telemetry:
             return
         with self.lock:
             self._redactor = self._redactor.plus(event.plan.all_secrets)
-            match event:
-                case ResilienceActed(plan=plan, index=index, event=acted):
-                    self._pass_on(acted, plan, index)
-                case StepEnded(plan=plan, record=record) if self._steps:
-                    self._pass_on(StepDone.of(record), plan, record.index)
-                case ModelAsked(plan=plan, agent=agent, model=model, step=step):
-                    self._pass_on(ModelRequest(agent, model), plan, step)
-                case ModelAnswered(plan=plan, call=call):
-                    self._pass_on(ModelReply.of(call), plan, call.step)
-                case TaskEnded(plan=plan, result=result):
-                    self._pass_on(TaskDone.of(result, plan.agent), plan, None)
+            if isinstance(event, TaskStarted | StepStarted | TaskEnded):
+                self._note_progress(event)
+            if found := self._recorded(event):
+                self._pass_on(*found)
             for sink in self._of_events:
                 self._call_guarded(sink, sink.on_event, event, self._redactor)
+
+    def _recorded(self, event: Event) -> tuple[TelemetryEvent, Plan, int | None] | None:
+        """What the record of an event says, its task and its step; None for an event without a record."""
+        match event:
+            case ResilienceActed(plan=plan, index=index, event=acted):
+                return acted, plan, index
+            case StepEnded(plan=plan, record=record) if self._steps:
+                return StepDone.of(record), plan, record.index
+            case ModelAsked(plan=plan, agent=agent, model=model, step=step):
+                return ModelRequest(agent, model), plan, step
+            case ModelAnswered(plan=plan, call=call):
+                return ModelReply.of(call), plan, call.step
+            case TaskEnded(plan=plan, result=result):
+                return TaskDone.of(result, plan.agent), plan, None
+            case _:
+                return None
+
+    def _note_progress(self, event: TaskStarted | StepStarted | TaskEnded) -> None:
+        """Tell a live view what begins; of the steps of a task, which may be hundreds in a second, at most one."""
+        plan, now = event.plan, self._clock.now()
+        if isinstance(event, TaskStarted):
+            self._told[plan.key] = now
+            self._pass_on(TaskBegun(plan.key, 0 if plan.agent else len(plan.steps)), plan, None)
+        elif isinstance(event, TaskEnded):
+            self._told.pop(plan.key, None)
+        elif now - self._told.get(plan.key, now) >= OFTEN:
+            self._told[plan.key] = now
+            self._pass_on(StepBegun(event.step.describe()), plan, event.index)
 
     def deliver(self) -> None:
         """Call the sinks of this thread, the one that waits for tasks, with the new records."""

@@ -1,0 +1,179 @@
+"""`harness serve`: the server of a project, with the live page of its runs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import signal
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from harness.cli.ending import fail
+from harness.cli.project import settings_at
+from harness.model.settings import Settings, SettingsError
+from harness.reporting.files import shown_path
+from harness.serve.address import ServeAddress, address_of
+from harness.serve.tokens import Tokens, TokenScope
+
+if TYPE_CHECKING:
+    from harness.reporting.live.pages import LiveView
+
+app = typer.Typer(help="Serve a page that shows the project's runs as they happen.", invoke_without_command=True)
+DAY = timedelta(hours=24)
+_FOR = re.compile(r"([0-9]{1,5})(s|m|h|d)")
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+NOT_RUNNING = 3
+"""The exit code of `status` without a server, as of an init script."""
+
+
+def project() -> Settings:
+    """The settings of the project here; ends the command for bad ones."""
+    try:
+        return settings_at(Path.cwd())
+    except SettingsError as error:
+        fail(str(error))
+
+
+def tokens_of(settings: Settings) -> Tokens:
+    """The tokens of the project; ends the command if its key cannot be read or made."""
+    try:
+        return Tokens.of(settings.root)
+    except OSError as error:
+        fail(f"the key of the server's tokens cannot be used: {error}")
+
+
+def with_token(address: ServeAddress, tokens: Tokens, run: str = "") -> str:
+    """The address to open in a browser, with a token for a day that only allows to look."""
+    token = tokens.issue(TokenScope.VIEW, datetime.now(UTC), DAY)
+    return f"{address.url}?token={token}{f'&run={run}' if run else ''}"
+
+
+@app.callback()
+def serve(
+    context: typer.Context,
+    port: Annotated[int, typer.Option(help="Port on 127.0.0.1; 0 takes a free one.", min=0, max=65535)] = 0,
+    open_it: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
+    idle: Annotated[
+        float | None,
+        typer.Option(help="End after so many seconds without a viewer and without a run.", min=1, show_default=False),
+    ] = None,
+) -> None:
+    """Serve a page that shows the project's runs as they happen, only on this machine, until Ctrl-C.
+
+    Example: harness serve --open
+    """
+    if context.invoked_subcommand is None:
+        settings = project()
+        if (running := address_of(settings.root)) is not None:
+            _reuse(settings, running, port, open_it)
+            return
+        _serve(settings, port, open_it, idle)
+
+
+def _reuse(settings: Settings, running: ServeAddress, port: int, open_it: bool) -> None:
+    if port not in (0, running.port):
+        fail(
+            f"a server of this project runs already, pid {running.pid}, at {running.url}: `harness serve stop` ends it"
+        )
+    address = with_token(running, tokens_of(settings))
+    typer.echo(f"a server of this project runs already (pid {running.pid}): {address}")
+    if open_it:
+        typer.launch(address)
+
+
+def _serve(settings: Settings, port: int, open_it: bool, idle: float | None) -> None:
+    from harness.reporting.live.pages import LiveView
+    from harness.resilience import SystemClock
+    from harness.serve.server import LOOPBACK, PortTakenError, ProjectServer, bind
+
+    tokens, clock = tokens_of(settings), SystemClock()
+    live = LiveView(settings.root, settings.root / settings.artifacts)
+    server = ProjectServer(settings.root, live.routes, clock, tokens)
+    try:
+        listener = bind(LOOPBACK, port)
+    except PortTakenError as error:
+        fail(f"{error}; --port 0 takes a free one")
+
+    def ready() -> None:
+        found = address_of(settings.root)
+        if found is not None:
+            address = with_token(found, tokens)
+            typer.echo(f"live view at {address} (Ctrl-C ends)")
+            if open_it:
+                typer.launch(address)
+
+    try:
+        asyncio.run(server.run(listener, ready, Needed(live, clock.now, idle)))
+    except OSError as error:
+        fail(f"{shown_path(settings.root / '.harness')} cannot be written: {error.strerror or error}")
+
+
+class Needed:
+    """Whether the server is still needed: always, or while somebody looks or a run goes on."""
+
+    def __init__(self, live: LiveView, now: Any, idle: float | None) -> None:
+        self._live = live
+        self._now = now
+        self._idle = idle
+        self._last = now()
+
+    def __call__(self) -> bool:
+        if self._idle is None:
+            return True
+        if self._live.viewers or self._live.something_runs():
+            self._last = self._now()
+        return bool(self._now() - self._last < self._idle)
+
+
+@app.command()
+def status(
+    as_json: Annotated[bool, typer.Option("--json", help="Print the facts as JSON.")] = False,
+) -> None:
+    """Show whether a server of this project runs, and its address."""
+    settings = project()
+    found = address_of(settings.root)
+    if as_json:
+        typer.echo(json.dumps({"running": found is not None, "pid": found and found.pid, "url": found and found.url}))
+    elif found is None:
+        typer.echo("no server of this project runs: `harness serve` starts one")
+    else:
+        typer.echo(f"pid {found.pid} serves {with_token(found, tokens_of(settings))}")
+    if found is None:
+        raise typer.Exit(NOT_RUNNING)
+
+
+@app.command()
+def stop() -> None:
+    """End the server of this project."""
+    settings = project()
+    found = address_of(settings.root)
+    if found is None:
+        typer.echo("no server of this project runs")
+        return
+    os.kill(found.pid, signal.SIGTERM)
+    typer.echo(f"the server (pid {found.pid}) ends")
+
+
+@app.command()
+def token(
+    scope: Annotated[
+        str, typer.Option(help="What it allows: `view`, `agent` (also to take tasks) or `control` (everything).")
+    ] = "view",
+    valid: Annotated[str, typer.Option("--for", help="How long it is valid, such as 30m, 8h or 7d.")] = "8h",
+) -> None:
+    """Print a token for the server of this project.
+
+    Example: harness serve token --scope view --for 8h
+    """
+    names = [each.name.lower() for each in TokenScope]
+    if scope not in names:
+        fail(f"there is no scope {scope!r}; there are: {', '.join(names)}")
+    if (length := _FOR.fullmatch(valid)) is None:
+        fail(f"--for {valid!r} is no duration: write a number and s, m, h or d, as in 8h")
+    lasts = timedelta(**{_UNITS[length[2]]: int(length[1])})
+    typer.echo(tokens_of(project()).issue(TokenScope[scope.upper()], datetime.now(UTC), lasts))

@@ -1,0 +1,172 @@
+"""The routes of the live view: the page, the runs, their events as a stream, their evidence and their traces."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from functools import cache
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+from starlette.requests import Request
+from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from harness.reporting.allure.serve import SANDBOX, VIEWER, viewer_folder
+from harness.reporting.files import is_inside
+from harness.reporting.history.file import HistoryError
+from harness.reporting.history.reading import recent_runs, usual_seconds
+from harness.reporting.live.following import Followers, runs_with_events
+
+POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+"""The policy of the page: it runs its own script, and asks nobody but this server."""
+STILL_HERE: Final = 15.0
+"""Seconds of silence after which a stream sends a comment, so that nothing on the way takes it for dead."""
+RETRY: Final = 1000
+"""Milliseconds after which a browser that was cut off asks again."""
+RECENT: Final = 30
+"""The runs from which the usual time of a task is taken."""
+_ASSETS: Final = {"live.js": "live", "live.css": "live", "dashboard.css": "dashboard"}
+"""File -> the package of the reports to which it belongs."""
+_KINDS: Final = {".js": "text/javascript", ".css": "text/css"}
+
+
+class LiveView:
+    """The live view of one project."""
+
+    def __init__(self, root: Path, artifacts: Path) -> None:
+        """`artifacts`: the folder of the artifacts of failed tasks."""
+        self._root = root
+        self._artifacts = artifacts
+        self._followers = Followers(root)
+        self.viewers = 0
+        """How many streams are open."""
+
+    @property
+    def routes(self) -> list[Route]:
+        """The routes, for a server that lets only those in who may look."""
+        return [
+            Route("/", self._page),
+            Route("/live/{name}", self._asset),
+            Route("/api/runs", self._runs),
+            Route("/api/runs/{run}/events", self._events),
+            Route("/api/usual", self._usual),
+            Route("/evidence/{key}", self._listing),
+            Route("/evidence/{key}/{path:path}", self._evidence),
+            Route(f"/{VIEWER}/{{path:path}}", self._viewer),
+        ]
+
+    def something_runs(self) -> bool:
+        """Return whether a run of the project goes on."""
+        return any(each["running"] for each in self._known_runs())
+
+    async def _page(self, _request: Request) -> Response:
+        return HTMLResponse(_text("live.html"), headers={"Content-Security-Policy": POLICY})
+
+    async def _asset(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        if name not in _ASSETS:
+            return _missing(f"there is no {name}")
+        return Response(_text(name, _ASSETS[name]), media_type=_KINDS[Path(name).suffix])
+
+    async def _runs(self, _request: Request) -> Response:
+        return JSONResponse(await asyncio.to_thread(self._known_runs))
+
+    def _known_runs(self) -> list[dict[str, Any]]:
+        try:
+            known = {each.run: each for each in recent_runs(self._root)}
+        except HistoryError:
+            known = {}
+        found = []
+        for run in runs_with_events(self._root):
+            each = known.get(run)
+            told = {"running": each.running, "ending": each.ending} if each else {"running": None, "ending": None}
+            found.append({"run": run, **told})
+        return found
+
+    async def _usual(self, _request: Request) -> Response:
+        """Id of a task -> its usual seconds: the median of its last passed runs."""
+        try:
+            return JSONResponse(await asyncio.to_thread(usual_seconds, self._root, RECENT))
+        except HistoryError:
+            return JSONResponse({})
+
+    async def _events(self, request: Request) -> Response:
+        """The lines of a run's event file as server-sent events; the id of each is the offset after it."""
+        told = request.headers.get("last-event-id") or request.query_params.get("from") or "0"
+        if not told.isdigit():
+            return _missing(f"{told!r} is no offset", 400)
+        try:
+            lines = self._followers.of(request.path_params["run"]).lines(int(told))
+        except LookupError as error:
+            return _missing(str(error))
+        return StreamingResponse(self._stream(lines), media_type="text/event-stream")
+
+    async def _stream(self, lines: AsyncIterator[Any]) -> AsyncIterator[str]:
+        self.viewers += 1
+        loop = asyncio.get_running_loop()
+        told = loop.time()
+        try:
+            yield f"retry: {RETRY}\n\n"
+            async for found in lines:
+                if found is not None:
+                    data = "".join(f"data: {line}\n" for line in found.lines)
+                    yield f"id: {found.end}\n{data}\n"
+                elif loop.time() - told < STILL_HERE:
+                    continue
+                else:
+                    yield ": still here\n\n"
+                told = loop.time()
+        finally:
+            self.viewers -= 1
+
+    async def _listing(self, request: Request) -> Response:
+        """The files of one failed task, with the trace in Playwright's viewer."""
+        folder = self._folder(request.path_params["key"])
+        if folder is None:
+            return _missing("there are no artifacts of this task (any more)")
+        names = sorted(file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file())
+        return HTMLResponse(_list_of(folder.name, names), headers={"Content-Security-Policy": POLICY})
+
+    async def _evidence(self, request: Request) -> Response:
+        folder = self._folder(request.path_params["key"])
+        file = folder / request.path_params["path"] if folder else None
+        if folder is None or file is None or not is_inside(folder, file) or not file.is_file():
+            return _missing("there is no such file")
+        return FileResponse(file, headers={"Content-Security-Policy": SANDBOX})
+
+    def _folder(self, key: str) -> Path | None:
+        folder = self._artifacts / key
+        return folder if not key.startswith(".") and is_inside(self._artifacts, folder) and folder.is_dir() else None
+
+    async def _viewer(self, request: Request) -> Response:
+        folder = viewer_folder()
+        file = folder / request.path_params["path"] if folder else None
+        if folder is None or file is None or not is_inside(folder, file) or not file.is_file():
+            return _missing("the installed Playwright has no such file of its trace viewer")
+        return FileResponse(file)
+
+
+def _missing(message: str, status: int = 404) -> Response:
+    return JSONResponse({"type": "error", "payload": {"code": "NOT_FOUND", "message": message}}, status)
+
+
+def _list_of(key: str, names: list[str]) -> str:
+    rows = "".join(f'<li><a href="/evidence/{quote(key)}/{quote(name)}">{escape(name)}</a></li>\n' for name in names)
+    return (
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(key)}</title>\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<link rel="icon" href="data:,"><link rel="stylesheet" href="/live/dashboard.css"></head>\n'
+        f'<body><main class="wide"><h1>{escape(key)}</h1><ul>\n{rows}</ul></main></body></html>\n'
+    )
+
+
+@cache
+def _text(name: str, report: str = "live") -> str:
+    return files(f"harness.reporting.{report}").joinpath("templates", name).read_text("utf-8")

@@ -1,0 +1,276 @@
+"use strict";
+// The live page of a run: it folds the records of the run's event file, as they come, into what it shows.
+// Texts of records come from sites and tests: they are only ever set as text.
+
+const LATELY = 100, ROWS = 300, OFTEN = 250, RUNS_EVERY = 5000, SLOW = 2;
+const OPEN_LINKS = ["trace.zip", "screenshot.png", "error_report.json", "summary.md"];
+const byId = (id) => document.getElementById(id);
+
+function element(tag, text, attributes = {}) {
+  const made = document.createElement(tag);
+  if (text !== undefined && text !== "") made.textContent = text;
+  for (const [name, value] of Object.entries(attributes)) if (value !== undefined) made.setAttribute(name, value);
+  return made;
+}
+
+function duration(seconds) {
+  if (!isFinite(seconds)) return "";
+  if (seconds < 10) return `${seconds.toFixed(1)} s`;
+  if (seconds < 90) return `${Math.round(seconds)} s`;
+  return seconds < 5400 ? `${(seconds / 60).toFixed(1)} min` : `${(seconds / 3600).toFixed(1)} h`;
+}
+
+// What is known of a run, from its records.
+
+function emptyRun() {
+  return {
+    began: null, last: null, tasks: 0, running: new Map(), done: [], ended: new Map(), keys: new Map(), errors: new Map(),
+    counts: { passed: 0, failed: 0, skipped: 0 }, attempts: 0, failures: 0, retries: 0, recovered: 0, fallbacks: 0, waits: 0,
+    circuits: new Map(), services: new Map(), tools: new Map(), thresholds: new Map(), calls: 0, cost: 0, inconsistent: 0, lately: [],
+  };
+}
+
+function outcomeOf(record) {
+  if (record.final_state === "skipped") return "skipped";
+  const good = record.final_state === "completed" || record.final_state === "partial_success";
+  return good || record.expected ? "passed" : "failed";
+}
+
+const FOLD = {
+  "run-begun": (run, r) => { run.tasks = r.tasks; },
+  "task-begun": (run, r, at) => { run.running.set(nameOf(r), { task: r.task_id, since: at, steps: r.steps, worker: r.worker, step: null, what: "", note: "" }); run.keys.set(r.task_id, r.key); },
+  "step-begun": (run, r) => { const now = run.running.get(nameOf(r)); if (now) { now.step = r.step; now.what = r.name; now.note = ""; } },
+  "retry": (run, r) => { run.retries += r.step === null ? 0 : 1; note(run, r, `retry ${r.attempt} of ${r.retries}: ${r.error}`); },
+  "waiting": (run, r) => { run.waits += 1; note(run, r, `waits up to ${duration(r.seconds)}: ${r.reason}`); },
+  "fallback": (run, r) => { run.fallbacks += 1; note(run, r, `falls back to ${r.after}`); },
+  "recovered": (run, r) => { run.recovered += r.step === null ? 0 : 1; note(run, r, ""); },
+  "failed": (run, r) => { if (r.task_id) run.errors.set(r.task_id, { name: r.name, error: r.error, code: r.code }); },
+  "model-asked": (run, r) => note(run, r, `${r.agent} thinks (${r.model})`),
+  "model-answered": (run, r) => { run.calls += 1; run.cost += r.cost_usd || 0; note(run, r, ""); },
+  "circuit-state-change": (run, r) => run.circuits.set(r.circuit, r),
+  "service-status": (run, r) => run.services.set(r.service, r),
+  "tool-server-status": (run, r) => run.tools.set(r.server, r),
+  "threshold": (run, r) => run.thresholds.set(r.metric, r),
+  "invariant-violated": (run) => { run.inconsistent += 1; },
+  "task": (run, r, at) => {
+    run.running.delete(nameOf(r));
+    const outcome = outcomeOf(r), before = run.ended.get(r.task_id);
+    if (before) run.counts[before.outcome] -= 1; // it was run again: the last execution counts
+    const ended = { task: r.task_id, outcome, state: r.final_state, code: r.code, seconds: r.seconds, retries: r.retries, recovered: r.recovered, at, reason: r.reason, expected: r.expected };
+    run.ended.set(r.task_id, ended); run.done.push(ended); run.counts[outcome] += 1;
+    run.attempts += r.attempts; run.failures += r.failures;
+  },
+};
+
+function nameOf(record) { return `${record.worker}|${record.task_id}`; }
+function note(run, record, text) { const now = run.running.get(nameOf(record)); if (now) now.note = text; }
+
+function fold(run, line) {
+  let record;
+  try { record = JSON.parse(line); } catch { return; } // a line that a killed process did not finish
+  const at = Date.parse(record.at);
+  run.began ??= at; run.last = at;
+  FOLD[record.type]?.(run, record, at);
+  if (!["run-begun", "task-begun", "step-begun", "model-asked", "step"].includes(record.type)) {
+    run.lately.push(record);
+    if (run.lately.length > LATELY) run.lately.shift();
+  }
+}
+
+// The page.
+
+const view = { run: null, name: "", chosen: new URLSearchParams(location.search).get("run") || "", stream: null, lines: 0, usual: {}, listed: [], dirty: true, connected: false };
+
+function table(caption, heads, rows) {
+  const made = element("table", "", { class: "stack tasks" });
+  made.append(element("caption", caption));
+  const head = element("tr");
+  heads.forEach((each) => head.append(element("th", each, { scope: "col" })));
+  const top = element("thead"); top.append(head); made.append(top);
+  const body = element("tbody");
+  for (const [kind, cells] of rows) {
+    const row = element("tr", "", kind ? { class: kind } : {});
+    cells.forEach((cell, place) => {
+      const made = element(place ? "td" : "th", cell instanceof Node ? "" : cell, { ...(place ? { "data-label": heads[place] } : { scope: "row" }) });
+      if (cell instanceof Node) made.append(cell);
+      row.append(made);
+    });
+    body.append(row);
+  }
+  made.append(body);
+  return made;
+}
+
+function links(key) {
+  const list = element("ul", "", { class: "links" });
+  const add = (label, href) => { const item = element("li"); item.append(element("a", label, { href, target: "_blank", rel: "noreferrer" })); list.append(item); };
+  const base = `/evidence/${encodeURIComponent(key)}`;
+  add("report", `${base}/error_report.json`);
+  add("screenshot", `${base}/screenshot.png`);
+  add("trace", `/trace-viewer/index.html?trace=${encodeURIComponent(`${location.origin}${base}/trace.zip`)}`);
+  add("all files", base);
+  return list;
+}
+
+function showHead(run, listed) {
+  const { passed, failed, skipped } = run.counts, ended = passed + failed + skipped;
+  const total = Math.max(run.tasks, ended + run.running.size), over = listed && listed.running === false;
+  const word = (n) => `${n} ${n === 1 ? "task" : "tasks"}`;
+  byId("verdict").textContent = over ? (failed ? `${failed} of ${word(ended)} failed` : ended ? `${word(passed)} passed` : "No task has ended") :
+    `${ended} of ${word(total)} ended${failed ? `, ${failed} failed` : ""}`;
+  byId("head").className = failed ? "bad" : over && ended ? "good" : "unsure";
+  document.title = `${failed ? `✗ ${failed} failed · ` : ""}${ended}/${total} · ${view.name}`;
+  const parts = { passed, failed, skipped, running: run.running.size };
+  for (const [name, n] of Object.entries(parts)) byId("progress").querySelector(`.${name}`).style.width = total ? `${100 * n / total}%` : "0";
+  byId("progress").setAttribute("aria-label", `${passed} passed, ${failed} failed, ${skipped} skipped, ${run.running.size} running, of ${total}`);
+  const now = over ? run.last : Date.now(), meta = [`${over ? "took" : "running for"} ${duration((now - run.began) / 1000)}`];
+  const rest = left(run, total - ended);
+  if (!over && rest) meta.push(`about ${duration(rest)} to go, by the usual times`);
+  if (over) meta.push(listed.ending === "interrupted" ? "interrupted" : "ended");
+  byId("meta").replaceChildren(...meta.map((each) => element("li", each)));
+}
+
+function left(run, open) {
+  // The usual time of an ended task stands for those that have not begun: their names are not known here.
+  const known = [...run.ended.values()].map((each) => view.usual[each.task] ?? each.seconds);
+  if (!known.length || open <= 0) return 0;
+  const mean = known.reduce((sum, each) => sum + each, 0) / known.length;
+  return mean * open / Math.max(1, run.running.size);
+}
+
+function showTiles(run) {
+  const tiles = [["passed", run.counts.passed], ["failed", run.counts.failed], ["skipped", run.counts.skipped], ["running", run.running.size],
+    ["attempts", run.attempts], ["failed attempts", run.failures], ["retries", run.retries], ["recovered", run.recovered]];
+  if (run.fallbacks) tiles.push(["fallbacks", run.fallbacks]);
+  if (run.calls) tiles.push(["model calls", run.calls], ["cost", `$${run.cost.toFixed(4)}`]);
+  byId("tiles").replaceChildren(...tiles.map(([name, n]) => { const li = element("li", "", { class: name }); li.append(element("strong", String(n)), document.createTextNode(name)); return li; }));
+}
+
+function showNow(run) {
+  const rows = [...run.running.values()].sort((a, b) => a.since - b.since).slice(0, ROWS).map((each) => {
+    const seconds = (Date.now() - each.since) / 1000, usual = view.usual[each.task];
+    const time = element("span", `${duration(seconds)}${usual ? ` of usually ${duration(usual)}` : ""}`, usual && seconds > SLOW * usual ? { class: "late" } : {});
+    const step = each.step === null ? "" : each.step < 0 ? "before its steps" : `${each.step + 1}${each.steps ? ` of ${each.steps}` : ""}`;
+    return ["", [each.task, step, each.note || each.what, time, each.worker]];
+  });
+  const over = listedRun()?.running === false;
+  if (!rows.length || over) { byId("now").replaceChildren(element("p", over ? "The run has ended." : "No task runs at this moment.", { class: "none" })); return; }
+  byId("now").replaceChildren(table("", ["Task", "Step", "What", "Time", "Worker"], rows));
+}
+
+function showCauses(run) {
+  const causes = new Map();
+  for (const each of run.ended.values()) if (each.outcome === "failed") causes.set(each.code || each.state, [...(causes.get(each.code || each.state) || []), each]);
+  const found = [...causes.entries()].sort((a, b) => b[1].length - a[1].length);
+  const old = new Set([...document.querySelectorAll("#causes details[open]")].map((each) => each.dataset.code));
+  byId("causes").replaceChildren(...(found.length ? found.map(([code, failed]) => cause(run, code, failed, old.has(code))) : [element("p", "Nothing has failed.", { class: "none" })]));
+}
+
+function cause(run, code, failed, open) {
+  const card = element("div", "", { class: "cause" }), head = element("h3", code), all = element("details", "", { "data-code": code });
+  head.append(" ", element("span", `${failed.length} ${failed.length === 1 ? "task" : "tasks"}`, { class: "badge count" }));
+  const told = run.errors.get(failed[0].task);
+  card.append(head);
+  if (told) card.append(element("p", `${told.name}: ${told.error}`, { class: "hint" }));
+  if (open) all.open = true;
+  all.append(element("summary", failed.slice(0, 3).map((each) => each.task).join(", ") + (failed.length > 3 ? ", ..." : "")));
+  failed.slice(0, 50).forEach((each) => { const item = element("div"); item.append(element("strong", each.task), links(run.keys.get(each.task) || each.task)); all.append(item); });
+  if (failed.length > 50) all.append(element("p", `and ${failed.length - 50} more`, { class: "small" }));
+  card.append(all);
+  return card;
+}
+
+function showAround(run) {
+  const level = (text, kind) => element("span", text, { class: `level ${kind}` }), rows = [];
+  for (const r of run.services.values()) rows.push(["", [`site ${r.service}`, level(r.after, r.after === "up" ? "ok" : r.after === "stopped" ? "" : "critical"), r.reason]]);
+  for (const r of run.tools.values()) rows.push(["", [`tool server ${r.server}`, level(r.after, r.after === "online" ? "ok" : r.after === "stopped" ? "" : "warning"), r.reason]]);
+  for (const r of run.circuits.values()) rows.push(["", [`circuit ${r.circuit}`, level(r.after, r.after === "closed" ? "ok" : r.after === "open" ? "critical" : "warning"), r.reason]]);
+  for (const r of run.thresholds.values()) rows.push(["", [`threshold ${r.metric}`, level(r.after, r.after), `${r.value}`]]);
+  if (run.inconsistent) rows.push(["", ["states that exclude each other", level(String(run.inconsistent), "warning"), "see Lately"]]);
+  byId("around").replaceChildren(rows.length ? table("", ["What", "State", "Reason"], rows) : element("p", "Nothing to report.", { class: "none" }));
+}
+
+function showDone(run) {
+  const search = byId("search").value.trim().toLowerCase(), which = byId("which").value;
+  const found = [...run.ended.values()].filter((each) => (!which || each.outcome === which) && each.task.toLowerCase().includes(search)).sort((a, b) => b.at - a.at);
+  byId("shown").textContent = found.length > ROWS ? `the last ${ROWS} of ${found.length}` : `${found.length}`;
+  const rows = found.slice(0, ROWS).map((each) => {
+    const usual = view.usual[each.task];
+    return [each.outcome, [each.task, element("span", each.expected ? `${each.state}, as declared` : each.state, { class: "state" }), each.code || each.reason,
+      `${duration(each.seconds)}${usual ? ` (usually ${duration(usual)})` : ""}`, each.retries ? `${each.retries} retries` : ""]];
+  });
+  byId("done").replaceChildren(rows.length ? table("", ["Task", "State", "Code", "Time", "Retries"], rows) : element("p", "None.", { class: "none" }));
+}
+
+const WORDS = {
+  "retry": (r) => `retry ${r.attempt}/${r.retries}: ${r.error}`, "waiting": (r) => `waits ${duration(r.seconds)}: ${r.reason}`,
+  "failed": (r) => `${r.name}: gave up: ${r.error}`, "recovered": (r) => `${r.name}: recovered after ${duration(r.after)}`,
+  "fallback": (r) => `${r.name}: ${r.before} -> ${r.after}`, "task": (r) => `task ${r.final_state}${r.code ? `: ${r.code}` : ""} (${duration(r.seconds)})`,
+  "circuit-state-change": (r) => `circuit ${r.circuit}: ${r.before} -> ${r.after} (${r.reason})`, "service-status": (r) => `site ${r.service}: ${r.before} -> ${r.after} (${r.reason})`,
+  "tool-server-status": (r) => `tool server ${r.server}: ${r.before} -> ${r.after} (${r.reason})`, "threshold": (r) => `threshold ${r.metric}: ${r.before} -> ${r.after}`,
+  "model-answered": (r) => `${r.agent} thought ${duration(r.seconds)} (${r.model}${r.code ? `, ${r.code}` : ""})`, "invariant-violated": (r) => `inconsistent: ${r.rule}`,
+  "tool-answered": (r) => `${r.server}.${r.tool} ${r.outcome}${r.code ? `: ${r.code}` : ""} (${duration(r.seconds)})`,
+};
+
+function showLately(run) {
+  byId("events").replaceChildren(...run.lately.slice().reverse().map((r) => {
+    const item = element("li", "", { class: r.level }), place = r.task_id ? ` [${r.task_id}${r.step === null ? "" : ` step ${r.step}`}]` : "";
+    item.append(element("time", new Date(r.at).toLocaleTimeString(), { datetime: r.at }), ` ${(WORDS[r.type] || ((x) => x.type))(r)}${place}`);
+    return item;
+  }));
+}
+
+function listedRun() { return view.listed.find((each) => each.run === view.name); }
+
+function show() {
+  const link = byId("link");
+  link.textContent = view.connected ? "live" : "connecting";
+  link.className = view.connected ? "on" : "";
+  const run = view.run;
+  if (!run || run.began === null) return;
+  showHead(run, listedRun()); showTiles(run); showNow(run);
+  if (!view.dirty) return;
+  view.dirty = false;
+  showCauses(run); showAround(run); showDone(run); showLately(run);
+}
+
+function follow(name) {
+  view.stream?.close();
+  Object.assign(view, { run: emptyRun(), name, lines: 0, dirty: true, connected: false });
+  document.body.dataset.run = name;
+  // The browser asks again by itself, from the offset of the last message that it got.
+  const stream = view.stream = new EventSource(`/api/runs/${encodeURIComponent(name)}/events`);
+  stream.onopen = () => { view.connected = true; };
+  stream.onerror = () => { view.connected = false; if (stream.readyState === EventSource.CLOSED) setTimeout(() => view.stream === stream && follow(name), RUNS_EVERY); };
+  stream.onmessage = (message) => {
+    for (const line of message.data.split("\n")) { fold(view.run, line); view.lines += 1; }
+    document.body.dataset.lines = view.lines;
+    view.dirty = true;
+  };
+}
+
+async function look() {
+  try {
+    const [runs, usual] = await Promise.all([fetch("/api/runs"), fetch("/api/usual")]);
+    if (runs.ok) view.listed = await runs.json();
+    if (usual.ok) view.usual = await usual.json();
+  } catch { return; } // the server is away: the next look finds it again
+  const select = byId("run"), names = view.listed.map((each) => each.run);
+  if (select.options.length !== names.length || names.some((name, place) => select.options[place].value !== name)) {
+    select.replaceChildren(...view.listed.map((each) => element("option", each.run, { value: each.run })));
+  }
+  view.listed.forEach((each, place) => { select.options[place].textContent = `${each.run}${each.running ? " (running)" : ""}`; });
+  const wanted = names.includes(view.chosen) ? view.chosen : names[0];
+  if (wanted && wanted !== view.name) follow(wanted);
+  select.value = view.name;
+}
+
+byId("run").addEventListener("change", (event) => {
+  view.chosen = event.target.value;
+  history.replaceState(null, "", `?run=${encodeURIComponent(view.chosen)}`);
+  follow(view.chosen);
+});
+for (const id of ["search", "which"]) byId(id).addEventListener("input", () => { view.dirty = true; show(); });
+setInterval(show, OFTEN);
+setInterval(look, RUNS_EVERY);
+look();

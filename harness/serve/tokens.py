@@ -1,0 +1,82 @@
+"""Tokens of the server: signed with a key of the project, each for one scope and until a moment."""
+
+from __future__ import annotations
+
+import hmac
+import os
+import secrets
+from datetime import datetime, timedelta
+from enum import IntEnum
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+KEY: Final = Path(".harness/serve.key")
+"""The file of the key, relative to the project; only its owner can read it."""
+_BYTES = 32
+_DOT = "."
+
+
+class TokenScope(IntEnum):
+    """What a token allows; each scope includes those below it."""
+
+    VIEW = 1
+    """To look at runs and their evidence."""
+    AGENT = 2
+    """To take tasks and to act in them."""
+    CONTROL = 3
+    """To start runs, and to end sessions and the server."""
+
+
+class RefusedTokenError(Exception):
+    """A token that does not count; the text says why, for its user."""
+
+    def __init__(self, reason: str, *, expired: bool = False) -> None:
+        super().__init__(reason)
+        self.expired = expired
+
+
+class Tokens(Struct, frozen=True):
+    """Makes and checks tokens of the form `scope.expiry.signature`."""
+
+    key: bytes
+
+    @classmethod
+    def of(cls, root: Path) -> Tokens:
+        """The tokens of a project, whose key is made at first use. Raises OSError."""
+        file = root / KEY
+        file.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            made = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        except FileExistsError:
+            return cls(_read_key(file))
+        with os.fdopen(made, "wb") as target:
+            target.write(secrets.token_hex(_BYTES).encode())
+        return cls(_read_key(file))
+
+    def issue(self, scope: TokenScope, now: datetime, valid: timedelta) -> str:
+        """A new token. `now` is the time of day, timezone-aware."""
+        body = f"{scope.name.lower()}{_DOT}{int((now + valid).timestamp())}"
+        return f"{body}{_DOT}{self._sign(body)}"
+
+    def check(self, token: str, now: datetime) -> TokenScope:
+        """The scope of a valid token. Raises RefusedTokenError."""
+        body, _, signature = token.rpartition(_DOT)
+        if not hmac.compare_digest(signature.encode("utf-8", "replace"), self._sign(body).encode()):
+            raise RefusedTokenError("the token is none of this project: ask for a new one with `harness serve token`")
+        scope, _, expiry = body.partition(_DOT)
+        if now.timestamp() > int(expiry):
+            raise RefusedTokenError("the token has expired: ask for a new one with `harness serve token`", expired=True)
+        return TokenScope[scope.upper()]
+
+    def _sign(self, body: str) -> str:
+        return hmac.new(self.key, body.encode("utf-8", "replace"), sha256).hexdigest()
+
+
+def _read_key(file: Path) -> bytes:
+    """The key. Raises OSError for a file that has none."""
+    if len(key := file.read_bytes()) < _BYTES:
+        raise OSError(f"{file} has no key, or only a part of one: delete it, and the next server makes a new one")
+    return key
