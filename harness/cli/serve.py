@@ -18,13 +18,12 @@ from harness.cli.project import settings_at
 from harness.model.settings import Settings, SettingsError
 from harness.reporting.files import shown_path
 from harness.serve.address import ServeAddress, address_of
-from harness.serve.tokens import Tokens, TokenScope
+from harness.serve.tokens import Tokens, TokenScope, live_address
 
 if TYPE_CHECKING:
     from harness.reporting.live.pages import LiveView
 
 app = typer.Typer(help="Serve a page that shows the project's runs as they happen.", invoke_without_command=True)
-DAY = timedelta(hours=24)
 _FOR = re.compile(r"([0-9]{1,5})(s|m|h|d)")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 NOT_RUNNING = 3
@@ -47,10 +46,12 @@ def tokens_of(settings: Settings) -> Tokens:
         fail(f"the key of the server's tokens cannot be used: {error}")
 
 
-def with_token(address: ServeAddress, tokens: Tokens, run: str = "") -> str:
-    """The address to open in a browser, with a token for a day that only allows to look."""
-    token = tokens.issue(TokenScope.VIEW, datetime.now(UTC), DAY)
-    return f"{address.url}?token={token}{f'&run={run}' if run else ''}"
+def _address(settings: Settings, address: ServeAddress) -> str:
+    """The address to open in a browser; ends the command if the key of tokens cannot be used."""
+    try:
+        return live_address(settings.root, address.url, datetime.now(UTC))
+    except OSError as error:
+        fail(f"the key of the server's tokens cannot be used: {error}")
 
 
 @app.callback()
@@ -80,7 +81,7 @@ def _reuse(settings: Settings, running: ServeAddress, port: int, open_it: bool) 
         fail(
             f"a server of this project runs already, pid {running.pid}, at {running.url}: `harness serve stop` ends it"
         )
-    address = with_token(running, tokens_of(settings))
+    address = _address(settings, running)
     typer.echo(f"a server of this project runs already (pid {running.pid}): {address}")
     if open_it:
         typer.launch(address)
@@ -102,7 +103,7 @@ def _serve(settings: Settings, port: int, open_it: bool, idle: float | None) -> 
     def ready() -> None:
         found = address_of(settings.root)
         if found is not None:
-            address = with_token(found, tokens)
+            address = _address(settings, found)
             typer.echo(f"live view at {address} (Ctrl-C ends)")
             if open_it:
                 typer.launch(address)
@@ -142,7 +143,7 @@ def status(
     elif found is None:
         typer.echo("no server of this project runs: `harness serve` starts one")
     else:
-        typer.echo(f"pid {found.pid} serves {with_token(found, tokens_of(settings))}")
+        typer.echo(f"pid {found.pid} serves {_address(settings, found)}")
     if found is None:
         raise typer.Exit(NOT_RUNNING)
 

@@ -280,6 +280,12 @@ TASK_OPTIONS: tuple[TaskOption, ...] = (
         _choice("live", "record", "replay", "auto"),
     ),
     TaskOption(
+        "--task-live",
+        "Show the run on a page as it happens: start `harness serve` unless it runs, and print the address.",
+        "--live",
+        keywords=_FLAG,
+    ),
+    TaskOption(
         "--task-summary",
         "Append a Markdown summary of the run to this file, for the page of a CI job.",
         "--summary",

@@ -132,6 +132,8 @@ METRICS = Path(".harness/metrics.json")
 PROMETHEUS = Path(".harness/metrics.prom")
 EXTRAS = {"otel": "opentelemetry", "prometheus": "prometheus_client"}
 """Setting, which is also the name of the extra -> the library that it needs."""
+WATCHED_AFTER = 300.0
+"""Seconds for which the page of `--task-live` is served after the run, unless somebody looks at it."""
 OUTPUT = "taskspec_telemetry"
 """The key under which an xdist worker reports sinks that failed."""
 
@@ -210,7 +212,29 @@ class RunTelemetry:
                 with contextlib.suppress(OSError):  # replacing it fails too, which is reported
                     (self._settings.root / figures).unlink(missing_ok=True)
             self.stream.deliver()
+            if self._config.getoption("task_live"):
+                self._say_address()
         self.spare_reports()
+
+    def _say_address(self) -> None:
+        """Print where the run can be watched. A run that cannot be watched goes on."""
+        import asyncio
+
+        from harness.resilience import SystemClock
+        from harness.serve.start import NotServedError, serving
+        from harness.serve.tokens import live_address
+
+        root, clock = self._settings.root, SystemClock()
+        try:
+            address = asyncio.run(serving(root, clock, WATCHED_AFTER))
+            told = f"live view: {live_address(root, address.url, clock.wall(), self._state.run_id)}"
+        except (NotServedError, OSError) as error:
+            told = f"live view: none, {error}"
+        terminal: Any = self._config.pluginmanager.getplugin("terminalreporter")
+        if terminal is not None:
+            terminal.ensure_newline()
+            terminal.write_line(told)
+            terminal.flush()
 
     @property
     def idle(self) -> Callable[[], None] | None:

@@ -75,6 +75,16 @@ class Tokens(Struct, frozen=True):
         return hmac.new(self.key, body.encode("utf-8", "replace"), sha256).hexdigest()
 
 
+VIEWED: Final = timedelta(hours=24)
+"""How long a printed address can be opened."""
+
+
+def live_address(root: Path, url: str, now: datetime, run: str = "") -> str:
+    """The address of the live page, with a token that only allows to look. Raises OSError."""
+    token = Tokens.of(root).issue(TokenScope.VIEW, now, VIEWED)
+    return f"{url}?token={token}{f'&run={run}' if run else ''}"
+
+
 def _read_key(file: Path) -> bytes:
     """The key. Raises OSError for a file that has none."""
     if len(key := file.read_bytes()) < _BYTES:

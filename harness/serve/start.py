@@ -1,0 +1,77 @@
+"""Finds the server of a project, or starts one in the background."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+from harness.resilience import Clock, poll_until
+from harness.serve.address import ServeAddress, address_of
+from harness.serve.server import SERVICE
+
+PROBE: Final = 0.5
+"""Seconds that one request to `/health` may take."""
+READY: Final = 4.0
+"""Seconds that a server may take to start."""
+POLL: Final = 0.05
+LOG: Final = Path(".harness/logs/serve.log")
+_COMMAND: Final = ("-P", "-c", "from harness.cli import main; main()", "serve")
+
+
+class NotServedError(Exception):
+    """The server did not start; the text says why."""
+
+
+def answers(address: ServeAddress) -> bool:
+    """Return whether the server at this address is ready, and is one of ours."""
+    connection = http.client.HTTPConnection(address.host, address.port, timeout=PROBE)
+    try:
+        connection.request("GET", "/health")
+        answer = connection.getresponse()
+        return answer.status == 200 and json.loads(answer.read()).get("service") == SERVICE
+    except (OSError, http.client.HTTPException, ValueError, AttributeError):
+        return False
+    finally:
+        connection.close()
+
+
+async def serving(root: Path, clock: Clock, idle: float) -> ServeAddress:
+    """The server of the project: the one that runs, or a new one. Raises NotServedError.
+
+    A new one ends by itself after `idle` seconds without a viewer and without a run.
+    """
+    found = address_of(root)
+    if found is not None and answers(found):
+        return found
+    process = _start(root, idle)
+
+    def is_ready() -> bool:
+        address = address_of(root)
+        return process.poll() is not None or (address is not None and answers(address))
+
+    await poll_until(clock, is_ready, POLL, READY)
+    address = address_of(root)
+    if address is None or not answers(address):
+        raise NotServedError(f"the server did not start within {READY:g} s: its log is {LOG}")
+    return address
+
+
+def _start(root: Path, idle: float) -> subprocess.Popen[bytes]:
+    log = root / LOG
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("ab") as output:
+            return subprocess.Popen(
+                [sys.executable, *_COMMAND, "--idle", f"{idle:g}"],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                cwd=root,
+                start_new_session=True,
+            )
+    except OSError as error:
+        raise NotServedError(f"the server could not be started: {error}") from error
