@@ -21,7 +21,7 @@ HEADERS: Final = {
     "Cache-Control": "no-store",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
-    "X-Frame-Options": "DENY",
+    "X-Frame-Options": "SAMEORIGIN",
 }
 """The headers of every answer."""
 SCOPE: Final = "taskspec.scope"

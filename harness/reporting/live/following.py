@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from harness.reporting.telemetry.log import EVENTS_FILE, events_of
 
-AT_ONCE: Final = 256 * 1024
+AT_ONCE: Final = 32 * 1024
 """Bytes of lines that are sent in one message."""
 LOOK: Final = 0.5
 """Seconds between two looks at the files that somebody follows."""

@@ -1,0 +1,131 @@
+"""`harness serve` and `pytest --task-live` as a user meets them."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import urllib.request
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from harness.reporting.telemetry.log import events_of
+from harness.serve.address import address_of
+from tests.acceptance.conftest import Project
+from tests.acceptance.warm import warm
+from tests.browser.test_live_page import RUN, Served
+
+
+def harness(project: Path, *args: str) -> tuple[int, str]:
+    ended = warm().run("tests.acceptance.command", *args, cwd=project, timeout=60)
+    return ended.returncode, ended.stdout + ended.stderr
+
+
+def test_a_run_can_be_watched_from_its_first_line_to_its_evidence(project: Project) -> None:
+    project.task("GOOD")
+    project.task("BAD", success_criteria=["exists('#nothing')"])
+    result = project.run("--task-live", "-n", "2")
+    told = re.search(r"live view: (\S+)", result.stdout.str())
+    assert told is not None
+    address = told[1]
+    try:
+        with httpx2.Client(follow_redirects=True) as http:
+            assert "Live run" in http.get(address).text
+            base = address.partition("?")[0]
+            (run, *_) = http.get(f"{base}api/runs").json()
+            assert run == {"run": run["run"], "running": False, "ending": "finished"}
+            text = _first_message(http, f"{base}api/runs/{run['run']}/events")
+            records = [json.loads(line.removeprefix("data: ")) for line in text if line.startswith("data: ")]
+            types = [each["type"] for each in records]
+            assert types.count("run-begun") == 1
+            assert {each["tasks"] for each in records if each["type"] == "run-begun"} == {2}
+            assert sorted(each["key"] for each in records if each["type"] == "task-begun") == ["BAD", "GOOD"]
+            assert "GOOD" in http.get(f"{base}api/usual").json()
+            assert "error_report.json" in http.get(f"{base}evidence/BAD").text
+            report = http.get(f"{base}evidence/BAD/error_report.json")
+            assert report.json()["task_id"] == "BAD"
+            assert "sandbox" in report.headers["content-security-policy"]
+            for outside in ("evidence/BAD/..%2F..%2Fpyproject.toml", "evidence/..%2F.harness", "evidence/.previous"):
+                assert http.get(f"{base}{outside}").status_code == 404
+        again = project.run("--task-live", "-k", "GOOD")
+        assert base in again.stdout.str()  # the same server
+    finally:
+        harness(project.path, "serve", "stop")
+
+
+def _first_message(http: httpx2.Client, url: str) -> list[str]:
+    found: list[str] = []
+    with http.stream("GET", url) as answer:
+        for line in answer.iter_lines():
+            found.append(line)
+            if line == "" and any(each.startswith("data: ") for each in found):
+                return found
+    raise AssertionError(found)
+
+
+def test_status_token_and_stop(project: Project) -> None:
+    code, told = harness(project.path, "serve", "status")
+    assert (code, "no server of this project runs" in told) == (3, True)
+    served = Served.__new__(Served)
+    served.root, served.process = project.path, None
+    address = served.start()
+    try:
+        _, told = harness(project.path, "serve", "status", "--json")
+        found = json.loads(told)
+        assert address.startswith(found["url"])
+        health = json.loads(urllib.request.urlopen(f"{found['url']}health", timeout=5).read())
+        assert (health["status"], health["service"], health["project"]) == (
+            "ready",
+            "taskspec-serve",
+            str(project.path),
+        )
+        _, token = harness(project.path, "serve", "token", "--for", "1h")
+        answer = httpx2.get(f"{found['url']}api/runs", headers={"authorization": f"Bearer {token.strip()}"})
+        assert answer.status_code == 200
+        code, told = harness(project.path, "serve", "--port", "1")
+        assert (code, "runs already" in told) == (1, True)
+        code, told = harness(project.path, "serve", "token", "--scope", "everything")
+        assert (code, "there are: view, agent, control" in told) == (1, True)
+        assert harness(project.path, "serve", "stop")[0] == 0
+        assert served.process is not None
+        assert served.process.wait(10) == 0
+        assert address_of(project.path) is None
+    finally:
+        served.end()
+
+
+@pytest.mark.parametrize("cuts", [20, pytest.param(100, marks=pytest.mark.thorough)])
+def test_each_line_comes_once_over_random_cuts(tmp_path: Path, cuts: int) -> None:
+    served = Served(tmp_path)
+    for number in range(400):
+        served.task(number)
+    written = events_of(tmp_path, RUN).read_text("utf-8").splitlines()
+    address, chance = served.start(), random.Random(7)
+    try:
+        with httpx2.Client(follow_redirects=True, timeout=10) as http:
+            http.get(address)
+            url, last, got = f"{address.partition('?')[0]}api/runs/{RUN}/events", "0", list[str]()
+            while len(got) < len(written):
+                most, cuts = (chance.randrange(1, 40_000), cuts - 1) if cuts else (10_000_000, 0)
+                last = _read_some(http, url, last, most, got, len(written))
+            assert got == written
+    finally:
+        served.end()
+
+
+def _read_some(http: httpx2.Client, url: str, last: str, most: int, got: list[str], until: int) -> str:
+    """Read at most so many bytes and cut the connection; whole messages count, as in a browser."""
+    rest = b""
+    with http.stream("GET", url, headers={"last-event-id": last}) as answer:
+        for chunk in answer.iter_raw():
+            *messages, rest = (rest + chunk[: max(0, most)]).split(b"\n\n")
+            most -= len(chunk)
+            for message in messages:
+                lines = message.decode().split("\n")
+                got += [line[6:] for line in lines if line.startswith("data: ")]
+                last = next((line[4:] for line in lines if line.startswith("id: ")), last)
+            if most <= 0 or len(got) >= until:
+                break
+    return last

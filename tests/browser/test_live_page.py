@@ -1,0 +1,127 @@
+"""The live page in a real browser: what it shows, and that it goes on after its server was killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from harness.reporting.telemetry.log import events_of
+from tests.browser.test_dashboard import CONTRASTS, DESKTOP, PHONE
+
+RUN = "20260102T030405-1"
+HOSTILE = "expected 3 <script>document.title='hacked'</script>"
+
+
+class Served:
+    """A project with one event file, and its server as a process."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        (root / "pyproject.toml").write_text("[tool.harness]\n", "utf-8")
+        self.events = events_of(root, RUN)
+        self.events.parent.mkdir(parents=True)
+        self.lines = 0
+        self.process: subprocess.Popen[str] | None = None
+
+    def add(self, kind: str, task: str = "", step: int | None = None, **fields: Any) -> None:
+        stamp = {"at": "2026-01-02T03:04:05+00:00", "level": "INFO", "type": kind, "run": RUN, "worker": ""}
+        record = {**stamp, "task_id": task, "step": step, "faulted": False, **fields}
+        with self.events.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(record) + "\n")
+        self.lines += 1
+
+    def task(self, number: int, *, code: str = "") -> None:
+        name = f"SHOP-{number:04d}"
+        self.add("task-begun", name, key=name, steps=3)
+        if code:
+            self.add("failed", name, 2, name="assert text('#total')", error=HOSTILE, code=code)
+        counts = {"attempts": 3, "failures": int(bool(code)), "retries": 0, "recovered": 0}
+        state = {"final_state": "failed" if code else "completed", "code": code, "expected": False, "reason": ""}
+        self.add("task", name, seconds=1.5, steps=3, **counts, **state)
+
+    def start(self, port: int = 0) -> str:
+        """Start the server; return the address that it prints."""
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", "from harness.cli import main; main()", "serve", "--port", str(port)],
+            cwd=self.root, env={**os.environ, "PYTHONUNBUFFERED": "1"}, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        assert self.process.stdout is not None
+        found = re.search(r"http\S+", self.process.stdout.readline())
+        assert found is not None
+        return found[0]
+
+    def end(self, number: signal.Signals = signal.SIGTERM) -> None:
+        if self.process is not None:
+            self.process.send_signal(number)
+            self.process.wait(10)
+            self.process = None
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Served]:
+    made = Served(tmp_path)
+    yield made
+    made.end()
+
+
+def opened(browser: Browser, address: str, told: list[str], **options: Any) -> Page:
+    page = browser.new_context(**options).new_page()
+    page.on("pageerror", lambda error: told.append(f"error: {error}"))
+    page.on("dialog", lambda dialog: told.append(f"dialog: {dialog.message}"))
+    page.goto(address)
+    return page
+
+
+def test_a_thousand_tasks_are_readable_on_any_screen(browser: Browser, served: Served) -> None:
+    served.add("run-begun", tasks=1000)
+    for number in range(990):
+        served.task(number, code=("" if number % 30 else "ASSERTION_FAILED"))
+    served.add("task-begun", "SHOP-9999", key="SHOP-9999", steps=4)
+    served.add("step-begun", "SHOP-9999", 1, name="click #buy")
+    served.add("circuit-state-change", circuit="origin:http://shop.test", before="closed", after="open", reason="r")
+    address, told = served.start(), list[str]()
+    for size, scheme in ((DESKTOP, "light"), (PHONE, "dark")):
+        page = opened(browser, address, told, viewport=size, color_scheme=scheme)
+        expect(page.locator("h1")).to_have_text("990 of 1000 tasks ended, 33 failed", timeout=15_000)
+        expect(page.locator("#now")).to_contain_text("click #buy")
+        expect(page.locator("#now")).to_contain_text("2 of 4")
+        expect(page.locator("#causes")).to_contain_text("33 tasks")
+        expect(page.locator("#causes")).to_contain_text(HOSTILE)
+        expect(page.locator("#around")).to_contain_text("origin:http://shop.test")
+        page.fill("#search", "0989")
+        expect(page.locator("#done tbody tr")).to_have_count(1)
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        assert page.evaluate(CONTRASTS)["poor"] == []
+        assert "token=" not in page.url
+        assert "hacked" not in page.title()
+        page.context.close()
+    assert told == []
+
+
+def test_it_goes_on_by_itself_after_its_server_was_killed(browser: Browser, served: Served) -> None:
+    served.add("run-begun", tasks=4)
+    served.task(1)
+    address, told = served.start(), list[str]()
+    port = int(address.split("/")[2].partition(":")[2])
+    page = opened(browser, address, told, viewport=DESKTOP)
+    expect(page.locator("h1")).to_have_text("1 of 4 tasks ended", timeout=15_000)
+    served.end(signal.SIGKILL)
+    served.task(2)
+    expect(page.locator("#link")).to_have_text("connecting", timeout=15_000)
+    served.start(port)
+    served.task(3, code="NET_TIMEOUT")
+    expect(page.locator("h1")).to_have_text("3 of 4 tasks ended, 1 failed", timeout=30_000)
+    expect(page.locator("#link")).to_have_text("live")
+    assert page.evaluate("document.body.dataset.lines") == str(served.lines)  # each line once
+    assert told == []
+    page.context.close()
