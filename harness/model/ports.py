@@ -116,6 +116,8 @@ class Observation(Struct, frozen=True):
     """Requests (`POST http://...`) since the last step began that the agent's policy did not let leave."""
     left: Mapping[str, float] = field(default_factory=dict)
     """What the task may still use: `steps`, `seconds`, and what else its budget limits."""
+    tools: tuple[OfferedTool, ...] = ()
+    """The tools beside the page that the agent may call, as far as they are known now."""
 
 
 class Observe(Protocol):

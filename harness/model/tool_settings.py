@@ -104,6 +104,11 @@ class ToolServerSettings(Declaration):
         return not self.allow or any(fnmatchcase(tool, pattern) for pattern in self.allow)
 
 
+def offered_to_agents(tools: Mapping[str, ToolServerSettings]) -> dict[str, tuple[str, ...]]:
+    """The servers whose tools are offered to agents -> the patterns of the tools that may be called; none: all."""
+    return {name: settings.allow for name, settings in tools.items() if settings.agents}
+
+
 def checked_tools(tools: Mapping[str, ToolServerSettings]) -> Mapping[str, ToolServerSettings]:
     """Return the settings; raises ValueError for a server without a place, and for a page with one."""
     for name, settings in tools.items():
