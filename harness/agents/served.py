@@ -52,7 +52,10 @@ class ServedTools(Struct, frozen=True):
 
 def served_tools(tools: Sequence[OfferedTool], mask: Change) -> ServedTools:
     """The tools for a model, in the order of their names; `mask` takes secrets out of what their servers say."""
-    room, definitions, by_name, left_out = LONGEST_OF_ALL, [], {}, []
+    room = LONGEST_OF_ALL
+    definitions: list[ToolDefinition] = []
+    by_name: dict[str, OfferedTool] = {}
+    left_out: list[str] = []
     for offered in sorted(tools, key=lambda each: (each.server, each.tool.name)):
         name = _name(offered, by_name)
         made = ToolDefinition(name, _description(offered, mask), _masked(_schema(offered), mask))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -157,6 +158,7 @@ def binding_of(value: Any) -> Any:
 
 
 _REFERENCE = "${"
+_TOOL = re.compile(r"[^.\s]+\.\S+")
 
 
 class AllowedWrite(Declaration):
@@ -185,9 +187,8 @@ class AllowedWrite(Declaration):
 
     tool: str | None = Field(
         None,
-        min_length=3,
+        min_length=1,
         max_length=300,
-        pattern=r"^[^.\s]+\.\S+$",
         description="A tool that an agent may call although it writes: `server.tool`, in which `*` matches anything.",
     )
 
@@ -197,6 +198,8 @@ class AllowedWrite(Declaration):
             raise ValueError("an allowed write with `tool` needs no other key: write another entry for the rest")
         if self.tool is None and self.url is None and self.selector is None:
             raise ValueError("an allowed write needs `url`, `selector`, both, or `tool`")
+        if self.tool is not None and not _TOOL.fullmatch(self.tool):
+            raise ValueError(f"`tool` must be written `server.tool`, not {self.tool!r}")
         if self.method is not None and self.url is None:
             raise ValueError("`method` is only for an allowed write with a `url`")
         if self.frame is not None and self.selector is None:
