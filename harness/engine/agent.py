@@ -185,6 +185,7 @@ class _Sight:
         run = self._run
         own = run.plan.step_timeout * run.stretch
         within = min(own, run.left)
+        tools = await offered(run, within)
         try:
             seen = await run.stage.session.observe(within, screenshot=screenshot)
         except Failed as failed:
@@ -192,7 +193,7 @@ class _Sight:
                 raise Failed(task_timeout(run, failed.failure)) from failed
             raise
         last = self._history[-1].attempts[-1:] if self._history else ()
-        return replace(seen, last=last[0].outcome if last else None, left=left(run), tools=offered(run))
+        return replace(seen, last=last[0].outcome if last else None, left=left(run), tools=tools)
 
 
 def _record(run: Run, proposal: Any, error: BadProposalError, *, number: int) -> StepRecord:
@@ -215,12 +216,18 @@ def _record(run: Run, proposal: Any, error: BadProposalError, *, number: int) ->
     return record
 
 
-def offered(run: Run) -> tuple[OfferedTool, ...]:
+LEARNING = 5.0
+"""Seconds that the first look at the page waits for the tools of servers: what a model is asked must not depend on who
+was quicker."""
+
+
+async def offered(run: Run, within: float) -> tuple[OfferedTool, ...]:
     """The tools beside the page that the agent may call, as far as they are known now."""
-    if run.stage.toolbox is None:
+    toolbox, policy = run.stage.toolbox, run.ports.policy(run.plan_now)
+    if toolbox is None or not policy.tools:
         return ()
-    policy = run.ports.policy(run.plan_now)
-    return tuple(each for each in run.stage.toolbox.offered() if policy.offers(each.server, each.tool.name))
+    await toolbox.learn(min(LEARNING, within))
+    return tuple(each for each in toolbox.offered() if policy.offers(each.server, each.tool.name))
 
 
 def left(run: Run) -> dict[str, float]:

@@ -40,9 +40,10 @@ class AgentPolicyTable(Declaration):
     )
     writes: WriteMode | None = Field(
         None,
-        description="Unsafe requests (POST, PUT, PATCH, DELETE) that its steps may cause: `allow` all; `declared`, "
-        "those that the task declares in `allowed_writes` or as a step with `effect: write`; `ask`, also those that a "
-        "person at the terminal allows. Default: `declared` for the agent `llm`, `allow` for others.",
+        description="Unsafe requests (POST, PUT, PATCH, DELETE) that its steps may cause, and tools that write: "
+        "`allow` all; `declared`, those that the task declares in `allowed_writes` or as a step with `effect: write`; "
+        "`ask`, also those that a person at the terminal allows. Default: `declared` for the agent `llm`, `allow` for "
+        "others.",
     )
 
     @field_validator("acts")

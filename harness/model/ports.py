@@ -436,6 +436,14 @@ class ToolBox(Protocol):
         """The tools that agents may call, as far as they are known now: it never waits."""
         ...
 
+    async def learn(self, within: float) -> None:
+        """Wait until the tools that agents are offered are known, as far as their servers answer in time.
+
+        A server that is known, or was waited for once in the task, is not waited for. The page is asked anew. Never
+        raises.
+        """
+        ...
+
     async def effect_of(self, step: Tool, within: float) -> EffectClass:
         """The effect of the call: that of the step, else by the settings, else by the server's hints, else `write`.
 
