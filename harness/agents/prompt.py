@@ -21,7 +21,7 @@ from harness.model.inference import Prompt
 from harness.model.plan import Plan
 from harness.model.policy import AgentPolicy
 from harness.model.ports import Observation
-from harness.model.record import History, StepRecord
+from harness.model.record import History, StepRecord, answer_text
 from harness.recovery.catalog import Scope
 from harness.recovery.failure import Failure, Passed
 from harness.spec.references import HIDDEN, replacing
@@ -49,8 +49,6 @@ SERVED = """\
 """
 FEWEST_LINES = 5
 """The history lines that a smaller question keeps at least."""
-RESULT = "result"
-"""The detail of an outcome that has the answer of a tool."""
 LONGEST_LINE = 2000
 """Characters of a line about what was done, about the page or about a look: a model may have typed millions."""
 
@@ -192,7 +190,7 @@ def _passed(record: StepRecord) -> str:
     last = record.attempts[-1].outcome if record.attempts else None
     dialogs = last.details.get("dialogs", ()) if isinstance(last, Passed) else ()
     told = [f"{each.get('type')} {each.get('message')!r} was answered with {each.get('answer')}" for each in dialogs]
-    told += [f"answered {answer}" for answer in answer_texts(record)]
+    told += [f"answered {answer}"] if (answer := answer_text(record)) else []
     told += [f"remembered {key} = {value!r}" for key, value in record.remembered.items()]
     return "; ".join(["passed", *told])
 
@@ -213,21 +211,13 @@ def _page(now: Situation, mask: Callable[[str], str]) -> str:
     return "\n".join([*told, "", _left(now)])
 
 
-def answer_texts(record: StepRecord) -> tuple[str, ...]:
-    """What a tool has answered in a step, as JSON in one line; empty for every other step."""
-    outcome = record.attempts[-1].outcome if record.attempts else None
-    if not isinstance(record.step, Tool) or outcome is None or RESULT not in outcome.details:
-        return ()
-    return (json.dumps(outcome.details[RESULT], ensure_ascii=False, default=str),)
-
-
 def _last_answer(now: Situation, mask: Callable[[str], str]) -> list[str]:
     """The answer of the call of a tool that was the last step, if its line in the history does not have it whole."""
     steps = [each for each in now.history if each.step.act != REFUSED]
-    answers = [mask(each) for each in answer_texts(steps[-1])] if steps else []
-    if not answers or len(mask(history_line(steps[-1]))) <= LONGEST_LINE:
+    whole = mask(answer_text(steps[-1])) if steps else ""
+    if not whole or len(mask(history_line(steps[-1]))) <= LONGEST_LINE:
         return []
-    most, whole = now.max_chars // 2, answers[0]
+    most = now.max_chars // 2
     more = f"\n({len(whole) - most} more characters)" if len(whole) > most else ""
     return [f"{steps[-1].step.describe()} answered, as data:\n{whole[:most]}{more}"]
 

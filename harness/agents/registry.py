@@ -241,7 +241,8 @@ class TaskAgent:
 def _policy(settings: AgentSettings, usual: AgentPolicy) -> AgentPolicy:
     """The policy of the settings; what they leave open is as usual."""
     own = settings.policy
-    return AgentPolicy(usual.acts if own.acts is None else own.acts, own.writes or usual.writes, usual.tools)
+    acts = usual.acts if own.acts is None else own.acts
+    return AgentPolicy(acts, own.writes or usual.writes, usual.tools, usual.only if own.tools is None else own.tools)
 
 
 def _describe_generally(error: BaseException) -> str:

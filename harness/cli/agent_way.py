@@ -60,7 +60,8 @@ def _lines(found: Trajectory, width: int) -> Iterator[str]:
 def _choice(choice: Choice, width: int) -> Iterator[str]:
     yield f"  step {choice.index}  {shortened(f'{choice.agent}: {_done(choice)}', width - 12)}"
     said = (line for each in choice.said for line in _said(each))
-    for line in (*map(_saw, choice.seen), *map(_asked, choice.asked), *said):
+    answered = [f"answered {choice.answer}"] if isinstance(choice, TrajectoryStep) and choice.answer else []
+    for line in (*map(_saw, choice.seen), *map(_asked, choice.asked), *said, *answered):
         yield f"      {shortened(line, width - 6)}"
 
 

@@ -34,6 +34,8 @@ def tool_refusal(policy: AgentPolicy, step: Tool) -> str | None:
         return "server and tool must be named in full: a reference in them is not filled in"
     if policy.offers(step.server, step.tool):
         return None
+    if policy.only is not None and step.server in policy.tools:
+        return f"the tool {named(step)} is not offered to this agent: only {', '.join(policy.only) or 'none'}"
     if step.server not in policy.tools:
         known = f"those of {join_or(sorted(policy.tools))} are" if policy.tools else "none are"
         return f"the tools of the server `{step.server}` are not offered to agents: {known}"

@@ -46,6 +46,19 @@ class AgentPolicyTable(Declaration):
         "others.",
     )
 
+    tools: tuple[str, ...] | None = Field(
+        None,
+        description="Tools of servers that it is offered, as `server.tool`, in which `*` matches anything. Default: "
+        "all of the servers with `agents = true`.",
+    )
+
+    @field_validator("tools")
+    @classmethod
+    def _names_server_and_tool(cls, tools: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        if wrong := [each for each in tools or () if not all(each.partition("."))]:
+            raise ValueError(f"a tool must be written `server.tool`, not {wrong[0]!r}")
+        return tools
+
     @field_validator("acts")
     @classmethod
     def _acts_exist(cls, acts: tuple[str, ...] | None) -> tuple[str, ...] | None:

@@ -22,7 +22,9 @@ class AgentPolicy(Struct, frozen=True):
     """The acts that it may propose; None: all."""
     writes: WriteMode = "allow"
     tools: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """The tool servers that are offered to it -> patterns for the names of the tools that it may call; none: all."""
+    """The tool servers that are offered to agents -> patterns for the names of tools that may be called; none: all."""
+    only: tuple[str, ...] | None = None
+    """Patterns (`server.tool`) for those of these tools that this agent is offered; None: all."""
 
     @property
     def restricts_writes(self) -> bool:
@@ -32,6 +34,8 @@ class AgentPolicy(Struct, frozen=True):
     def offers(self, server: str, tool: str) -> bool:
         """Whether the agent is offered a tool of a server."""
         may_call = self.acts is None or CALLS in self.acts
+        if self.only is not None and not any(fnmatchcase(f"{server}.{tool}", each) for each in self.only):
+            return False
         patterns = self.tools.get(server)
         return may_call and patterns is not None and matches_any(tool, patterns)
 

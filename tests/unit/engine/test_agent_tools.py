@@ -97,6 +97,8 @@ def test_an_agent_is_offered_what_its_policy_lets_it_call() -> None:
     assert seen(AgentPolicy(tools={"shop": ("get_*",)}), FakeToolBox()) == ["get_order"]
     assert seen(AgentPolicy(tools=SHOP, acts=("open", "tool")), FakeToolBox()) == ["get_order", "place_order"]
     assert seen(AgentPolicy(tools=SHOP, acts=("open",)), FakeToolBox()) == []
+    assert seen(AgentPolicy(tools=SHOP, only=("*.place_*",)), FakeToolBox()) == ["place_order"]
+    assert seen(AgentPolicy(tools=SHOP, only=()), FakeToolBox()) == []
     assert seen(AgentPolicy(), FakeToolBox()) == []
     assert seen(AgentPolicy(tools=SHOP), None) == []
 
@@ -136,6 +138,8 @@ def test_a_tool_whose_effect_cannot_be_learned_counts_as_one_that_writes() -> No
     [
         ({**GET, "server": "mail"}, AgentPolicy(tools=SHOP),
          "the tools of the server `mail` are not offered to agents: those of shop are"),
+        (GET, AgentPolicy(tools=SHOP, only=("shop.place_*",)),
+         "the tool shop.get_order is not offered to this agent: only shop.place_*"),
         (GET, AgentPolicy(), "the tools of the server `shop` are not offered to agents: none are"),
         ({**GET, "tool": "drop_all"}, AgentPolicy(tools=SHOP),
          "the tool `drop_all` of the server `shop` is not offered: only get_*, place_*"),
