@@ -41,7 +41,7 @@ def test_each_request_belongs_to_the_proposal_that_followed_it(tmp_path: Path) -
 
 
 def test_a_call_of_a_tool_is_a_step_with_its_answer(tmp_path: Path) -> None:
-    plan = replace(sample.plan(), secrets=frozenset({"s3cr3t-value"}))
+    plan = replace(sample.plan(), known_secrets=("s3cr3t-value",))
     step = Tool(server="shop", tool="get_order", arguments={"id": "O-1", "key": "s3cr3t-value"}, effect="read")
     answer = Passed({"result": {"status": "paid", "key": "s3cr3t-value"}})
     history = (
