@@ -87,7 +87,9 @@ async def _withheld(fault: ToolFault, one: Try, seconds: float) -> tuple[ToolAns
 async def _send_to_the_killed(fault: ToolFault, one: Try) -> ToolAnswer:
     """Send the request to a server that is stopped, so that it does nothing, and kill it. Raises ToolServerError."""
     if one.pid is None:
-        raise Failed(Failure("INTERNAL_ERROR", f"fault {fault.kind}: the server has no process of this run to kill"))
+        advice = f"Fix the fault `{fault.kind}` ({fault.source or 'injected from Python'}); the step is not wrong."
+        message = f"fault `{fault.kind}`: `{fault.server}` has no process that this run could kill"
+        raise Failed(Failure("INVALID_INPUT", message, advice=advice))
     _signal_group(one.pid, signal.SIGSTOP)
     sent = asyncio.ensure_future(one.send())
     try:

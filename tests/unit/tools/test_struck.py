@@ -83,10 +83,12 @@ def test_a_killed_server_has_got_the_call_and_done_nothing() -> None:
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-c", ECHO, stdin=-1, stdout=-1, start_new_session=True
         )
-        assert process.stdin and process.stdout
+        assert process.stdin
+        assert process.stdout
 
         async def send() -> ToolAnswer:
-            assert process.stdin and process.stdout
+            assert process.stdin
+            assert process.stdout
             process.stdin.write(b"order\n")
             await process.stdin.drain()
             if not (line := await process.stdout.readline()):
@@ -102,7 +104,7 @@ def test_a_killed_server_has_got_the_call_and_done_nothing() -> None:
 
 
 def test_a_server_without_a_process_here_cannot_be_killed() -> None:
-    with pytest.raises(Failed, match="no process of this run"):
+    with pytest.raises(Failed, match="`shop` has no process that this run could kill"):
         asyncio.run(send_struck(ToolKilled(server="shop"), Try(Server().send, 10, FakeClock())))
 
 
