@@ -16,7 +16,6 @@ from typing import Any, cast
 import pytest
 
 from tests.acceptance.conftest import Project, Wanted
-from tests.acceptance.warm import warm
 
 SERVER = Path(__file__).with_name("mailbox_server.py")
 SETTINGS = f"""
@@ -31,6 +30,7 @@ readonly = true
 """
 READ, WRITE = "get_code", "send_mail"
 SENT = "json('box', 'sent.{name}') == 1"
+AGAIN = {"strategy": "retry", "max_retries": 1, "retry_delay_ms": 1}
 UNKNOWN = "OUTCOME_UNKNOWN"
 
 
@@ -57,7 +57,7 @@ CASES = {
     "refused-always": Case("tool_refused", WRITE, "TOOL_UNAVAILABLE", "TOOL_UNAVAILABLE", 0),
     "killed-read": Case("tool_killed", READ, None, None, 1, ONCE),
     "killed-write": Case("tool_killed", WRITE, "TOOL_UNAVAILABLE", UNKNOWN, 0, ONCE),
-    "killed-write-known": Case("tool_killed", WRITE, "TOOL_UNAVAILABLE", "TOOL_UNAVAILABLE", 0, ONCE, done_when=True),
+    "killed-write-known": Case("tool_killed", WRITE, "TOOL_UNAVAILABLE", None, 1, ONCE, done_when=True),
     "lost-read": Case("tool_answer_lost", READ, None, None, 2, ONCE),
     "lost-write": Case("tool_answer_lost", WRITE, "TOOL_UNAVAILABLE", UNKNOWN, 1, ONCE),
     "lost-write-known": Case("tool_answer_lost", WRITE, "TOOL_UNAVAILABLE", None, 1, ONCE, done_when=True),
@@ -87,7 +87,7 @@ def write(project: Project, name: str, case: Case, *, faults: bool = True) -> No
     project.task(
         name,
         steps=[step],
-        error_recovery={"on_network_error": "abort"},
+        error_recovery={"on_network_error": AGAIN if case.done_when else "abort"},
         **({"faults": [{**fault, "expect": expect}]} if faults else {}),
     )
 
