@@ -1,7 +1,7 @@
 """A tool server over standard input and output, written without the SDK: a mailbox that counts what it does.
 
 `python mailbox_server.py FOLDER`: each call of a tool adds a line to `FOLDER/effects.txt`, and `state.json` has the
-number of mails sent to each address, so that a channel can tell whether one was sent. Several servers may share a folder.
+number of mails sent to each address, so that a channel can tell whether one was sent. Servers may share a folder.
 """
 
 from __future__ import annotations
