@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Protocol, runtime_checkable
 
@@ -15,12 +14,12 @@ from harness.model.tools import ToolAnswer
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Clock, Deadline
 from harness.spec.faults import ToolAnswerLost, ToolError, ToolFault, ToolHangs, ToolKilled, ToolRefused, ToolSlow
+from harness.tools.calls import Sending
 from harness.tools.exchange import ToolProblem, ToolServerError
+from harness.values import replace
 
 WRITTEN = 0.05
 """Seconds after which a request has surely been written to a server that is stopped."""
-Send = Callable[[], Awaitable[ToolAnswer]]
-"""Sends the request of this try and returns its answer. Raises ToolServerError."""
 
 
 @runtime_checkable
@@ -32,73 +31,72 @@ class StrikesTools(Protocol):
         ...
 
 
-class NoToolFaults:
-    """The faults of a task without any."""
+class StruckWay(Struct, frozen=True):
+    """The way of a task's calls that its faults may strike (`calls.Way`)."""
 
-    def strike_tool(self, server: str, tool: str, step: int) -> ToolFault | None:
-        """No call is struck."""
-
-
-class Try(Struct, frozen=True):
-    """One try of a call, as a fault finds it."""
-
-    send: Send
-    within: float
-    """Seconds until the answer must be there."""
+    faults: StrikesTools
     clock: Clock
-    pid: int | None = None
-    """The process of the server; None if it is not of this run."""
+
+    async def __call__(self, sending: Sending) -> ToolAnswer:
+        """Send the request, as far as a fault lets it. Raises ToolServerError, or Failed for a fault that cannot be."""
+        request = sending.request
+        if request.step is None:
+            return await sending.send()
+        fault = self.faults.strike_tool(request.server, request.tool, request.step)
+        return await send_struck(fault, sending, self.clock)
 
 
-async def send_struck(fault: ToolFault | None, one: Try) -> ToolAnswer:
+async def send_struck(fault: ToolFault | None, sending: Sending, clock: Clock) -> ToolAnswer:
     """Send the request, as far as the fault lets it, and return what comes back. Raises ToolServerError."""
     match fault:
         case None:
-            return await one.send()
+            return await sending.send()
         case ToolError(message=message):
             return ToolAnswer(message, is_error=True)
         case ToolRefused():
-            raise ToolServerError(ToolProblem.UNREACHED, f"The connection was refused, {_injected(fault)}")
+            raise _lost(fault, sending, ToolProblem.UNREACHED, "the connection was refused")
         case ToolKilled():
-            return await _send_to_the_killed(fault, one)
+            return await _send_to_the_killed(fault, sending, clock)
         case ToolSlow(seconds=seconds):
-            answer, ended = await _withheld(fault, one, seconds)
-            return ToolAnswer(answer.text, answer.structured, answer.is_error, ended)
+            answer, ended = await _withheld(fault, sending, clock, seconds)
+            return replace(answer, seconds=ended)
         case ToolHangs(seconds=seconds):
-            await _withheld(fault, one, seconds)
+            await _withheld(fault, sending, clock, seconds)
         case ToolAnswerLost():
-            await one.send()
-    raise ToolServerError(ToolProblem.LOST, f"The connection ended before the answer came, {_injected(fault)}")
+            await sending.send()
+    raise _lost(fault, sending, ToolProblem.LOST, "the connection ended before the answer came")
 
 
-async def _withheld(fault: ToolFault, one: Try, seconds: float) -> tuple[ToolAnswer, float]:
+async def _withheld(fault: ToolFault, sending: Sending, clock: Clock, seconds: float) -> tuple[ToolAnswer, float]:
     """The answer, so many seconds late, and the seconds that it took. Raises ToolServerError when the limit is over."""
-    began = one.clock.now()
-    deadline = Deadline.after(one.within, began)
-    answer = await one.send()
-    in_time = deadline.allows(seconds, one.clock.now())
-    await one.clock.sleep(deadline.clip(seconds, one.clock.now()))
+    began = clock.now()
+    deadline = Deadline.after(sending.within, began)
+    answer = await sending.send()
+    in_time = deadline.allows(seconds, clock.now())
+    await clock.sleep(deadline.clip(seconds, clock.now()))
     if not in_time:
-        text = f"There was no answer within {one.within:g} s, {_injected(fault)}"
+        text = f"it did not answer within {sending.within:.3g} s, {_injected(fault)}"
         raise ToolServerError(ToolProblem.SLOW, text)
-    return answer, one.clock.now() - began
+    return answer, clock.now() - began
 
 
-async def _send_to_the_killed(fault: ToolFault, one: Try) -> ToolAnswer:
+async def _send_to_the_killed(fault: ToolFault, sending: Sending, clock: Clock) -> ToolAnswer:
     """Send the request to a server that is stopped, so that it does nothing, and kill it. Raises ToolServerError."""
-    if one.pid is None:
+    if sending.pid is None:
         advice = f"Fix the fault `{fault.kind}` ({fault.source or 'injected from Python'}); the step is not wrong."
         message = f"fault `{fault.kind}`: `{fault.server}` has no process that this run could kill"
         raise Failed(Failure("INVALID_INPUT", message, advice=advice))
-    _signal_group(one.pid, signal.SIGSTOP)
-    sent = asyncio.ensure_future(one.send())
+    sending.intend_death()
+    _signal_group(sending.pid, signal.SIGSTOP)
+    sent = asyncio.ensure_future(sending.send())
     try:
-        await one.clock.sleep(WRITTEN)
-        _signal_group(one.pid, signal.SIGKILL)
+        try:
+            await clock.sleep(WRITTEN)
+        finally:
+            _signal_group(sending.pid, signal.SIGKILL)
         return await sent
     finally:
         sent.cancel()  # only a cancellation finds it under way
-        _signal_group(one.pid, signal.SIGKILL)
 
 
 def _signal_group(pid: int, number: signal.Signals) -> None:
@@ -109,6 +107,12 @@ def _signal_group(pid: int, number: signal.Signals) -> None:
             os.kill(pid, number)
         else:
             os.killpg(group, number)
+
+
+def _lost(fault: ToolFault, sending: Sending, problem: ToolProblem, what: str) -> ToolServerError:
+    """The error of a connection that ends because of a fault: what follows for the server is no crash."""
+    sending.intend_death()
+    return ToolServerError(problem, f"{what}, {_injected(fault)}")
 
 
 def _injected(fault: ToolFault) -> str:

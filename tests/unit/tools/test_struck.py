@@ -14,7 +14,7 @@ from harness.recovery.failure import Failed
 from harness.resilience import SystemClock
 from harness.spec.faults import ToolAnswerLost, ToolError, ToolFault, ToolHangs, ToolKilled, ToolRefused, ToolSlow
 from harness.tools.exchange import ToolProblem, ToolServerError
-from harness.tools.struck import Try, send_struck
+from harness.tools.struck import StruckWay, send_struck
 from tests.unit.fakes import FakeClock
 
 ANSWER = ToolAnswer("done", {"order": 7})
