@@ -38,7 +38,7 @@ offer('text', () => 'plain'); offer('number', () => 7); offer('nothing', () => {
 offer('huge', () => 'x'.repeat(3e6));
 offer('silent', () => new Promise(() => {}));
 offer('busy', () => { for (;;); });
-offer('leaves', () => { location.href = '/next'; return 1; });
+offer('leaves', () => { location.href = '/next'; return new Promise(() => {}); });
 offer('leaves_badly', () => { location.href = '/broken'; });
 offer('once', () => { gone.abort(); return 'gone now'; }, {}, {signal: gone.signal});
 setTimeout(() => offer('late', () => 'here'), 300);
@@ -48,7 +48,7 @@ INNER = "<script>document.modelContext?.registerTool({name: 'inner', description
 
 def answer(asked: Asked) -> Answer:
     if asked.path == "/broken":
-        return Answer("broken", 500)
+        return Answer("broken", 503)
     return Answer({"/": PAGE, "/inner": INNER}.get(asked.path, "<!doctype html><title>next</title><p id=ok>ok</p>"))
 
 
@@ -136,9 +136,9 @@ def test_a_request_that_the_agents_policy_forbids_does_not_leave(run: Any, stage
 def test_a_tool_that_was_taken_back_is_unknown(run: Any, stage: Stage) -> None:
     async def body(session: PlaywrightSession, _: Host) -> None:
         assert (await session.call_page_tool("once", {}, 10)).text == "gone now"
-        failure = await refused(session.call_page_tool("once", {}, 10))
+        failure = await refused(session.call_page_tool("once", {}, 0.5))
         assert (failure.code, failure.effect) == ("TOOL_UNKNOWN", Effect.NONE)
-        misspelt = await refused(session.call_page_tool("serch", {}, 10))
+        misspelt = await refused(session.call_page_tool("serch", {}, 0.5))
         assert misspelt.details["similar"][0] == "search"
 
     on_page(run, stage, body)
@@ -155,7 +155,7 @@ def test_a_tool_that_leads_to_another_page(run: Any, stage: Stage) -> None:
         assert sent.document == {"navigated": f"{home}/found?q=hat"}
         await passed(session, {"act": "open", "url": f"{home}/"})
         failure = await refused(session.call_page_tool("leaves_badly", {}, 10))
-        assert (failure.code, failure.effect) == ("HTTP_SERVER_ERROR", Effect.DONE)
+        assert (failure.code, failure.effect) == ("HTTP_UNAVAILABLE", Effect.DONE)
 
     on_page(run, stage, body)
 
@@ -188,7 +188,7 @@ def test_where_a_page_can_offer_no_tools_the_failure_says_why(run: Any, stage: S
         assert (failure.code, failure.effect) == ("WEBMCP_MISSING", Effect.NONE)
         assert "[tool.harness.tools.page]" in failure.hint
         insecure = await stage.at(webmcp=True)
-        failure = await refused(insecure.call_page_tool("search", {}, 10))
+        failure = await refused(insecure.call_page_tool("search", {}, 1))
         assert failure.code == "WEBMCP_MISSING"
         assert "https" in failure.hint
         await passed(insecure, {"act": "open", "url": f"https://{SHOP}/"})
