@@ -524,8 +524,6 @@ class Ports(Struct, frozen=True):
     """The requests to models of a task so far."""
     tool_calls: Callable[[Plan], tuple[ToolCall, ...]] = _no_tool_calls
     """The calls of tools of a task so far."""
-    tool_breaker: Callable[[str], Breaker | None] = _counted_nowhere
-    """The circuit of a tool server, by its name; None if it has none."""
     ask: Ask | None = None
     """Asks a person at a terminal; None if there is none."""
     repair: RepairHook | None = None
@@ -534,3 +532,5 @@ class Ports(Struct, frozen=True):
     """What the agent may do that has just been asked."""
     witness: Callable[[Plan, TaskResult, Evidence, Snapshot], Path] | None = None
     """Keeps the final view of a task that passed; may raise OSError. None: it is not kept."""
+    tool_breaker: Callable[[str], Breaker | None] = _counted_nowhere
+    """The circuit of a tool server, by its name; None if it has none."""
