@@ -116,6 +116,8 @@ class Observation(Struct, frozen=True):
     """Requests (`POST http://...`) since the last step began that the agent's policy did not let leave."""
     left: Mapping[str, float] = field(default_factory=dict)
     """What the task may still use: `steps`, `seconds`, and what else its budget limits."""
+    tools: tuple[OfferedTool, ...] = ()
+    """The tools beside the page that the agent may call, as far as they are known now."""
 
 
 class Observe(Protocol):
@@ -257,8 +259,14 @@ class Session(Protocol):
         """The tools that the page offers to agents (WebMCP), now. Raises Failed, also when the browser knows none."""
         ...
 
-    async def call_page_tool(self, name: str, arguments: Mapping[str, Json], within: float) -> ToolAnswer:
-        """Call a tool of the page. Raises Failed with TOOL_UNKNOWN, TOOL_TIMEOUT, or the code of a lost page."""
+    async def call_page_tool(
+        self, name: str, arguments: Mapping[str, Json], within: float, effect: EffectClass = "write"
+    ) -> ToolAnswer:
+        """Call a tool of the page, waiting a little for the page to offer it; what it sends belongs to the step.
+
+        `{"navigated": <address>}` is the answer of a tool that leads to another page. Raises Failed with TOOL_UNKNOWN,
+        TOOL_TIMEOUT, TOOL_PROTOCOL (too large), WEBMCP_MISSING, POLICY_WRITE, or the code of a lost page or navigation.
+        """
         ...
 
     async def record(self) -> None:
@@ -432,6 +440,14 @@ class ToolBox(Protocol):
 
     def offered(self) -> tuple[OfferedTool, ...]:
         """The tools that agents may call, as far as they are known now: it never waits."""
+        ...
+
+    async def learn(self, within: float) -> None:
+        """Wait until the tools that agents are offered are known, as far as their servers answer in time.
+
+        A server that is known, or was waited for once in the task, is not waited for. The page is asked anew. Never
+        raises.
+        """
         ...
 
     async def effect_of(self, step: Tool, within: float) -> EffectClass:

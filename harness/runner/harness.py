@@ -20,7 +20,7 @@ from uuid import uuid4
 from msgspec import Struct, field
 
 from harness.agents.registry import Agents, TaskAgent
-from harness.browser import Browsers, Endpoints, SessionRequest, StorageState
+from harness.browser import Browsers, Endpoints, SessionRequest, StorageState, wants_webmcp
 from harness.engine import run_task
 from harness.environment.channels import Channels
 from harness.environment.memory import MemoryStore
@@ -35,6 +35,7 @@ from harness.model.plan import Plan
 from harness.model.ports import Ask, Ports, RepairHook, Stage
 from harness.model.record import MetFault, TaskResult, Warning_
 from harness.model.settings import LOGINS, Settings
+from harness.model.tool_settings import offered_to_agents
 from harness.recovery.failure import Failed, Failure
 from harness.reporting.archive import DirectoryArchive, unusable_folders
 from harness.reporting.passing import PassedEvidence
@@ -148,7 +149,8 @@ class Harness:
 
     def _make_agents(self) -> Agents:
         settings, retries = self.settings, recovers(self.settings, os.environ)
-        return Agents(settings.agents, settings.root, self.circuits.agent, emit=self._tell, retries=retries)
+        circuit, tools = self.circuits.agent, offered_to_agents(settings.tools)
+        return Agents(settings.agents, settings.root, circuit, emit=self._tell, retries=retries, tools=tools)
 
     def _of_services(self, event: ResilienceEvent) -> None:
         """Close the circuits of a service that is back, whoever has started it: waiting tasks need not wait longer."""
@@ -186,6 +188,7 @@ class Harness:
                 hosts=self._hosts_in(0),
                 allowed_domains=spec.allowed_domains,
                 webrtc=settings.browser.webrtc,
+                webmcp=wants_webmcp(spec, settings),
             )
         )
 
