@@ -141,7 +141,7 @@ LIMIT = 1024 * 1024
 """The number of bytes that GitHub takes from one step."""
 ROWS = 200
 """The largest number of rows of a table; fewer if they would not fit into the limit."""
-_OF_SERVICES = frozenset({"circuit-state-change", "service-status"})
+_OF_SERVICES = frozenset({"circuit-state-change", "service-status", "tool-server-status"})
 FEW = 5
 """The number of tasks that a cause names."""
 

@@ -401,7 +401,7 @@ def _encoded(data: bytes) -> Iterator[str]:
                 yield letters
 
 
-__all__ = ["HEADERS", "MARK", "Redactor", "masked_step"]
+__all__ = ["HEADERS", "MARK", "Redactor", "masked_call", "masked_fields", "masked_step"]
 
 HEADERS = frozenset({"authorization", "proxy-authorization", "cookie", "set-cookie", "x-api-key"})
 """Headers whose value is always a secret, in lower case."""
@@ -513,6 +513,30 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 def masked_step(step: dict[str, Any]) -> dict[str, Any]:
-    """A step of a report or trace without a text typed into a password field."""
+    """A step of a report or trace without a text typed into a password field, and without passwords of a tool."""
+    if step.get("act") == "tool":
+        calls = [masked_call(each) for each in step.get("tool_calls", ())]
+        return {**masked_call(step), **({"tool_calls": calls} if calls else {})}
     secret = step.get("act") == "type" and is_secret_name(str(step.get("selector", "")))
     return {**step, "value": MARK} if secret and step.get("value") else step
+
+
+def masked_call(call: dict[str, Any]) -> dict[str, Any]:
+    """A call of a tool without the values of fields such as `password` and `api_key`, sent or answered."""
+    return {**call, **{key: masked_fields(call[key]) for key in ("arguments", "result") if key in call}}
+
+
+def masked_fields(value: Json) -> Json:
+    """A document without the values of its fields that have the name of a secret."""
+    match value:
+        case dict():
+            return {key: _masked_field(str(key), item) for key, item in value.items()}
+        case list() | tuple():
+            return [masked_fields(item) for item in value]
+        case _:
+            return value
+
+
+def _masked_field(name: str, value: Json) -> Json:
+    plain = isinstance(value, str | int | float) and not isinstance(value, bool)
+    return MARK if plain and value != "" and is_secret_name(name) else masked_fields(value)

@@ -15,6 +15,10 @@ Status = Literal["passed", "failed", "not_judged", "skipped", "expected"]
 """`expected`: it failed as its file declares, which pytest counts as passed. `not_judged`: cut off from outside."""
 
 
+StatefulLane = Literal["circuit", "service", "tool server"]
+"""What has states over time that a lane of the timeline shows."""
+
+
 class ViewPart(BaseModel):
     """A value of the view."""
 
@@ -128,7 +132,7 @@ class Lane(ViewPart):
     """A row of the timeline."""
 
     name: str
-    kind: Literal["worker", "circuit", "service"]
+    kind: Literal["worker"] | StatefulLane
     bars: tuple[TimelineBar, ...]
 
 
