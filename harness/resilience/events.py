@@ -132,7 +132,7 @@ class ServiceChanged(Struct, frozen=True):
 
 
 class ToolServerChanged(Struct, frozen=True):
-    """A tool server went from one state to another (`harness.model.tools.ToolState`)."""
+    """A tool server went from one state to another (`model.tools.ToolState`)."""
 
     type: ClassVar[str] = "tool-server-status"
     server: str
