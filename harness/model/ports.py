@@ -257,8 +257,14 @@ class Session(Protocol):
         """The tools that the page offers to agents (WebMCP), now. Raises Failed, also when the browser knows none."""
         ...
 
-    async def call_page_tool(self, name: str, arguments: Mapping[str, Json], within: float) -> ToolAnswer:
-        """Call a tool of the page. Raises Failed with TOOL_UNKNOWN, TOOL_TIMEOUT, or the code of a lost page."""
+    async def call_page_tool(
+        self, name: str, arguments: Mapping[str, Json], within: float, effect: EffectClass = "write"
+    ) -> ToolAnswer:
+        """Call a tool of the page, waiting a little for the page to offer it; what it sends belongs to the step.
+
+        `{"navigated": <address>}` is the answer of a tool that leads to another page. Raises Failed with TOOL_UNKNOWN,
+        TOOL_TIMEOUT, TOOL_PROTOCOL (too large), WEBMCP_MISSING, POLICY_WRITE, or the code of a lost page or navigation.
+        """
         ...
 
     async def record(self) -> None:

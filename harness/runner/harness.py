@@ -20,7 +20,7 @@ from uuid import uuid4
 from msgspec import Struct, field
 
 from harness.agents.registry import Agents, TaskAgent
-from harness.browser import Browsers, Endpoints, SessionRequest, StorageState
+from harness.browser import Browsers, Endpoints, SessionRequest, StorageState, wants_webmcp
 from harness.engine import run_task
 from harness.environment.channels import Channels
 from harness.environment.memory import MemoryStore
@@ -186,6 +186,7 @@ class Harness:
                 hosts=self._hosts_in(0),
                 allowed_domains=spec.allowed_domains,
                 webrtc=settings.browser.webrtc,
+                webmcp=wants_webmcp(spec, settings),
             )
         )
 
