@@ -17,30 +17,43 @@ from harness.spec.steps import Tool
 
 _LIMITS: Final = (16_384, 4_096, 1_024, 256, 64, 16)
 """Characters of a text, and sixteenths of it entries of a list or an object, that are kept; the first that fits."""
+ROUGHLY: Final = 16 * LONGEST_DOCUMENT
+"""Characters of a document that is not redacted yet: what a first cut leaves of a secret is cut off by the second."""
 _DEEPEST: Final = 40
 """Levels of a document that are kept."""
 
 
-def bounded(document: Any) -> tuple[Any, int | None]:
-    """The document, and None; of one over LONGEST_DOCUMENT what fits, and the number of its characters.
+def bounded(document: Any, longest: int = LONGEST_DOCUMENT) -> tuple[Any, int | None]:
+    """The document, and None; of one over `longest` what fits, and the number of its characters.
 
     Texts and lists are cut where they stand, so that the rest keeps its structure; each cut says how much is missing.
     """
     size = _size(document)
-    if size <= LONGEST_DOCUMENT:
+    if size <= longest:
         return document, None
     for limit in _LIMITS:
-        shorter = _cut(document, limit)
-        if _size(shorter) <= LONGEST_DOCUMENT:
+        shorter = _cut(document, limit * longest // LONGEST_DOCUMENT)
+        if _size(shorter) <= longest:
             return shorter, size
     return f"(left out: {size} characters)", size
+
+
+def bounded_call(call: Mapping[str, Any]) -> dict[str, Any]:
+    """The document of a call with arguments and result of a size that reports can hold. Redact it before."""
+    found = dict(call)
+    for name in ("arguments", "result"):
+        if name in found:
+            found[name], size = bounded(found[name])
+            if size is not None:
+                found.setdefault(f"{name}_cut_from", size)
+    return found
 
 
 def _size(document: Any) -> int:
     try:
         return len(json.dumps(document, ensure_ascii=False, default=str))
     except (RecursionError, ValueError):
-        return LONGEST_DOCUMENT + 1
+        return ROUGHLY + 1
 
 
 def _cut(value: Any, limit: int, depth: int = 0) -> Any:
@@ -59,9 +72,9 @@ def _cut(value: Any, limit: int, depth: int = 0) -> Any:
 
 
 def call_document(call: ToolCall) -> dict[str, Any]:
-    """The call with its arguments and its result, for the trace: both bounded, and it says so where one was cut."""
-    arguments, arguments_size = bounded(dict(call.arguments))
-    result, result_size = bounded(call.result)
+    """The call with its arguments and its result, for the trace. It is not redacted, and bounded only roughly."""
+    arguments, arguments_size = bounded(dict(call.arguments), ROUGHLY)
+    result, result_size = bounded(call.result, ROUGHLY)
     found: dict[str, Any] = {
         "id": call.id,
         "server": call.server,
@@ -117,8 +130,8 @@ def _is_of_tools(failure: Failure, result: TaskResult) -> bool:
 
 def tool_error(call: ToolCall) -> ToolError:
     """The document of 001 (DESIGN 11) for a call that failed."""
-    arguments, _ = bounded(dict(call.arguments))
-    result, _ = bounded(call.result)
+    arguments, _ = bounded(dict(call.arguments), ROUGHLY)
+    result, _ = bounded(call.result, ROUGHLY)
     answered = call.outcome == "error"
     text = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False, default=str)
     return ToolError(

@@ -18,6 +18,7 @@ from harness.model.ports import Evidence, Json, Snapshot
 from harness.model.record import TaskResult
 from harness.model.report import OF_AGENTS, OF_TOOLS, ErrorReport
 from harness.model.settings import Settings
+from harness.model.tool_evidence import bounded
 from harness.reporting.files import (
     MANIFEST,
     NAMES,
@@ -172,7 +173,15 @@ def report_json(report: ErrorReport, redactor: Redactor) -> Json:
         whole["step"] = masked_step(whole["step"])
     if whole.get("tool_error"):
         whole["tool_error"]["payload"] = masked_call(whole["tool_error"]["payload"])
-    return redactor.json(_without_null(whole))
+    redacted: dict[str, Json] = redactor.json(_without_null(whole))
+    if told := redacted.get("tool_error"):
+        told["payload"] = _bounded_error(told["payload"])
+    return redacted
+
+
+def _bounded_error(payload: dict[str, Json]) -> dict[str, Json]:
+    details = {**payload["details"], "stdout": bounded(payload["details"]["stdout"])[0]}
+    return {**payload, "arguments": bounded(payload["arguments"])[0], "details": details}
 
 
 def _without_null(document: dict[str, Json]) -> dict[str, Json]:

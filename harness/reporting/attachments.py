@@ -24,7 +24,7 @@ from harness.reporting.comparisons import IMAGE_DIFF, compared_pictures, image_d
 from harness.reporting.console import filled_step, place, shortened, step_target
 from harness.reporting.files import ARTIFACTS, TRACE_MIME, Artifact, read_json, read_regular
 from harness.reporting.redact_files import POLICY
-from harness.reporting.redaction import Redactor, masked_call
+from harness.reporting.redaction import Redactor, kept_call
 from harness.spec.pictures import COMPARISONS
 
 # A time axis: steps, attempts, the waits between them, and the faults that struck.
@@ -347,7 +347,7 @@ def on_test(result: TaskResult, redactor: Redactor) -> Iterator[Content]:
 
 def on_call(call: ToolCall, redactor: Redactor) -> Content:
     """A call of a tool with its arguments and its result, as JSON for people."""
-    document = redactor.json(masked_call(call_document(call)))
+    document = kept_call(call_document(call), redactor)
     name = redactor.text(f"{call.server}.{call.tool}")
     return Content(name, JSON, "json", data=json.dumps(document, ensure_ascii=False, indent=2, default=str))
 

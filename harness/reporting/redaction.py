@@ -22,6 +22,7 @@ from harness.model.browser_settings import secrets as secrets_of_endpoints
 from harness.model.model_settings import keys
 from harness.model.ports import Json
 from harness.model.settings import Settings
+from harness.model.tool_evidence import bounded_call
 from harness.model.tool_settings import secrets as secrets_of_tools
 from harness.spec.names import blank_unprintable
 
@@ -402,7 +403,7 @@ def _encoded(data: bytes) -> Iterator[str]:
                 yield letters
 
 
-__all__ = ["HEADERS", "MARK", "Redactor", "masked_call", "masked_fields", "masked_step"]
+__all__ = ["HEADERS", "MARK", "Redactor", "kept_call", "masked_call", "masked_fields", "masked_step"]
 
 HEADERS = frozenset({"authorization", "proxy-authorization", "cookie", "set-cookie", "x-api-key"})
 """Headers whose value is always a secret, in lower case."""
@@ -526,6 +527,11 @@ def masked_step(step: dict[str, Any]) -> dict[str, Any]:
 def masked_call(call: dict[str, Any]) -> dict[str, Any]:
     """A call of a tool without the values of fields such as `password` and `api_key`, sent or answered."""
     return {**call, **{key: masked_fields(call[key]) for key in ("arguments", "result") if key in call}}
+
+
+def kept_call(call: dict[str, Any], redactor: Redactor) -> dict[str, Any]:
+    """A call of a tool as reports keep it: redacted, and then bounded, so that no secret is cut in two."""
+    return bounded_call(redactor.json(masked_call(call)))
 
 
 def masked_fields(value: Json) -> Json:

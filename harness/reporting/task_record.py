@@ -17,6 +17,7 @@ from harness.model.figures import Verdict, figures, model_calls, success_rates, 
 from harness.model.plan import Plan
 from harness.model.ports import Json
 from harness.model.record import Attempt, History, MetFault, StepRecord, TaskResult
+from harness.model.tool_evidence import bounded_call
 from harness.model.tool_use import ToolFigures, by_tool, of_all_tools
 from harness.recovery.catalog import FAMILIES, Family
 from harness.recovery.failure import Failure, Passed
@@ -132,7 +133,11 @@ def _attempt(attempt: Attempt, record: StepRecord, redactor: Redactor) -> Attemp
 def redacted_trace(result: TaskResult, redactor: Redactor) -> Json:
     """The Trace document without secrets."""
     document = trace(result)
-    return redactor.json({**document, "steps": [masked_step(step) for step in document["steps"]]})
+    redacted: dict[str, Any] = redactor.json({**document, "steps": [masked_step(step) for step in document["steps"]]})
+    for step in redacted["steps"]:
+        if "tool_calls" in step:
+            step["tool_calls"] = [bounded_call(call) for call in step["tool_calls"]]
+    return redacted
 
 
 def write_trace(result: TaskResult, path: Path, redactor: Redactor) -> None:
