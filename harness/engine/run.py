@@ -89,6 +89,8 @@ class TaskJournal(Struct):
     """Whether the preconditions held."""
     allowed: list[RequestPattern] = field(default_factory=list)
     """The requests of the agent that a person has allowed."""
+    allowed_tools: set[str] = field(default_factory=set)
+    """The tools (`server.tool`) that write, and that a person has allowed the agent to call."""
     start: Checkpoint | None = None
     checkpoints: dict[int, Checkpoint] = field(default_factory=dict)
     unsaved: dict[int, str] = field(default_factory=dict)

@@ -116,6 +116,8 @@ class Observation(Struct, frozen=True):
     """Requests (`POST http://...`) since the last step began that the agent's policy did not let leave."""
     left: Mapping[str, float] = field(default_factory=dict)
     """What the task may still use: `steps`, `seconds`, and what else its budget limits."""
+    tools: tuple[OfferedTool, ...] = ()
+    """The tools beside the page that the agent may call, as far as they are known now."""
 
 
 class Observe(Protocol):
@@ -438,6 +440,14 @@ class ToolBox(Protocol):
 
     def offered(self) -> tuple[OfferedTool, ...]:
         """The tools that agents may call, as far as they are known now: it never waits."""
+        ...
+
+    async def learn(self, within: float) -> None:
+        """Wait until the tools that agents are offered are known, as far as their servers answer in time.
+
+        A server that is known, or was waited for once in the task, is not waited for. The page is asked anew. Never
+        raises.
+        """
         ...
 
     async def effect_of(self, step: Tool, within: float) -> EffectClass:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -179,6 +180,21 @@ def test_a_page_that_is_lost_during_the_call(run: Any, stage: Stage) -> None:
         assert (await calling).code == "PAGE_CLOSED"
 
     on_page(run, stage, body)
+
+
+def test_a_browser_with_webmcp_has_all_that_playwright_enables(run: Any, stage: Stage) -> None:
+    """Chromium obeys the last `--enable-features` only, and Playwright gives one of its own."""
+
+    async def features(session: PlaywrightSession) -> list[set[str]]:
+        line = str((await session.chromium.control.send("SystemInfo.getInfo"))["commandLine"])
+        return [set(each.split(",")) for each in re.findall(r"--enable-features=(\S+)", line)]
+
+    async def body() -> None:
+        plain = await features(await stage.session())
+        ours = await features(await stage.session(webmcp=True))
+        assert ours[-1] == plain[-1] | {"WebMCP"}
+
+    run(body())
 
 
 def test_where_a_page_can_offer_no_tools_the_failure_says_why(run: Any, stage: Stage) -> None:
