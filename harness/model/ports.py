@@ -497,7 +497,7 @@ class Stage(Struct, frozen=True):
 
 
 def _counted_nowhere(_url: str) -> None:
-    """The default of `breaker`: no site has a circuit."""
+    """The default of `breaker` and `tool_breaker`: no site and no tool server has a circuit."""
 
 
 async def _no_service(_url: str) -> None:
@@ -548,3 +548,5 @@ class Ports(Struct, frozen=True):
     """What the agent may do that has just been asked."""
     witness: Callable[[Plan, TaskResult, Evidence, Snapshot], Path] | None = None
     """Keeps the final view of a task that passed; may raise OSError. None: it is not kept."""
+    tool_breaker: Callable[[str], Breaker | None] = _counted_nowhere
+    """The circuit of a tool server, by its name; None if it has none."""
