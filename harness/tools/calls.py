@@ -11,6 +11,7 @@ from msgspec import Struct
 from harness.model.tools import ToolAnswer, ToolRequest
 from harness.recovery.failure import Failed
 from harness.resilience import Clock, Deadline
+from harness.resilience.breaker import Policy
 from harness.resilience.events import Emit
 from harness.resilience.retry import retry
 from harness.resilience.verdict import RetryVerdict
@@ -76,7 +77,7 @@ class ServerCall:
 
     async def run(self) -> ToolAnswer:
         """Return the answer, also one that says that the tool failed. Raises Failed."""
-        again = retry(
+        again: Policy[ToolAnswer] = retry(
             WAITS,
             classify=self._judge,
             clock=self._terms.clock,
@@ -87,8 +88,7 @@ class ServerCall:
         )
         try:
             with self._server.in_use():
-                answer: ToolAnswer = await again(self._once)()
-                return answer
+                return await again(self._once)()
         except ToolServerError as error:
             raise self._failure(error) from error
         except Failed as failed:
@@ -123,13 +123,15 @@ class ServerCall:
             self.tries -= 1
             raise refused("TOOL_INVALID", request, f"its arguments do not fit its schema: {wrong}")
         answer = await self._send(link)
-        if answer.is_error and server.catalogue.find(request.tool) is None and _UNKNOWN.search(answer.text):
+        if answer.is_error and not server.catalogue.surely_has(request.tool) and _UNKNOWN.search(answer.text):
             raise ToolServerError(ToolProblem.UNKNOWN_TOOL, answer.text)
         return answer
 
     async def _send(self, link: Link) -> ToolAnswer:
         server, request = self._server, self._request
         within = min(server.settings.limit_of(request.tool), self._left)
+        if within <= 0:
+            raise ToolServerError(ToolProblem.UNREACHED, "no time was left to send the call")
         with server.call_over(link) as connection:
 
             async def send() -> ToolAnswer:

@@ -39,6 +39,10 @@ class Catalogue:
         """The tool; None also for one that the server may have without having listed it."""
         return self._tools.get(name)
 
+    def surely_has(self, name: str) -> bool:
+        """Whether the server has listed the tool since it was away."""
+        return name in self._tools and not self.stale
+
     def nearest(self, name: str) -> str:
         """What may be meant by a name that the server does not know, in words."""
         if not self._tools:

@@ -91,8 +91,8 @@ def _of_death(died: ServerDied | None) -> dict[str, Any]:
 _MENDED_BY: Final[Mapping[ToolState, str]] = {
     ToolState.PERMANENTLY_FAILED: "Look at its log: `harness tools logs {server}`. Mend it, then order a restart: "
     "`harness tools restart {server}`.",
-    ToolState.REQUIRES_REAUTH: "Give it valid credentials (`headers` or `environment` in [tool.harness.tools.{server}]) "
-    "and run again; for a running run: `harness tools restart {server}`.",
+    ToolState.REQUIRES_REAUTH: "Give it valid credentials (`headers` or `environment` in "
+    "[tool.harness.tools.{server}]) and run again; for a running run: `harness tools restart {server}`.",
     ToolState.STOPPED: "The run is ending.",
 }
 
