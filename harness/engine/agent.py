@@ -146,7 +146,7 @@ async def _allowed_call(run: Run, policy: AgentPolicy, step: Tool) -> Tool:
     """The call of a tool with its effect, if the agent may make it. Nothing is sent before. Raises BadProposalError."""
     if why := tool_refusal(policy, step):
         raise BadProposalError(why, "POLICY_ACT")
-    step = await weighed(run, step)
+    step = await _weighed(run, step)
     if why := await undeclared_call(run, step):
         raise BadProposalError(why, HELD_BACK)
     return with_evidence(run.plan, step) if step.effect_class == "write" else step
@@ -155,7 +155,7 @@ async def _allowed_call(run: Run, policy: AgentPolicy, step: Tool) -> Tool:
 _BY_STRENGTH: tuple[EffectClass, ...] = ("read", "idempotent", "write")
 
 
-async def weighed(run: Run, step: Tool) -> Tool:
+async def _weighed(run: Run, step: Tool) -> Tool:
     """The step with the effect that holds for it: the agent's own `effect` may only raise it.
 
     The effect of a tool that cannot be learned is a write.
