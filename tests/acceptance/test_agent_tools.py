@@ -15,9 +15,9 @@ from typing import Any, cast
 
 import pytest
 
-from tests.acceptance.command import harness
 from tests.acceptance.conftest import Project, Wanted
 from tests.acceptance.scripted_model import install, questions
+from tests.acceptance.warm import harness
 
 SERVER = Path(__file__).with_name("mailbox_server.py")
 SETTINGS = f"""
