@@ -15,9 +15,9 @@ from playwright.async_api import StorageState
 from harness.browser.executable import Kind
 from harness.model.plan import NO_OPTIONS, Plan
 from harness.model.settings import Recording, Settings, Tracing, WorldMark
+from harness.model.tools import PAGE
 from harness.recovery.failure import Failed, Failure
 from harness.spec.context import ContextOptions, playwright_options
-from harness.model.tools import PAGE
 from harness.spec.names import Domains
 from harness.spec.steps import Tool
 from harness.spec.task import TaskSpec

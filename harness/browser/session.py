@@ -17,8 +17,8 @@ from harness.browser import evidence as collecting
 from harness.browser.acts import ACTIONS
 from harness.browser.acts.attempt import ActContext
 from harness.browser.acts.files import free_path
-from harness.browser.checkpoint import PageCheckpoint, take
 from harness.browser.acts.page_tools import ANSWER, listed, tool_failure
+from harness.browser.checkpoint import PageCheckpoint, take
 from harness.browser.context import CLOSE_SECONDS, GRACE, BrowserPool, ContextHandle, Tab, state_of
 from harness.browser.evidence import LastGood
 from harness.browser.failures.classify import failure_of, with_popups, with_redirect
@@ -406,7 +406,9 @@ class PlaywrightSession:
         return replace(seen, held_back=gate.held) if gate and gate.held else seen
 
     async def page_tools(self, within: float) -> tuple[ToolDescription, ...]:
-        return await self._read_page("list the page's tools", within, lambda: listed(self.tab.page, within))
+        return await self._read_page(
+            "list the page's tools", within, lambda: listed(self.tab.page, within, self._clock)
+        )
 
     async def call_page_tool(
         self, name: str, arguments: Mapping[str, Any], within: float, effect: EffectClass = "write"

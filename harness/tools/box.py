@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Final
 
 from msgspec import Struct
@@ -18,11 +21,11 @@ from harness.resilience.events import Emit, ResilienceEvent, discard
 from harness.spec.problems import did_you_mean, join_or
 from harness.spec.steps import EffectClass, Tool
 from harness.tools.calls import CallTerms, Sending, ServerCall, Way, straight
-from harness.tools.catalogue import effect_in_page, effect_of, misfit
-from harness.tools.exchange import ToolProblem, ToolServerError
+from harness.tools.catalogue import effect_in_page, effect_of, find, misfit
+from harness.tools.exchange import ToolServerError
 from harness.tools.ledger import CallEntry, ToolLedger
 from harness.tools.server import ToolServer
-from harness.tools.verdicts import CallFacts, failure_of, refused
+from harness.tools.verdicts import VERDICTS, CallFacts, failure_of, refused
 
 ServerOf = Callable[[str], ToolServer]
 """Name of a server in the settings -> the server, for this task. It connects to nothing."""
@@ -53,6 +56,8 @@ class TaskToolBox:
         self._way: Way = straight
         self._session: Session | None = None
         self._of_page: tuple[ToolDescription, ...] = ()
+        self._learnt: set[str] = set()
+        """The servers whose tools an agent has waited for."""
         self._ledger = ToolLedger(plan, terms.clock, terms.emit)
 
     @property
@@ -60,10 +65,9 @@ class TaskToolBox:
         """The ledger: the calls so far, in the order in which they began."""
         return self._ledger.calls
 
-    def of(self, session: Session) -> TaskToolBox:
-        """The same tools, with those of the pages of this session as the server `page`."""
+    def attach(self, session: Session) -> None:
+        """Take the pages of this session as the server `page`."""
         self._session = session
-        return self
 
     def struck_by(self, way: Way) -> None:
         """Let each try of a call go this way: the faults of the task."""
@@ -82,6 +86,21 @@ class TaskToolBox:
                 if settings.allows(tool.name):
                     yield OfferedTool(name, tool, self._effect(name, tool.name, tool, None))
 
+    async def learn(self, within: float) -> None:
+        offered = [name for name, settings in self._settings.items() if settings.agents]
+        if PAGE in offered:
+            with contextlib.suppress(Failed):
+                await self.look_at_page(within)
+        new = [name for name in offered if name != PAGE and name not in self._learnt]
+        self._learnt.update(new)
+        listing = [asyncio.ensure_future(self._listed_if_it_can(name, within)) for name in new]
+        if listing:
+            await asyncio.wait(listing, timeout=within)
+
+    async def _listed_if_it_can(self, name: str, within: float) -> None:
+        with contextlib.suppress(Failed, ToolServerError):
+            await self._listed(name, within)
+
     def _known_tools(self, name: str) -> tuple[ToolDescription, ...]:
         if name == PAGE:
             return self._of_page
@@ -91,10 +110,13 @@ class TaskToolBox:
 
     async def look_at_page(self, within: float) -> tuple[ToolDescription, ...]:
         """Ask the page for its tools, for `offered` and for checks. Raises Failed."""
-        if self._session is None:
-            raise Failed(Failure("TOOL_UNAVAILABLE", "Tool server `page`: the task has no page here"))
-        self._of_page = await self._session.page_tools(within)
+        self._of_page = await self._page().page_tools(within)
         return self._of_page
+
+    def _page(self) -> Session:
+        if self._session is None:
+            raise Failed(Failure("INVALID_INPUT", f"Tool server `{PAGE}`: there is no page here, outside a task"))
+        return self._session
 
     async def effect_of(self, step: Tool, within: float) -> EffectClass:
         name, settings = step.server, self._settings.get(step.server, _NO_SETTINGS)
@@ -104,8 +126,7 @@ class TaskToolBox:
             tools = await (self.look_at_page(within) if name == PAGE else self._listed(name, within))
         except (Failed, ToolServerError):  # the call itself will tell
             tools = ()
-        tool = next((each for each in tools if each.name == step.tool), None)
-        return self._effect(name, step.tool, tool, step.effect)
+        return self._effect(name, step.tool, find(tools, step.tool), step.effect)
 
     def _effect(
         self, server: str, tool: str, described: ToolDescription | None, declared: EffectClass | None
@@ -175,20 +196,14 @@ class TaskToolBox:
 
     async def _call_page(self, request: ToolRequest, settings: ToolServerSettings, until: Deadline) -> ToolAnswer:
         """Call a tool of the page, once: it is the task's rules that answer when the page does not."""
-        left = until.left(self._terms.clock.now())
-        tool = next((each for each in await self.look_at_page(left) if each.name == request.tool), None)
-        if tool is None:
-            names = [each.name for each in self._of_page]
-            meant = did_you_mean(request.tool, names) or (f"it has {join_or(names)}" if names else "it has none")
-            raise refused("TOOL_UNKNOWN", request, f"the page has no such tool now ({meant})")
-        if wrong := misfit(tool.parameters, request.arguments):
+        session, clock = self._page(), self._terms.clock
+        tool = find(await self.look_at_page(until.left(clock.now())), request.tool)
+        if tool is not None and (wrong := misfit(tool.parameters, request.arguments)):
             raise refused("TOOL_INVALID", request, f"its arguments do not fit its schema: {wrong}")
-        within = min(settings.limit_of(request.tool), until.left(self._terms.clock.now()))
-        assert self._session is not None
-        call = self._session.call_page_tool
-        sending = Sending(request, lambda: call(request.tool, request.arguments, within), within)
+        within = min(settings.limit_of(request.tool), until.left(clock.now()))
+        call = partial(session.call_page_tool, request.tool, request.arguments, within, request.effect)
         try:
-            return await self._way(sending)
+            return await self._way(Sending(request, call, within))
         except ToolServerError as error:  # a fault has struck it
-            acted = error.problem in (ToolProblem.LOST, ToolProblem.SLOW)
-            raise failure_of(error, CallFacts(request, 1, acted), "") from error
+            facts = CallFacts(request, 1, VERDICTS[error.problem].acted)
+            raise failure_of(error, facts, "") from error

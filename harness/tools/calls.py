@@ -16,7 +16,7 @@ from harness.resilience.events import Emit
 from harness.resilience.retry import retry
 from harness.resilience.verdict import RetryVerdict
 from harness.tools.exchange import ToolProblem, ToolServerError
-from harness.tools.server import Link, ToolServer
+from harness.tools.server import Line, ToolServer
 from harness.tools.verdicts import NEVER, VERDICTS, WAITS, CallFacts, failure_of, permanently, refused, verdict_of
 from harness.values import replace
 
@@ -117,22 +117,22 @@ class ServerCall:
         if server.phase.permanent:
             raise permanently(server, self._facts)
         self.tries += 1
-        link = await server.connected(self._left)
+        line = await server.connected(self._left)
         await server.know_tools(self._left)
         if wrong := server.catalogue.misfit(request.tool, request.arguments):
             self.tries -= 1
             raise refused("TOOL_INVALID", request, f"its arguments do not fit its schema: {wrong}")
-        answer = await self._send(link)
+        answer = await self._send(line)
         if answer.is_error and not server.catalogue.surely_has(request.tool) and _UNKNOWN.search(answer.text):
             raise ToolServerError(ToolProblem.UNKNOWN_TOOL, answer.text)
         return answer
 
-    async def _send(self, link: Link) -> ToolAnswer:
+    async def _send(self, line: Line) -> ToolAnswer:
         server, request = self._server, self._request
         within = min(server.settings.limit_of(request.tool), self._left)
         if within <= 0:
             raise ToolServerError(ToolProblem.UNREACHED, "no time was left to send the call")
-        with server.call_over(link) as connection:
+        with server.call_over(line) as connection:
 
             async def send() -> ToolAnswer:
                 return await connection.call(request.tool, request.arguments, within, self._terms.meta)
@@ -142,7 +142,7 @@ class ServerCall:
             except ToolServerError as error:
                 self.acted = self.acted or VERDICTS[error.problem].acted
                 raise
-        server.answered(link)
+        server.answered(line)
         return answer
 
     @property

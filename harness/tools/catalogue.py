@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from harness.model.tool_settings import ToolServerSettings
@@ -35,10 +35,6 @@ class Catalogue:
         self._tools = {tool.name: tool for tool in tools}
         self.known, self.stale = True, False
 
-    def find(self, name: str) -> ToolDescription | None:
-        """The tool; None also for one that the server may have without having listed it."""
-        return self._tools.get(name)
-
     def surely_has(self, name: str) -> bool:
         """Whether the server has listed the tool since it was away."""
         return name in self._tools and not self.stale
@@ -56,6 +52,11 @@ class Catalogue:
         """
         tool = self._tools.get(name)
         return "" if tool is None or self.stale else misfit(tool.parameters, arguments)
+
+
+def find(tools: Iterable[ToolDescription], name: str) -> ToolDescription | None:
+    """The tool of that name, if it is listed."""
+    return next((tool for tool in tools if tool.name == name), None)
 
 
 def effect_of(tool: str, hints: ToolHints, settings: ToolServerSettings) -> EffectClass:

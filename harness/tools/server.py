@@ -49,7 +49,7 @@ class ServerTerms(Struct, frozen=True):
     """Whether a person has ordered a restart since this was last asked."""
 
 
-class Link:
+class Line:
     """One connection to the server, for the calls that are made over it."""
 
     def __init__(self) -> None:
@@ -79,7 +79,7 @@ class ToolServer:
         self._terms = terms
         self._clock = terms.clock
         self._supervisor = Supervisor(terms.clock.now)
-        self._link: Link | None = None
+        self._line: Line | None = None
         self._connecting: asyncio.Task[ToolServerError | Failed | None] | None = None
         self._watching: asyncio.Task[None] | None = None
         self._ends: set[asyncio.Task[None]] = set()
@@ -109,7 +109,7 @@ class ToolServer:
 
     @property
     def pid(self) -> int | None:
-        return self._link.open.pid if self._link else None
+        return self._line.open.pid if self._line else None
 
     # For the calls.
 
@@ -122,40 +122,40 @@ class ToolServer:
         finally:
             self._users -= 1
             self._used_at = self._clock.now()
-            if not self._users and self._link is None and self.state is ToolState.CONNECTING and not self._seeking:
+            if not self._users and self._line is None and self.state is ToolState.CONNECTING and not self._seeking:
                 self.phase.note(Sign.LOST, self.last_error)
 
-    async def connected(self, within: float) -> Link:
+    async def connected(self, within: float) -> Line:
         """The connection, made anew if there is none; all who need it wait for the same one. Call it `in_use`.
 
         Raises ToolServerError, or Failed if it cannot be connected to here at all.
         """
-        if self._link is None:
+        if self._line is None:
             connecting = self._begin_connecting()
             await asyncio.wait((connecting,), timeout=within)
             _raise_of(connecting, within)
-        if self._link is None:
+        if self._line is None:
             raise ToolServerError(ToolProblem.UNREACHED, "its connection is lost again", died=self.last_death)
-        return self._link
+        return self._line
 
     @contextmanager
-    def call_over(self, link: Link) -> Iterator[Connection]:
+    def call_over(self, line: Line) -> Iterator[Connection]:
         """A call over this connection, which stays open until its end."""
-        link.calls += 1
+        line.calls += 1
         try:
-            yield link.open
+            yield line.open
         except ToolServerError as error:
-            self._take_error(link, error)
+            self._take_error(line, error)
             raise
         finally:
-            link.calls -= 1
-            if link.given_up and not link.calls:
-                self._end(link)
+            line.calls -= 1
+            if line.given_up and not line.calls:
+                self._end(line)
 
-    def answered(self, link: Link) -> None:
+    def answered(self, line: Line) -> None:
         """A call over this connection was answered. If the server was away, its tools are listed anew, later."""
         self._missed = 0
-        if link is not self._link or self.phase.permanent:
+        if line is not self._line or self.phase.permanent:
             return
         self._recovered = self._recovered or self.state is not ToolState.ONLINE
         self.phase.note(Sign.ANSWERED)
@@ -184,7 +184,7 @@ class ToolServer:
 
     async def _introduce(self) -> None:
         await asyncio.wait((self._begin_connecting(),))
-        if self._link is not None:
+        if self._line is not None:
             self.discovery.begin()
 
     def _begin_connecting(self) -> asyncio.Task[ToolServerError | Failed | None]:
@@ -209,18 +209,18 @@ class ToolServer:
         if self._tried and not self.stdio:
             await self._terms.recover()
         self._tried = True
-        link = Link()
-        events = ConnectionEvents(lambda error: self._lose(link, error), lambda: self._hear_of_change(link))
+        line = Line()
+        events = ConnectionEvents(lambda error: self._lose(line, error), lambda: self._hear_of_change(line))
         try:
-            link.connection = await self._terms.connector(events)
-            self.info = await link.open.open(self.settings.ready_timeout)
+            line.connection = await self._terms.connector(events)
+            self.info = await line.open.open(self.settings.ready_timeout)
         except (ToolServerError, Failed) as error:
-            self._end(link)
+            self._end(line)
             return error
         except BaseException:
-            self._end(link)
+            self._end(line)
             raise
-        self._link, self._asked, self._missed = link, False, 0
+        self._line, self._asked, self._missed = line, False, 0
         self._recovered = self.catalogue.stale = self.catalogue.known
         self._supervisor.record_ready()
         self.phase.note(Sign.CONNECTED)
@@ -254,45 +254,45 @@ class ToolServer:
 
     # What goes wrong with a connection.
 
-    def _take_error(self, link: Link, error: ToolServerError) -> None:
+    def _take_error(self, line: Line, error: ToolServerError) -> None:
         if error.problem in (ToolProblem.UNREACHED, ToolProblem.LOST):
-            self._lose(link, error)
+            self._lose(line, error)
         elif error.problem in (ToolProblem.UNKNOWN_TOOL, ToolProblem.INVALID_ARGUMENTS):
-            self.answered(link)
-        elif link is self._link and error.problem is ToolProblem.UNAUTHORIZED:
+            self.answered(line)
+        elif line is self._line and error.problem is ToolProblem.UNAUTHORIZED:
             self.phase.note(Sign.REFUSED, error.message)
-        elif link is self._link and error.problem is ToolProblem.GARBLED:
+        elif line is self._line and error.problem is ToolProblem.GARBLED:
             self.phase.note(Sign.GARBLED, error.message)
 
-    def _lose(self, link: Link, error: ToolServerError) -> None:
+    def _lose(self, line: Line, error: ToolServerError) -> None:
         """Give the connection up. A dead process is started again at once, off the way of whoever calls."""
-        if link is not self._link:
+        if line is not self._line:
             return
-        self._link, self.last_error = None, error.message
-        self._give_up(link)
+        self._line, self.last_error = None, error.message
+        self._give_up(line)
         if not self.stdio:
             self.phase.note(Sign.DROPPED if self._users else Sign.LOST, error.message)
         elif self._count_death(error) and not self.phase.permanent:
             self._begin_connecting()
 
-    def _give_up(self, link: Link) -> None:
+    def _give_up(self, line: Line) -> None:
         """Close it; over HTTP, when the other calls over it have ended: only one of them is known to have failed."""
-        link.given_up = True
-        if self.stdio or not link.calls:
-            self._end(link)
+        line.given_up = True
+        if self.stdio or not line.calls:
+            self._end(line)
 
-    def _end(self, link: Link) -> None:
-        if (connection := link.connection) is not None:
-            link.given_up = False
+    def _end(self, line: Line) -> None:
+        if (connection := line.connection) is not None:
+            line.given_up = False
             self._in_background(connection.close())
 
     # Its tools.
 
     async def _list_tools(self, within: float) -> tuple[ToolDescription, ...]:
-        if (link := self._link) is None:
+        if (line := self._line) is None:
             raise ToolServerError(ToolProblem.UNREACHED, "it is not connected")
         self._asked, self._recovered = True, False
-        with self.call_over(link) as connection:
+        with self.call_over(line) as connection:
             return await connection.list_tools(within)
 
     async def _discover(self) -> None:
@@ -301,8 +301,8 @@ class ToolServer:
         if self._recovered:
             self.discovery.begin()
 
-    def _hear_of_change(self, link: Link) -> None:
-        if link is self._link:
+    def _hear_of_change(self, line: Line) -> None:
+        if line is self._line:
             self.discovery.begin_soon()
 
     # Supervision.
@@ -322,24 +322,24 @@ class ToolServer:
         return interval > 0 and not self._users and self._clock.now() - self._used_at >= interval
 
     async def _look(self) -> None:
-        if self._link is None:
+        if self._line is None:
             await asyncio.wait((self._begin_connecting(),))
-        elif not await self._answers(self._link):
+        elif not await self._answers(self._line):
             return
-        if self._link is not None:
-            self.answered(self._link)
+        if self._line is not None:
+            self.answered(self._line)
             if self.catalogue.stale or not self.catalogue.known:
                 self.discovery.begin()
 
-    async def _answers(self, link: Link) -> bool:
+    async def _answers(self, line: Line) -> bool:
         try:
-            with self.call_over(link) as connection:
+            with self.call_over(line) as connection:
                 await connection.look(LOOK_WITHIN)
         except ToolServerError as error:
             self._missed += error.problem is ToolProblem.SLOW
             if self._missed >= MISSES:
                 text = f"it did not answer {MISSES} times in a row within {LOOK_WITHIN:g} s"
-                self._lose(link, ToolServerError(ToolProblem.SLOW, text))
+                self._lose(line, ToolServerError(ToolProblem.SLOW, text))
             return False
         return True
 
@@ -347,18 +347,18 @@ class ToolServer:
         """End it and connect anew, by a person's order: its crashes and its refusals are forgotten."""
         self._supervisor.reset()
         self._missed = 0
-        link, self._link = self._link, None
+        line, self._line = self._line, None
         before = self._connecting
         self.phase.note(Sign.ORDERED, "restart_ordered")
         if self.state is not ToolState.CONNECTING:
             return
         if before is not None:
             before.cancel()
-        self._connecting = self._in_background(self._connect_after(link))
+        self._connecting = self._in_background(self._connect_after(line))
 
-    async def _connect_after(self, link: Link | None) -> ToolServerError | Failed | None:
-        if link is not None:
-            await link.open.close()
+    async def _connect_after(self, line: Line | None) -> ToolServerError | Failed | None:
+        if line is not None:
+            await line.open.close()
         return await self._connect()
 
     async def close(self) -> None:
@@ -369,9 +369,9 @@ class ToolServer:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self.discovery.cancel()
-        if self._link is not None:
-            link, self._link = self._link, None
-            self._end(link)
+        if self._line is not None:
+            line, self._line = self._line, None
+            self._end(line)
         if self._ends:
             await asyncio.wait(self._ends, timeout=CLOSED_WITHIN)
 

@@ -84,10 +84,11 @@ def _runs(pid: int, born_at: float) -> bool:
 class StateFile:
     """The file of one server in this process. It is written as a whole and replaced; nobody learns of a full disk."""
 
-    def __init__(self, root: Path, server: str) -> None:
-        """`root`: the project's folder."""
+    def __init__(self, root: Path, server: str, slot: int = 0) -> None:
+        """`root`: the project's folder. Each slot of a shared state may have a server of its own."""
         self._folder = root / FOLDER
-        self._file = self._folder / f"{server}.{os.getpid()}{_STATE}"
+        label = f"{server}[{slot + 1}]" if slot else server
+        self._file = self._folder / f"{label}.{os.getpid()}{_STATE}"
         self._server = server
         self._begun = False
         self._order = _Order(root, server)

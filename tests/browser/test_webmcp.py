@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -38,7 +39,7 @@ offer('text', () => 'plain'); offer('number', () => 7); offer('nothing', () => {
 offer('huge', () => 'x'.repeat(3e6));
 offer('silent', () => new Promise(() => {}));
 offer('busy', () => { for (;;); });
-offer('leaves', () => { location.href = '/next'; return 1; });
+offer('leaves', () => { location.href = '/next'; return new Promise(() => {}); });
 offer('leaves_badly', () => { location.href = '/broken'; });
 offer('once', () => { gone.abort(); return 'gone now'; }, {}, {signal: gone.signal});
 setTimeout(() => offer('late', () => 'here'), 300);
@@ -48,7 +49,7 @@ INNER = "<script>document.modelContext?.registerTool({name: 'inner', description
 
 def answer(asked: Asked) -> Answer:
     if asked.path == "/broken":
-        return Answer("broken", 500)
+        return Answer("broken", 503)
     return Answer({"/": PAGE, "/inner": INNER}.get(asked.path, "<!doctype html><title>next</title><p id=ok>ok</p>"))
 
 
@@ -136,9 +137,9 @@ def test_a_request_that_the_agents_policy_forbids_does_not_leave(run: Any, stage
 def test_a_tool_that_was_taken_back_is_unknown(run: Any, stage: Stage) -> None:
     async def body(session: PlaywrightSession, _: Host) -> None:
         assert (await session.call_page_tool("once", {}, 10)).text == "gone now"
-        failure = await refused(session.call_page_tool("once", {}, 10))
+        failure = await refused(session.call_page_tool("once", {}, 0.5))
         assert (failure.code, failure.effect) == ("TOOL_UNKNOWN", Effect.NONE)
-        misspelt = await refused(session.call_page_tool("serch", {}, 10))
+        misspelt = await refused(session.call_page_tool("serch", {}, 0.5))
         assert misspelt.details["similar"][0] == "search"
 
     on_page(run, stage, body)
@@ -155,7 +156,7 @@ def test_a_tool_that_leads_to_another_page(run: Any, stage: Stage) -> None:
         assert sent.document == {"navigated": f"{home}/found?q=hat"}
         await passed(session, {"act": "open", "url": f"{home}/"})
         failure = await refused(session.call_page_tool("leaves_badly", {}, 10))
-        assert (failure.code, failure.effect) == ("HTTP_SERVER_ERROR", Effect.DONE)
+        assert (failure.code, failure.effect) == ("HTTP_UNAVAILABLE", Effect.DONE)
 
     on_page(run, stage, body)
 
@@ -181,6 +182,21 @@ def test_a_page_that_is_lost_during_the_call(run: Any, stage: Stage) -> None:
     on_page(run, stage, body)
 
 
+def test_a_browser_with_webmcp_has_all_that_playwright_enables(run: Any, stage: Stage) -> None:
+    """Chromium obeys the last `--enable-features` only, and Playwright gives one of its own."""
+
+    async def features(session: PlaywrightSession) -> list[set[str]]:
+        line = str((await session.chromium.control.send("SystemInfo.getInfo"))["commandLine"])
+        return [set(each.split(",")) for each in re.findall(r"--enable-features=(\S+)", line)]
+
+    async def body() -> None:
+        plain = await features(await stage.session())
+        ours = await features(await stage.session(webmcp=True))
+        assert ours[-1] == plain[-1] | {"WebMCP"}
+
+    run(body())
+
+
 def test_where_a_page_can_offer_no_tools_the_failure_says_why(run: Any, stage: Stage) -> None:
     async def body() -> None:
         plain = await stage.at()
@@ -188,7 +204,7 @@ def test_where_a_page_can_offer_no_tools_the_failure_says_why(run: Any, stage: S
         assert (failure.code, failure.effect) == ("WEBMCP_MISSING", Effect.NONE)
         assert "[tool.harness.tools.page]" in failure.hint
         insecure = await stage.at(webmcp=True)
-        failure = await refused(insecure.call_page_tool("search", {}, 10))
+        failure = await refused(insecure.call_page_tool("search", {}, 1))
         assert failure.code == "WEBMCP_MISSING"
         assert "https" in failure.hint
         await passed(insecure, {"act": "open", "url": f"https://{SHOP}/"})

@@ -13,6 +13,7 @@ from typing import Any
 
 from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import Page, WebMCPTool
+from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
 from harness.browser.acts.attempt import ActContext
 from harness.browser.executable import WEBMCP
@@ -21,7 +22,7 @@ from harness.browser.page_events import LoggedLine
 from harness.model.tools import ToolAnswer, ToolDescription, ToolHints
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failed, Failure
-from harness.resilience import poll_until
+from harness.resilience import Clock, poll_until
 from harness.spec.steps import Tool
 from harness.values import replace
 
@@ -52,23 +53,33 @@ _SUPPORT = script(
 # The list of tools.
 
 
-async def listed(page: Page, seconds: float) -> tuple[ToolDescription, ...]:
-    """The tools that the page offers now.
+async def listed(page: Page, seconds: float, clock: Clock) -> tuple[ToolDescription, ...]:
+    """The tools that the page offers now; while it is being replaced, those of the new one. The caller limits the time.
 
     Raises Failed (WEBMCP_MISSING) where there can be none, and Playwright's errors.
     """
-    try:
-        found = await page.webmcp.tools(timeout=1000 * seconds)
-    except PlaywrightError as error:
-        if _NOT_ENABLED not in error.message:
-            raise
-        message = f"the browser of this task was started without {WEBMCP}"
-        advice = "Add the table `[tool.harness.tools.page]`, or a step with `server: page`, so that it is enabled."
-        raise Failed(Failure("WEBMCP_MISSING", message, advice=advice)) from error
-    browser = page.context.browser
-    version = f"Chromium {browser.version}" if browser else "the browser"
-    if not found and (lacking := missing(await _SUPPORT.of_page(page, None, seconds), version)):
-        raise Failed(lacking)
+    while True:
+        try:
+            return await _listed(page, seconds)
+        except PlaywrightError as error:
+            if _NOT_ENABLED in error.message:
+                raise Failed(Failure("WEBMCP_MISSING", _WITHOUT, advice=_ENABLE)) from error
+            if _LEFT not in error.message:
+                raise
+        await clock.sleep(0.02)
+
+
+_WITHOUT = f"the browser of this task was started without {WEBMCP}"
+_ENABLE = "Add the table `[tool.harness.tools.page]`, or a step with `server: page`, so that it is enabled."
+
+
+async def _listed(page: Page, seconds: float) -> tuple[ToolDescription, ...]:
+    found = await page.webmcp.tools(timeout=1000 * seconds)
+    if not found:
+        browser = page.context.browser
+        version = f"Chromium {browser.version}" if browser else "the browser"
+        if lacking := missing(await _SUPPORT.of_page(page, None, seconds), version):
+            raise Failed(lacking)
     return tuple(map(described, found))
 
 
@@ -109,6 +120,8 @@ async def call_tool(attempt: ActContext, step: Tool) -> Mapping[str, Any]:
     began, lines = clock.now(), watch.lines.dropped + len(watch.lines)
     try:
         result = await attempt.page.webmcp.call_tool(step.tool, dict(step.arguments), timeout=attempt.ms())
+    except PlaywrightTimeoutError as error:
+        raise TimeoutError from error  # the call was sent, so it may take effect; Playwright's words do not say so
     except PlaywrightError as error:
         if _THREW in error.message:
             thrown = thrown_text(list(watch.lines)[max(0, lines - watch.lines.dropped) :])
@@ -129,11 +142,7 @@ async def _await_offer(attempt: ActContext, name: str) -> None:
 
     async def offers() -> bool:
         nonlocal known
-        try:
-            known = await _names(attempt)
-        except PlaywrightError as error:
-            if _LEFT not in error.message:
-                raise
+        known = await _names(attempt)
         return name in known
 
     if not await poll_until(attempt.clock, offers, 0.05, min(APPEAR_SECONDS, attempt.left())):
@@ -142,7 +151,7 @@ async def _await_offer(attempt: ActContext, name: str) -> None:
 
 async def _names(attempt: ActContext) -> tuple[str, ...]:
     """The names of the tools that the page offers now."""
-    return tuple(tool.name for tool in await listed(attempt.page, attempt.left()))
+    return tuple(tool.name for tool in await listed(attempt.page, attempt.left(), attempt.clock))
 
 
 async def _navigated(attempt: ActContext) -> bool:
@@ -188,9 +197,9 @@ def answer_of(tool: str, result: Any, seconds: float) -> ToolAnswer:
 def tool_failure(tool: str, failure: Failure) -> Failure:
     """The failure of a call: a page that answers while the tool does not is the tool's fault. Pure.
 
-    The tool goes on in the page, so it may still take effect.
+    The tool goes on in the page: its call cannot be taken back, but the page can be used.
     """
     if failure.code != "STEP_TIMEOUT":
         return failure
     message = f"the page's tool {tool!r} gave no answer: {failure.message.removeprefix('Step timeout: ')}"
-    return replace(failure, code="TOOL_TIMEOUT", message=message, effect=Effect.POSSIBLE)
+    return replace(failure, code="TOOL_TIMEOUT", message=message, tainted=False)
