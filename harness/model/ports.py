@@ -497,7 +497,7 @@ class Stage(Struct, frozen=True):
 
 
 def _counted_nowhere(_url: str) -> None:
-    """The default of `breaker`: no site has a circuit."""
+    """The default of `breaker` and `tool_breaker`: no site and no tool server has a circuit."""
 
 
 async def _no_service(_url: str) -> None:
@@ -540,6 +540,8 @@ class Ports(Struct, frozen=True):
     """The requests to models of a task so far."""
     tool_calls: Callable[[Plan], tuple[ToolCall, ...]] = _no_tool_calls
     """The calls of tools of a task so far."""
+    tool_breaker: Callable[[str], Breaker | None] = _counted_nowhere
+    """The circuit of a tool server, by its name; None if it has none."""
     ask: Ask | None = None
     """Asks a person at a terminal; None if there is none."""
     repair: RepairHook | None = None

@@ -31,7 +31,7 @@ from harness.reporting.comparisons import compared_pictures
 from harness.reporting.files import ARTIFACTS, shown_path
 from harness.reporting.redaction import MARK, Redactor, is_secret_name
 from harness.spec.names import commandless
-from harness.spec.steps import Step
+from harness.spec.steps import Step, Tool
 from harness.values import replace
 
 # Hints for readers of the terminal: they mention no evidence that does not exist.
@@ -132,10 +132,19 @@ def _records(plan: Plan, result: TaskResult) -> dict[int, StepRecord]:
     """The last record of each step. A comparison of `state_bindings` after it replaces it only if it failed."""
     found: dict[int, StepRecord] = {}
     for record in result.history:
-        own = record.index >= len(plan.steps) or (record.index >= 0 and record.step == plan.steps[record.index])
+        own = record.index >= len(plan.steps) or (record.index >= 0 and _is_of_file(record, plan))
         if own or not record.passed or record.index not in found:
             found[record.index] = record
     return found
+
+
+def _is_of_file(record: StepRecord, plan: Plan) -> bool:
+    """Return whether a record is that of the step in the file; the effect of a tool's call is settled by the run."""
+    declared = plan.steps[record.index]
+    if isinstance(declared, Tool):
+        declared = declared.model_copy(update={"effect": record.step.effect})
+        return record.step.model_copy(update={"effect": record.step.effect}) == declared
+    return record.step == declared
 
 
 def place(index: int, total: int) -> str:
