@@ -19,7 +19,7 @@ from harness.model.tools import ToolDescription
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Clock
 from harness.tools.catalogue import effect_of
-from harness.tools.exchange import Connection, ConnectionEvents
+from harness.tools.exchange import Connect, Connection, ConnectionEvents
 from harness.tools.server import Connector, ToolServer
 from harness.tools.statefile import KeptState, ListedTool, born
 
@@ -76,13 +76,20 @@ def connector(place: Place, environ: Mapping[str, str]) -> Connector:
     async def connect(events: ConnectionEvents) -> Connection:
         if find_spec("mcp") is None:
             raise Failed(_not_installed(place.name))
-        return await asyncio.to_thread(_made, place, dict(environ), events)
+        make = await asyncio.to_thread(_connect, place, dict(environ))
+        return make(events)
 
     return connect
 
 
-def _made(place: Place, environ: Mapping[str, str], events: ConnectionEvents) -> Connection:
-    raise NotImplementedError(place.name)
+def _connect(place: Place, environ: Mapping[str, str]) -> Connect:
+    if place.settings.command is None:
+        raise NotImplementedError(place.name)
+    from harness.resilience.process import Program
+    from harness.tools.stdio import over_stdio
+
+    program = Program(place.argv(), place.environment(environ), place.folder)
+    return over_stdio(program, log_of(place.root, place.name), place.clock)
 
 
 def _not_installed(server: str) -> Failure:
