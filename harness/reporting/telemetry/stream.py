@@ -20,6 +20,8 @@ from harness.model.events import (
     StepStarted,
     TaskEnded,
     TaskStarted,
+    ToolAnswered,
+    ToolCalled,
 )
 from harness.model.plan import Plan
 from harness.reporting.telemetry.record import (
@@ -31,10 +33,12 @@ from harness.reporting.telemetry.record import (
     TaskBegun,
     TaskDone,
     TelemetryEvent,
+    ToolReply,
+    ToolRequested,
     redacted,
 )
 from harness.resilience import Clock
-from harness.resilience.events import ServiceChanged
+from harness.resilience.events import ServiceChanged, ToolServerChanged
 from harness.resilience.thresholds import ThresholdCrossed
 
 OFTEN = 1.0
@@ -148,10 +152,10 @@ class Telemetry:
     def emit(self, event: TelemetryEvent) -> None:
         """Take an event of resilience (`resilience.events.Emit`); from any thread.
 
-        Events of services and thresholds belong to no task, whichever task started the service.
+        Events of services, tool servers and thresholds belong to no task, whichever task started the service.
         """
         running = _TASK.get() or _Running(None, None)
-        shared, wake = isinstance(event, ServiceChanged | ThresholdCrossed), running.wake
+        shared, wake = isinstance(event, ServiceChanged | ToolServerChanged | ThresholdCrossed), running.wake
         record = self._pass_on(event, None if shared else running.plan, None)
         if wake is not None and not isinstance(event, ThresholdCrossed):
             wake(record)
@@ -164,26 +168,11 @@ class Telemetry:
             self._redactor = self._redactor.plus(event.plan.all_secrets)
             if isinstance(event, TaskStarted | StepStarted | TaskEnded):
                 self._note_progress(event)
-            if found := self._recorded(event):
-                self._pass_on(*found)
+            if self._steps or not isinstance(event, StepEnded):
+                for told, step in _told(event):
+                    self._pass_on(told, event.plan, step)
             for sink in self._of_events:
                 self._call_guarded(sink, sink.on_event, event, self._redactor)
-
-    def _recorded(self, event: Event) -> tuple[TelemetryEvent, Plan, int | None] | None:
-        """What the record of an event says, its task and its step; None for an event without a record."""
-        match event:
-            case ResilienceActed(plan=plan, index=index, event=acted):
-                return acted, plan, index
-            case StepEnded(plan=plan, record=record) if self._steps:
-                return StepDone.of(record), plan, record.index
-            case ModelAsked(plan=plan, agent=agent, model=model, step=step):
-                return ModelRequest(agent, model), plan, step
-            case ModelAnswered(plan=plan, call=call):
-                return ModelReply.of(call), plan, call.step
-            case TaskEnded(plan=plan, result=result):
-                return TaskDone.of(result, plan.agent), plan, None
-            case _:
-                return None
 
     def _note_progress(self, event: TaskStarted | StepStarted | TaskEnded) -> None:
         """Tell a live view what begins; of the steps of a task, which may be hundreds in a second, at most one."""
@@ -244,6 +233,25 @@ class Telemetry:
             method(*args)
         except Exception as error:  # noqa: BLE001 - a disk, a plugin, an exporter must not fail a task: the one place
             self.problems.setdefault(sink.name, f"{type(error).__name__}: {error}")
+
+
+def _told(event: Event) -> Iterator[tuple[TelemetryEvent, int | None]]:
+    """What a record says of an event of the engine, and at which step; nothing for one that no record is about."""
+    match event:
+        case ResilienceActed(index=index, event=acted):
+            yield acted, index
+        case StepEnded(record=record):
+            yield StepDone.of(record), record.index
+        case ModelAsked(agent=agent, model=model, step=step):
+            yield ModelRequest(agent, model), step
+        case ModelAnswered(call=call):
+            yield ModelReply.of(call), call.step
+        case ToolCalled(server=server, tool=tool, step=number):
+            yield ToolRequested(server, tool), number
+        case ToolAnswered(call=answered):
+            yield ToolReply.of(answered), answered.step
+        case TaskEnded(plan=plan, result=result):
+            yield TaskDone.of(result, plan.agent), None
 
 
 def _is_failure_expected(plan: Plan) -> bool:

@@ -26,7 +26,7 @@ function emptyRun() {
   return {
     began: null, last: null, tasks: 0, running: new Map(), done: [], ended: new Map(), keys: new Map(), errors: new Map(),
     counts: { passed: 0, failed: 0, skipped: 0 }, attempts: 0, failures: 0, retries: 0, recovered: 0, fallbacks: 0, waits: 0,
-    circuits: new Map(), services: new Map(), tools: new Map(), thresholds: new Map(), calls: 0, cost: 0, inconsistent: 0, lately: [],
+    circuits: new Map(), services: new Map(), tools: new Map(), thresholds: new Map(), calls: 0, cost: 0, toolCalls: 0, inconsistent: 0, lately: [],
   };
 }
 
@@ -47,6 +47,8 @@ const FOLD = {
   "failed": (run, r) => { if (r.task_id) run.errors.set(r.task_id, { name: r.name, error: r.error, code: r.code }); },
   "model-asked": (run, r) => note(run, r, `${r.agent} thinks (${r.model})`),
   "model-answered": (run, r) => { run.calls += 1; run.cost += r.cost_usd || 0; note(run, r, ""); },
+  "tool-called": (run, r) => note(run, r, `calls ${r.server}.${r.tool}`),
+  "tool-answered": (run, r) => { run.toolCalls += 1; note(run, r, ""); },
   "circuit-state-change": (run, r) => run.circuits.set(r.circuit, r),
   "service-status": (run, r) => run.services.set(r.service, r),
   "tool-server-status": (run, r) => run.tools.set(r.server, r),
@@ -71,7 +73,7 @@ function fold(run, line) {
   const at = Date.parse(record.at);
   run.began ??= at; run.last = at;
   FOLD[record.type]?.(run, record, at);
-  if (!["run-begun", "task-begun", "step-begun", "model-asked", "step"].includes(record.type)) {
+  if (!["run-begun", "task-begun", "step-begun", "model-asked", "tool-called", "step"].includes(record.type)) {
     run.lately.push(record);
     if (run.lately.length > LATELY) run.lately.shift();
   }
@@ -143,6 +145,7 @@ function showTiles(run) {
     ["attempts", run.attempts], ["failed attempts", run.failures], ["retries", run.retries], ["recovered", run.recovered]];
   if (run.fallbacks) tiles.push(["fallbacks", run.fallbacks]);
   if (run.calls) tiles.push(["model calls", run.calls], ["cost", `$${run.cost.toFixed(4)}`]);
+  if (run.toolCalls) tiles.push(["tool calls", run.toolCalls]);
   byId("tiles").replaceChildren(...tiles.map(([name, n]) => { const li = element("li", "", { class: name }); li.append(element("strong", String(n)), document.createTextNode(name)); return li; }));
 }
 
