@@ -92,10 +92,13 @@ def test_one_process(telling: Project) -> None:
     assert services
     assert "Captured log" not in run.stdout.str()
     assert [each for each in told if each not in services] == [
+        ("", "run-begun", "DEBUG"),
+        ("T-1", "task-begun", "DEBUG"),
         ("T-1", "retry", "WARNING"),
         ("T-1", "retry", "WARNING"),
         ("T-1", "failed", "ERROR"),
         ("T-1", "task", "ERROR"),
+        ("T-2", "task-begun", "DEBUG"),
         ("T-2", "task", "INFO"),
     ]
     hook = (telling.path / "hook.txt").read_text("utf-8").splitlines()

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from harness.faults.python import fault_of
-from harness.model.events import ResilienceActed, StepEnded, TaskEnded, TaskStarted
+from harness.model.events import ResilienceActed, StepEnded, StepStarted, TaskEnded, TaskStarted
 from harness.model.record import StepRecord
 from harness.recovery.failure import Failure
 from harness.reporting.redaction import MARK
-from harness.reporting.telemetry.record import Record, StepDone, TaskDone
+from harness.reporting.telemetry.record import Record, StepBegun, StepDone, TaskBegun, TaskDone
 from harness.reporting.telemetry.stream import Sink, in_task
 from harness.resilience.events import CircuitChanged, InvariantBroken, Retrying, ServiceChanged
 from harness.resilience.thresholds import ThresholdCrossed
@@ -95,9 +95,19 @@ def test_the_end_of_a_task_is_told_with_its_figures() -> None:
     stage.telemetry.on(TaskStarted(plan, START))
     stage.telemetry.on(TaskEnded(plan, sample.failed(plan, failure, index=0), START))
     stage.telemetry.on(TaskEnded(plan, replace(sample.failed(plan, failure, -1), skipped="not here"), START))
-    first, second = stage.records
+    begun, first, second = stage.records
+    assert begun.event == TaskBegun(plan.key, len(plan.steps))
     assert (first.event, first.step) == (TaskDone("failed", 32.5, 0, 1, 1, **failure.origin), None)
     assert (second.event.final_state, second.event.reason) == ("skipped", "not here")  # type: ignore[union-attr]
+
+
+def test_of_the_steps_that_begin_at_most_one_in_a_second_is_told() -> None:
+    stage, plan = Stage(), sample.plan()
+    stage.telemetry.on(TaskStarted(plan, START))
+    for seconds in (0.0, 0.4, 1.0, 1.9, 2.0):
+        stage.clock.time = seconds
+        stage.telemetry.on(StepStarted(plan, 0, plan.steps[0], START))
+    assert stage.events[1:] == [StepBegun("open http://shop.local/")] * 2
 
 
 def test_steps_are_told_when_asked_for() -> None:
@@ -123,6 +133,7 @@ def test_secrets_are_taken_out() -> None:
     stage.telemetry.emit(InvariantBroken("rule", {"of": "hunter2"}))
     assert stage.events == [
         Retrying("open", 1, 3, 1.0, f"hunter2 {MARK}", "network"),
+        TaskBegun("B1-2025-001", 6),
         Retrying(f"open {MARK}", 1, 3, 1.0, MARK, "network"),
         InvariantBroken("rule", {"of": MARK}),
     ]
@@ -147,7 +158,7 @@ def test_a_turn_tells_of_its_own_task_and_delivers_what_came_of_all() -> None:
     assert (len(stage.kept.events), len(stage.kept.turns)) == (1, 2), "it was heard when it happened"
     stage.telemetry.emit(OPENED)
     stage.telemetry.turn(stage.records[-1], heard=False)
-    assert (len(stage.kept.turns), len(stage.records)) == (2, 2), "a record: something to deliver"
+    assert (len(stage.kept.turns), len(stage.records)) == (2, 3), "a record: something to deliver"
     assert stage.kept.delivered == stage.records
 
 
