@@ -171,7 +171,7 @@ class TaskToolBox:
         if not settings.allows(request.tool):
             where = f"`allow` of [tool.harness.tools.{request.server}]"
             advice = f"Add it to {where} if it may be called, or call another one."
-            raise refused("TOOL_FORBIDDEN", request, f"{where} does not name it", advice)
+            raise refused("POLICY_TOOL", request, f"{where} does not name it", advice)
         if request.server == PAGE:
             entry.tries = 1
             return await self._call_page(request, settings, until)
