@@ -20,7 +20,7 @@ from harness.resilience import Clock, Deadline
 from harness.resilience.events import Emit, ResilienceEvent, discard
 from harness.spec.problems import did_you_mean, join_or
 from harness.spec.steps import EffectClass, Tool
-from harness.tools.calls import CallTerms, Sending, ServerCall, Way, straight
+from harness.tools.calls import CallTerms, ServerCall, ToolTry, Way, straight
 from harness.tools.catalogue import effect_in_page, effect_of, find, misfit
 from harness.tools.exchange import ToolServerError
 from harness.tools.ledger import CallEntry, ToolLedger
@@ -203,7 +203,7 @@ class TaskToolBox:
         within = min(settings.limit_of(request.tool), until.left(clock.now()))
         call = partial(session.call_page_tool, request.tool, request.arguments, within, request.effect)
         try:
-            return await self._way(Sending(request, call, within))
+            return await self._way(ToolTry(request, call, within))
         except ToolServerError as error:  # a fault has struck it
             facts = CallFacts(request, 1, VERDICTS[error.problem].acted)
             raise failure_of(error, facts, "") from error
