@@ -187,7 +187,7 @@ def test_a_tool_that_is_not_allowed_is_not_called() -> None:
         shop = Shop(STDIO.model_copy(update={"allow": ("get_*",)}))
         found = await shop.call("write")
         assert isinstance(found, Failure)
-        assert found.code == "TOOL_FORBIDDEN"
+        assert found.code == "POLICY_TOOL"
         assert "`allow` of [tool.harness.tools.shop] does not name it" in found.message
         assert shop.world.log == []
         assert isinstance(await shop.call("read"), ToolAnswer)

@@ -13,7 +13,7 @@ from harness.model.tools import ToolAnswer, ToolRequest
 from harness.recovery.failure import Failed
 from harness.resilience import SystemClock
 from harness.spec.faults import ToolAnswerLost, ToolError, ToolFault, ToolHangs, ToolKilled, ToolRefused, ToolSlow
-from harness.tools.calls import Sending
+from harness.tools.calls import ToolTry
 from harness.tools.exchange import ToolProblem, ToolServerError
 from harness.tools.struck import StruckWay, send_struck
 from tests.unit.fakes import FakeClock
@@ -34,11 +34,11 @@ class Server:
         return ANSWER
 
 
-def sending(send: Any, pid: int | None = None, deaths: list[str] | None = None, step: int | None = 0) -> Sending:
+def sending(send: Any, pid: int | None = None, deaths: list[str] | None = None, step: int | None = 0) -> ToolTry:
     """A try within 10 s; `deaths` gets an entry when the server's death is announced as intended."""
     request = ToolRequest("mail", "send_mail", {"to": "x"}, "write", step)
     announced = [] if deaths is None else deaths
-    return Sending(request, send, 10, pid, lambda: announced.append("intended"))
+    return ToolTry(request, send, 10, pid, lambda: announced.append("intended"))
 
 
 def tried(fault: ToolFault | None) -> tuple[Any, int, float]:
