@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.agents.prompt import CloserLook, Situation, given_up, mapping_text, prompt_of
+from harness.agents.prompt import CloserLook, Situation, given_up, mapping_text, masking, prompt_of
+from harness.agents.served import served_tools
 from harness.agents.settled import settled
 from harness.agents.tools import DONE, GIVE_UP, LOOK, InvalidCallError, checked, step_of
 from harness.agents.view import PageView
@@ -64,10 +65,13 @@ class LlmAgent:
     async def propose(self, plan: Plan, history: History, observe: Observe) -> dict[str, Any] | None:
         """The next step; None when the model says that the goal is reached. Raises Failed."""
         seen = await (settled(observe, self._quiet) if history and self._quiet else observe())
-        now = Situation(plan, self._policy, history, seen, PageView(seen.aria), self._max_chars, self._looks)
+        view, served = PageView(seen.aria), served_tools(seen.tools, masking(plan))
+        now = Situation(plan, self._policy, history, seen, view, self._max_chars, self._looks, served=served)
         while True:
             prompt = prompt_of(now)
             call = await self._ask(prompt)
+            if call.name in served.by_name:
+                return served.step_of(call)
             try:
                 call = checked(call, {tool.name: tool for tool in prompt.tools})
                 if call.name != LOOK:

@@ -55,16 +55,19 @@ class Agents:
         *,
         emit: Emit = discard,
         retries: bool = True,
+        tools: Mapping[str, tuple[str, ...]] | None = None,
     ) -> None:
         """`breaker` returns the circuit of an agent, by its name; `emit` receives the events of its retries.
 
-        Without `retries`, an agent that has raised an error is not asked again.
+        Without `retries`, an agent that has raised an error is not asked again. `tools`: the tool servers that are
+        offered to agents, with patterns of the tools.
         """
         self._settings = settings
         self._root = root
         self._breaker = breaker
         self._emit = emit
         self._retries = retries
+        self._unlimited = replace(UNLIMITED, tools=tools or {})
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -107,7 +110,8 @@ class Agents:
         else:
             point = self._installed(name)
             module, attribute = point.module, point.attr
-        policy = _policy(settings, AgentPolicy(writes="declared") if (module, attribute) == LLM else UNLIMITED)
+        usual = self._unlimited
+        policy = _policy(settings, replace(usual, writes="declared") if (module, attribute) == LLM else usual)
         return AgentSource(name, module, attribute, self._root, settings.timeout, settings.options, policy, retry)
 
     def _installed(self, name: str) -> EntryPoint:
@@ -237,7 +241,8 @@ class TaskAgent:
 def _policy(settings: AgentSettings, usual: AgentPolicy) -> AgentPolicy:
     """The policy of the settings; what they leave open is as usual."""
     own = settings.policy
-    return AgentPolicy(usual.acts if own.acts is None else own.acts, own.writes or usual.writes)
+    acts = usual.acts if own.acts is None else own.acts
+    return AgentPolicy(acts, own.writes or usual.writes, usual.tools, usual.only if own.tools is None else own.tools)
 
 
 def _describe_generally(error: BaseException) -> str:

@@ -2,7 +2,7 @@
 
 from harness.browser.endpoints import Endpoints
 from harness.browser.launch import Browsers
-from harness.browser.request import SessionRequest, StorageState
+from harness.browser.request import SessionRequest, StorageState, wants_webmcp
 from harness.browser.session import PlaywrightSession
 
-__all__ = ["Browsers", "Endpoints", "PlaywrightSession", "SessionRequest", "StorageState"]
+__all__ = ["Browsers", "Endpoints", "PlaywrightSession", "SessionRequest", "StorageState", "wants_webmcp"]

@@ -23,10 +23,11 @@ from playwright.async_api import Error as PlaywrightError
 
 from harness.browser.executable import (
     BASE,
-    SEALED,
     VARIABLE,
+    BrowserKind,
     find,
     first_line,
+    has_webmcp,
     host_arguments,
     launch_error_text,
     no_display,
@@ -118,15 +119,15 @@ class BrowserEndpoint:
         """Executables to try, the best first; None: the server's own. Those that do not exist are removed."""
         self._sandbox = not (no_sandbox_reason() and on_loopback(url))
 
-    async def start(self, driver: Driver, front: TlsFront, *, sealed: bool) -> Chromium:
-        """Start a browser; a `sealed` one sends no UDP, if the server lets us launch it.
+    async def start(self, driver: Driver, front: TlsFront, kind: BrowserKind) -> Chromium:
+        """Start a browser; a sealed one sends no UDP, if the server lets us launch it.
 
         Raises Failed: BROWSER_ENDPOINT_DOWN or BROWSER_ENDPOINT_UNFIT.
         """
         await self._dial()
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
-                return await self._connect_marked(driver, front, sealed=sealed)
+                return await self._connect_marked(driver, front, kind)
         except (PlaywrightError, TimeoutError) as error:
             raise Failed(refusal(self.name, error)) from error
 
@@ -143,18 +144,18 @@ class BrowserEndpoint:
         with suppress(OSError):
             await writer.wait_closed()
 
-    async def _connect_marked(self, driver: Driver, front: TlsFront, *, sealed: bool) -> Chromium:
+    async def _connect_marked(self, driver: Driver, front: TlsFront, kind: BrowserKind) -> Chromium:
         mark = f"{MARK}={secrets.token_hex(8)}"
-        browser = await self.launched(driver, front, [*(SEALED if sealed else ()), mark])
+        browser = await self.launched(driver, front, kind, mark)
         try:
             control = await browser.new_browser_cdp_session()
             line = str((await control.send("SystemInfo.getInfo"))["commandLine"])
-            if lacking := [] if mark in line else list(self._lacking(line, front)):
+            if lacking := [] if mark in line else list(self._lacking(line, front, kind)):
                 raise Failed(not_taken(self.name, lacking))
             if front.hosts and not self.far and not await sees_us(browser):
                 self.far = True  # the port is forwarded to another machine or a container
                 await browser.close()
-                return await self._connect_marked(driver, front, sealed=sealed)
+                return await self._connect_marked(driver, front, kind)
             return await self._chromium(browser, control, front, own=mark in line)
         except BaseException:
             with suppress(PlaywrightError, TimeoutError):  # a hanging server must not delay the error
@@ -171,7 +172,7 @@ class BrowserEndpoint:
         self.described = f"Chromium {browser.version} (at {self.name}{shared})"
         return chromium
 
-    async def launched(self, driver: Driver, front: TlsFront, flags: Sequence[str]) -> Browser:
+    async def launched(self, driver: Driver, front: TlsFront, kind: BrowserKind, mark: str) -> Browser:
         """A browser that the server has started. Raises Playwright's errors.
 
         It is requested with a sandbox and with the executable that the server should have; if that fails, without a
@@ -184,7 +185,7 @@ class BrowserEndpoint:
                     self._url,
                     headers={
                         "x-playwright-browser": "chromium",
-                        "x-playwright-launch-options": json.dumps(self._options(front, flags)),
+                        "x-playwright-launch-options": json.dumps(self._options(front, kind, mark)),
                     },
                     slow_mo=self._settings.slowmo,
                     timeout=CONNECT_SECONDS * 1000,
@@ -217,12 +218,12 @@ class BrowserEndpoint:
         del self._tries[0]
         return True
 
-    def _options(self, front: TlsFront, flags: Sequence[str]) -> Mapping[str, Any]:
+    def _options(self, front: TlsFront, kind: BrowserKind, mark: str) -> Mapping[str, Any]:
         """The options for the server's own `launch`."""
         here = host_arguments(front.hosts, front.ports, front.spki)
         hosts = unreachable_arguments(front.hosts) if self.far else here
         options = {
-            "args": [*BASE, *self._settings.args, *hosts, *flags],
+            "args": kind.arguments([*BASE, *self._settings.args, *hosts, mark]),
             "headless": not self._settings.headed,
             "chromiumSandbox": self._sandbox,
             "channel": self._settings.channel,
@@ -231,11 +232,13 @@ class BrowserEndpoint:
         }
         return {name: value for name, value in options.items() if value is not None}
 
-    def _lacking(self, line: str, front: TlsFront) -> Iterator[str]:
+    def _lacking(self, line: str, front: TlsFront, kind: BrowserKind) -> Iterator[str]:
         """Yield what this run needs and a browser with other launch options lacks."""
         if front.hosts:
             yield "the hosts of [tool.harness.services] (--host-resolver-rules)"
         yield from (f"{flag} (`args` of [tool.harness.browser])" for flag in self._settings.args if flag not in line)
+        if kind.webmcp and not has_webmcp(line):
+            yield "the tools of pages (--enable-features=WebMCP)"
         if self._settings.headed and "--headless" in line:
             yield "a window (--headed)"
         if self._named:

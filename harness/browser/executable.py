@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+
+from msgspec import Struct
 
 from harness.browser.domains import no_hosts, resolver_rules
 from harness.model.browser_settings import BrowserSettings
@@ -23,10 +25,44 @@ BASE = (
     "--disable-sync",
     "--no-first-run",
 )
-SEALED = ("--force-webrtc-ip-handling-policy=disable_non_proxied_udp",)
+_SEALED = ("--force-webrtc-ip-handling-policy=disable_non_proxied_udp",)
 """Arguments for a browser whose sessions all have allowed_domains. WebRTC sends UDP past the proxy that blocks every
 other request; with these it sends none, not even to hosts that are allowed.
 """
+
+_FEATURES = "--enable-features="
+_OF_PLAYWRIGHT = ("CDPScreenshotNewSurface", "SkipListAccountsWithoutGaiaCookies")
+"""What Playwright enables itself. Chromium obeys only the last `--enable-features`, so ours must repeat it."""
+WEBMCP = "WebMCP"
+"""The feature of Chromium by which pages offer tools (docs/decisions/027-webmcp.md)."""
+
+
+def with_webmcp(arguments: Sequence[str]) -> list[str]:
+    """The arguments of a browser in which pages can offer tools: the features of all of them in one argument."""
+    named = (each.removeprefix(_FEATURES) for each in arguments if each.startswith(_FEATURES))
+    features = dict.fromkeys((*_OF_PLAYWRIGHT, *filter(None, ",".join(named).split(",")), WEBMCP))
+    others = (each for each in arguments if not each.startswith(_FEATURES))
+    return [*others, _FEATURES + ",".join(features)]
+
+
+class BrowserKind(Struct, frozen=True):
+    """What a browser is told beside its hosts: sessions that want different kinds have different browsers."""
+
+    sealed: bool
+    """It sends no UDP."""
+    webmcp: bool = False
+    """Pages can offer tools in it."""
+
+    def arguments(self, others: Sequence[str]) -> list[str]:
+        """All arguments of such a browser."""
+        found = [*others, *(_SEALED if self.sealed else ())]
+        return with_webmcp(found) if self.webmcp else found
+
+
+def has_webmcp(command_line: str) -> bool:
+    """Return whether a browser was started so that Playwright finds the tools of pages in it."""
+    enabled = re.findall(rf"{_FEATURES}(\S*)", command_line)
+    return bool(enabled) and WEBMCP in enabled[-1].split(",")
 
 
 def host_arguments(hosts: Mapping[str, int], secure: Mapping[str, int], spki: str) -> list[str]:

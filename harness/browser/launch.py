@@ -19,7 +19,7 @@ from harness.browser.context import Tab, put_databases, without_databases
 from harness.browser.endpoints import Endpoints
 from harness.browser.executable import (
     BASE,
-    SEALED,
+    BrowserKind,
     check_display,
     find,
     first_line,
@@ -56,20 +56,20 @@ class Local:
         self._traces = temp / "traces"
         self._guard = guard
 
-    async def start(self, driver: Driver, front: TlsFront, *, sealed: bool) -> Chromium:
-        """Start a browser whose hosts are those of `front`; a `sealed` one sends no UDP. Raises Failed."""
+    async def start(self, driver: Driver, front: TlsFront, kind: BrowserKind) -> Chromium:
+        """Start a browser whose hosts are those of `front`. Raises Failed."""
         own = Path(driver.playwright.chromium.executable_path)
         check_display(self._settings.headed, os.environ, sys.platform)
         executable = None if self._settings.channel else find(self._settings, own, os.environ)
         unsandboxed = no_sandbox_reason()
         try:
-            browser = await self._start(driver, executable, front, sandbox=unsandboxed is None, sealed=sealed)
+            browser = await self._start(driver, executable, front, kind, sandbox=unsandboxed is None)
         except PlaywrightError as error:
             if unsandboxed or not sandboxing_failed(error):
                 raise self._not_started(executable, error) from error
             unsandboxed = "it cannot work here"
             try:
-                browser = await self._start(driver, executable, front, sandbox=False, sealed=sealed)
+                browser = await self._start(driver, executable, front, kind, sandbox=False)
             except PlaywrightError as again:
                 raise self._not_started(executable, again) from again
         control = await browser.new_browser_cdp_session()
@@ -81,7 +81,7 @@ class Local:
         return await Chromium.of(browser, control, process, front, self._traces)
 
     async def _start(
-        self, driver: Driver, executable: Path | None, front: TlsFront, *, sandbox: bool, sealed: bool
+        self, driver: Driver, executable: Path | None, front: TlsFront, kind: BrowserKind, *, sandbox: bool
     ) -> Browser:
         """Start the executable. Playwright adds --no-sandbox unless it is told to keep the sandbox."""
         hosts = host_arguments(front.hosts, front.ports, front.spki)
@@ -90,7 +90,7 @@ class Local:
             channel=self._settings.channel,
             headless=not self._settings.headed,
             slow_mo=self._settings.slowmo,
-            args=[*BASE, *(SEALED if sealed else ()), *self._settings.args, *hosts],
+            args=kind.arguments([*BASE, *self._settings.args, *hosts]),
             chromium_sandbox=sandbox,
             timeout=LAUNCH_SECONDS * 1000,
             env={**os.environ, "TMPDIR": str(self._temp)},
@@ -120,8 +120,8 @@ class LaunchPlace(Protocol):
     described: str
     """The browser started last: name, version, executable and sandbox."""
 
-    async def start(self, driver: Driver, front: TlsFront, *, sealed: bool) -> Chromium:
-        """Start a browser whose hosts are those of `front`; a `sealed` one sends no UDP. Raises Failed."""
+    async def start(self, driver: Driver, front: TlsFront, kind: BrowserKind) -> Chromium:
+        """Start a browser whose hosts are those of `front`. Raises Failed."""
 
 
 class Browsers:
@@ -150,8 +150,8 @@ class Browsers:
         self._guard = guard
         self.driver: Driver | None = None
         """Playwright's driver process; the first browser starts it."""
-        self._running: dict[tuple[Hosts, bool, str], Chromium] = {}
-        """Running browsers by hosts, whether sealed, and the name of the place."""
+        self._running: dict[tuple[Hosts, BrowserKind, str], Chromium] = {}
+        """Running browsers by hosts, kind, and the name of the place."""
         self._own_hosts: tuple[Mapping[str, int], ...] = tuple(hosts)
         self._driver_lock = asyncio.Lock()
         self._closed_port = socket.socket()
@@ -276,7 +276,7 @@ class Browsers:
 
     def _running_browser(self, place: LaunchPlace, wanted: SessionRequest) -> Chromium | None:
         """The browser that already runs, if it can be used."""
-        running = self._running.get((frozenset(wanted.hosts.items()), wanted.sealed, place.name))
+        running = self._running.get((frozenset(wanted.hosts.items()), wanted.kind, place.name))
         usable = running is not None and self.driver_alive and running.alive and not running.process.stopped
         return running if usable else None
 
@@ -289,9 +289,9 @@ class Browsers:
     async def _start_browser(self, place: LaunchPlace, wanted: SessionRequest) -> Chromium:
         """Start a browser; the caller holds the place's lock. Raises Failed."""
         hosts = frozenset(wanted.hosts.items())
-        if gone := self._running.get((hosts, wanted.sealed, place.name)):
+        if gone := self._running.get((hosts, wanted.kind, place.name)):
             gone.kill()
-        launched = self._running[hosts, wanted.sealed, place.name] = await self._launch(place, wanted)
+        launched = self._running[hosts, wanted.kind, place.name] = await self._launch(place, wanted)
         self._own_hosts = self._own_hosts or (dict(hosts),)
         self.described = place.described
         return launched
@@ -316,7 +316,7 @@ class Browsers:
         driver, key = await asyncio.gather(self._live_driver(), making)
         front = TlsFront(wanted.hosts, key, self._temp, wanted.tls_problem)
         try:
-            return await place.start(driver, front, sealed=wanted.sealed)
+            return await place.start(driver, front, wanted.kind)
         except BaseException:
             await front.close()
             raise

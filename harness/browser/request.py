@@ -12,11 +12,15 @@ from urllib.parse import urlsplit
 from msgspec import Struct, field
 from playwright.async_api import StorageState
 
+from harness.browser.executable import BrowserKind
 from harness.model.plan import NO_OPTIONS, Plan
 from harness.model.settings import Recording, Settings, Tracing, WorldMark
+from harness.model.tools import PAGE
 from harness.recovery.failure import Failed, Failure
 from harness.spec.context import ContextOptions, playwright_options
 from harness.spec.names import Domains
+from harness.spec.steps import Tool
+from harness.spec.task import TaskSpec
 
 if TYPE_CHECKING:
     from harness.browser.routing import Routing
@@ -26,6 +30,15 @@ if TYPE_CHECKING:
 __all__ = ["SessionRequest", "StorageState"]
 
 _GIVE = "Object.defineProperty(window, '__taskspec', {value: JSON.parse(VALUES), configurable: true});\n"
+
+
+def wants_webmcp(spec: TaskSpec, settings: Settings) -> bool:
+    """Return whether the task's pages must be able to offer tools: the project says so, or one of its steps calls one.
+
+    Other tasks have a browser without WebMCP, in which pages behave as in that of their visitors.
+    """
+    steps = (*spec.steps, *(step for repair in spec.repairs for step in repair.steps))
+    return PAGE in settings.tools or any(isinstance(step, Tool) and step.server == PAGE for step in steps)
 
 
 class SessionRequest(Struct, frozen=True):
@@ -72,6 +85,8 @@ class SessionRequest(Struct, frozen=True):
     """Holds back requests of an agent's steps; None: its policy lets all leave."""
     init_script: Path | None = None
     """A script that runs in every page and frame before its own scripts."""
+    webmcp: bool = False
+    """Whether its pages can offer tools (`wants_webmcp`)."""
 
     @classmethod
     def of(cls, plan: Plan, settings: Settings, folder: Path) -> SessionRequest:
@@ -92,6 +107,7 @@ class SessionRequest(Struct, frozen=True):
             full_page=settings.browser.full_page_screenshot,
             page_values=plan.spec.page_values,
             init_script=settings.init_script,
+            webmcp=wants_webmcp(plan.spec, settings),
         )
 
     @property
@@ -115,9 +131,9 @@ class SessionRequest(Struct, frozen=True):
         return options if self.gate is None else {**options, "service_workers": "block"}  # the gate sees none of theirs
 
     @property
-    def sealed(self) -> bool:
-        """Whether its browser must not send UDP. Sessions that may send it have a browser of their own."""
-        return bool(self.allowed_domains) or not self.webrtc
+    def kind(self) -> BrowserKind:
+        """The kind of its browser. It must not send UDP, unless the session may."""
+        return BrowserKind(sealed=bool(self.allowed_domains) or not self.webrtc, webmcp=self.webmcp)
 
     @property
     def cookies(self) -> list[Any]:

@@ -17,6 +17,7 @@ from harness.browser import evidence as collecting
 from harness.browser.acts import ACTIONS
 from harness.browser.acts.attempt import ActContext
 from harness.browser.acts.files import free_path
+from harness.browser.acts.page_tools import ANSWER, offered, tool_failure
 from harness.browser.checkpoint import PageCheckpoint, take
 from harness.browser.context import CLOSE_SECONDS, GRACE, BrowserPool, ContextHandle, Tab, state_of
 from harness.browser.evidence import LastGood
@@ -33,12 +34,13 @@ from harness.model.policy import WritePermission
 from harness.model.ports import Evidence, Observation, Saved
 from harness.model.record import LASTING, MetRoute, PageRequest, Sent
 from harness.model.snapshot import refs_of
+from harness.model.tools import PAGE, ToolAnswer, ToolDescription
 from harness.recovery import Capture
 from harness.recovery.catalog import Effect, Family, Scope
 from harness.recovery.failure import Failed, Failure, Outcome, Passed, routed_failure
 from harness.resilience import Clock, Deadline, poll_until
 from harness.spec.pictures import COMPARISONS, platform_of
-from harness.spec.steps import Api, Assert, Open, RequestingStep, Step, SwitchPage, Wait
+from harness.spec.steps import Api, Assert, EffectClass, Open, RequestingStep, Step, SwitchPage, Tool, Wait
 from harness.values import replace
 
 if TYPE_CHECKING:
@@ -134,7 +136,7 @@ class PlaywrightSession:
 
     async def _act(self, attempt: ActContext, step: Step, scene: FailureContext) -> dict[str, Any]:
         """Do the act, and wait for the request that it must cause."""
-        if isinstance(step, RequestingStep) and not isinstance(step, Wait):
+        if isinstance(step, RequestingStep | Tool) and not isinstance(step, Wait):
             self._begun = self.tab.watch, self.tab.watch.requests
         found = {**await self._healed_element(step), **await self._named_by_refs(step)}
         if self._request.gate is not None and self._request.gate.closed:
@@ -402,6 +404,22 @@ class PlaywrightSession:
         )
         self._seen = seen.aria
         return replace(seen, held_back=gate.held) if gate and gate.held else seen
+
+    async def page_tools(self, within: float, awaited: str | None = None) -> tuple[ToolDescription, ...]:
+        until, clock = Deadline.after(within, self._clock.now()), self._clock
+        return await self._read_page(
+            "list the page's tools", within, lambda: offered(self.tab.page, awaited, until, clock)
+        )
+
+    async def call_page_tool(
+        self, name: str, arguments: Mapping[str, Any], within: float, effect: EffectClass = "write"
+    ) -> ToolAnswer:
+        step = Tool(server=PAGE, tool=name, arguments=dict(arguments), effect=effect)
+        outcome = await self.perform(step, within, within)
+        if isinstance(outcome, Failure):
+            raise Failed(tool_failure(name, outcome))
+        answer: ToolAnswer = outcome.details[ANSWER]
+        return answer
 
     async def _read_page(self, what: str, within: float, see: Callable[[], Awaitable[T]]) -> T:
         """The result of `see`; raises Failed if the page cannot be read, or not in time."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from harness.cli.ending import fail
 from harness.model.consumption import ModelFigures, is_unpriced, money_text, tokens_text
 from harness.model.inference import ModelCall
+from harness.model.policy import CALLS
 from harness.model.trajectory import SaidAnswer, SeenPage, TrajectoryChoice, TrajectoryStep
 from harness.reporting.console import shortened
 from harness.reporting.files import shown_path, visible
@@ -58,7 +60,8 @@ def _lines(found: Trajectory, width: int) -> Iterator[str]:
 def _choice(choice: Choice, width: int) -> Iterator[str]:
     yield f"  step {choice.index}  {shortened(f'{choice.agent}: {_done(choice)}', width - 12)}"
     said = (line for each in choice.said for line in _said(each))
-    for line in (*map(_saw, choice.seen), *map(_asked, choice.asked), *said):
+    answered = [f"answered {choice.answer}"] if isinstance(choice, TrajectoryStep) and choice.answer else []
+    for line in (*map(_saw, choice.seen), *map(_asked, choice.asked), *said, *answered):
         yield f"      {shortened(line, width - 6)}"
 
 
@@ -66,11 +69,22 @@ def _done(choice: Choice) -> str:
     if isinstance(choice, TrajectoryChoice):
         return f"chose no step: {choice.code}" if choice.code else "was done"
     step = choice.step
+    if step["act"] == CALLS:
+        return f"{_called(step)} -> {_ended(choice)}"
     target = step.get("selector") or step.get("url") or step.get("expr") or step.get("note") or ""
     value = f" {step['value']!r}" if step.get("value") and step["act"] != "wait" else ""
     what = f"{step['act']} {target}{value}"
+    return f"{what} -> {_ended(choice)}"
+
+
+def _called(step: Mapping[str, Any]) -> str:
+    arguments = json.dumps(step.get("arguments", {}), ensure_ascii=False)
+    return f"tool {step['server']}.{step['tool']} {arguments} ({step.get('effect', 'write')})"
+
+
+def _ended(choice: TrajectoryStep) -> str:
     outcome = "passed" if choice.passed else f"failed: {choice.code}: {choice.message}"
-    return f"{what} -> {outcome} ({choice.seconds:.1f} s)"
+    return f"{outcome} ({choice.seconds:.1f} s)"
 
 
 def _saw(seen: SeenPage) -> str:

@@ -29,6 +29,7 @@ from harness.model.plan import Plan
 from harness.model.ports import Ask, Observe
 from harness.model.record import History, TaskResult
 from harness.model.settings import Settings, SettingsError
+from harness.model.tool_settings import offered_to_agents
 from harness.recovery.failure import Failed, Failure
 from harness.reporting.console import shortened, step_target
 from harness.reporting.files import is_inside, printable, shown_path
@@ -62,7 +63,7 @@ class StoppingAgents(Agents):
     """The agents of the project, with a stop in the execution of the steps."""
 
     def __init__(self, settings: Settings, stop: ReplayStop) -> None:
-        super().__init__(settings.agents, settings.root)
+        super().__init__(settings.agents, settings.root, tools=offered_to_agents(settings.tools))
         self._stop = stop
 
     def agent(

@@ -17,6 +17,7 @@ from harness.criteria.syntax import (
     CONSTANTS,
     FUNCTIONS,
     OPERATORS,
+    OPTIONAL,
     PATHS,
     QUESTIONS,
     UNITS,
@@ -237,6 +238,8 @@ def _call(branch: Branch) -> Read:
     if name not in FUNCTIONS:
         branch.fail(f"unknown function `{name}`", hint=suggestion(name, [*FUNCTIONS, *WAITS]))
     takes = FUNCTIONS[name]
+    if name in OPTIONAL and not items:
+        return Read(name, ("",), **branch.place)
     if len(items) != len(takes):
         branch.fail(f"`{name}` takes {len(takes) or 'no'} argument{'s' * (len(takes) != 1)}", (form(name),))
     return Read(name, tuple(map(_argument, [name] * len(takes), takes, items)), **branch.place)

@@ -184,6 +184,8 @@ async def _call(function: str, arguments: tuple[str, ...], reads: Pass) -> Opera
         return await _page(function, arguments, reads)
     if function == "requests":
         return Operand((await reads.requests(arguments[0]),))
+    if function == "result":
+        return await _result(arguments[0], reads)
     if function == "json":
         return await _json(arguments[0], arguments[1], reads)
     entries = await reads.memory()
@@ -201,6 +203,11 @@ async def _page(function: str, arguments: tuple[str, ...], reads: Pass) -> Opera
 async def _json(name: str, path: str, reads: Pass) -> Operand:
     matches = tuple(lookup(await reads.channel(name), path))
     return Operand(matches, "" if matches else f"nothing is at {path!r} in channel {name!r}", _has_wildcard(path))
+
+
+async def _result(path: str, reads: Pass) -> Operand:
+    matches = tuple(lookup(await reads.result(), path))
+    return Operand(matches, "" if matches else f"the tool's answer has nothing at {path!r}", _has_wildcard(path))
 
 
 def _memory(key: str, entries: Mapping[str, Json]) -> Operand:
@@ -261,6 +268,10 @@ class Sources(Protocol):
         """The requests of the pages that match, such as `POST **/api/orders`: method, url, status, json, body."""
         ...
 
+    async def result(self) -> Json:
+        """The answer of the tool that the step has called."""
+        ...
+
     def now(self) -> datetime:
         """The world's time, timezone-aware."""
         ...
@@ -276,6 +287,7 @@ class Pass:
         self._channels: dict[str, Json] = {}
         self._requests: dict[str, list[Json]] = {}
         self._memory: Mapping[str, Json] | None = None
+        self._results: list[Json] = []
         self._now: datetime | None = None
 
     async def page(self, function: str, selector: str | None = None, name: str | None = None) -> Json:
@@ -298,6 +310,11 @@ class Pass:
         if self._memory is None:
             self._memory = await self._sources.memory()
         return self._memory
+
+    async def result(self) -> Json:
+        if not self._results:
+            self._results.append(await self._sources.result())
+        return self._results[0]
 
     def now(self) -> datetime:
         if self._now is None:

@@ -118,6 +118,11 @@ class _Expression:
         return self._first_arguments(frozenset({"requests"}))
 
     @property
+    def reads_result(self) -> bool:
+        """Whether it reads the answer of a tool."""
+        return any(isinstance(node, Read) and node.function == "result" for node in walk(self.tree))
+
+    @property
     def looks_at_page(self) -> bool:
         """Whether it reads the page or its requests, and not only memory and channels."""
         read = PAGE_FUNCTIONS | {"requests"}

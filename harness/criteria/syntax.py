@@ -70,6 +70,7 @@ FUNCTIONS = MappingProxyType(
         "mem": ("key",),
         "json": ("channel", "path"),
         "requests": ("pattern",),
+        "result": ("path",),
         "time_since": ("key",),
         "time_until": ("key",),
     }
@@ -78,6 +79,7 @@ SELECTOR_FUNCTIONS = frozenset(name for name, takes in FUNCTIONS.items() if take
 PAGE_FUNCTIONS = SELECTOR_FUNCTIONS | {"url", "title"}
 MEMORY_FUNCTIONS = frozenset({"mem", "time_since", "time_until"})
 PATHS = frozenset({"key", "path"})  # parameters that are paths
+OPTIONAL = frozenset({"result"})  # functions whose path may be left out: it is then empty, which means everything
 QUESTIONS = frozenset({"exists", "visible"})
 
 SYMBOLS = ("==", "!=", "<", "<=", ">", ">=")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 from collections.abc import Iterable, Mapping
@@ -14,12 +15,14 @@ from pydantic import BaseModel, ValidationError
 from harness.engine.attempt import task_timeout
 from harness.engine.effects import took_effect
 from harness.engine.events import attempt_ended, proposal_refused, step_ended
-from harness.engine.policy import act_refusal
+from harness.engine.policy import HELD_BACK, act_refusal, tool_refusal, undeclared_call, with_evidence
 from harness.engine.run import AGENT_STEPS, Run, TaskStop
 from harness.model.events import StepStarted
 from harness.model.plan import Plan
+from harness.model.policy import AgentPolicy
 from harness.model.ports import Observation
 from harness.model.record import Answer, Attempt, History, StepRecord
+from harness.model.tools import OfferedTool
 from harness.recovery import GiveUp, Retry
 from harness.recovery.failure import Failed, Failure
 from harness.spec.checks import check_spec, check_steps
@@ -35,7 +38,7 @@ from harness.spec.references import (
     one_time_names,
 )
 from harness.spec.source import Origin, Source
-from harness.spec.steps import EffectClass, Step, StepBase
+from harness.spec.steps import EffectClass, Step, StepBase, Tool
 from harness.spec.task import TaskSpec
 from harness.spec.validation import problems_of_error
 from harness.values import replace
@@ -86,7 +89,7 @@ async def next_proposal(run: Run) -> Step | TaskStop | None:
         if answer is None or isinstance(answer, TaskStop):
             return answer
         try:
-            return _allowed(run, step_of(answer, run.plan))
+            return await _allowed(run, step_of(answer, run.plan))
         except BadProposalError as error:
             record = _record(run, answer, error, number=len(refused) + 1)
         refused = (*refused, record)
@@ -131,11 +134,39 @@ class _Refused(Struct, frozen=True):
     failure: Failure
 
 
-def _allowed(run: Run, step: Step) -> Step:
+async def _allowed(run: Run, step: Step) -> Step:
     """The step, if the agent may do its act. Raises BadProposalError."""
-    if why := act_refusal(run.ports.policy(run.plan_now), step.act):
+    policy = run.ports.policy(run.plan_now)
+    if why := act_refusal(policy, step.act):
         raise BadProposalError(why, "POLICY_ACT")
-    return step
+    return await _allowed_call(run, policy, step) if isinstance(step, Tool) else step
+
+
+async def _allowed_call(run: Run, policy: AgentPolicy, step: Tool) -> Tool:
+    """The call of a tool with its effect, if the agent may make it. Nothing is sent before. Raises BadProposalError."""
+    if why := tool_refusal(policy, step):
+        raise BadProposalError(why, "POLICY_ACT")
+    step = await _weighed(run, step)
+    if why := await undeclared_call(run, step):
+        raise BadProposalError(why, HELD_BACK)
+    return with_evidence(run.plan, step) if step.effect_class == "write" else step
+
+
+_BY_STRENGTH: tuple[EffectClass, ...] = ("read", "idempotent", "write")
+
+
+async def _weighed(run: Run, step: Tool) -> Tool:
+    """The step with the effect that holds for it: the agent's own `effect` may only raise it.
+
+    The effect of a tool that cannot be learned is a write.
+    """
+    toolbox = run.stage.toolbox
+    said: EffectClass = "write"
+    if toolbox is not None:
+        with contextlib.suppress(Failed):
+            said = await toolbox.effect_of(step.model_copy(update={"effect": None}), min(run.limit(step), run.left))
+    effect = max(said, step.effect or said, key=_BY_STRENGTH.index)
+    return step.model_copy(update={"effect": effect})
 
 
 def _thinking(run: Run) -> Failure:
@@ -154,6 +185,7 @@ class _Sight:
         run = self._run
         own = run.plan.step_timeout * run.stretch
         within = min(own, run.left)
+        tools = await offered(run, within)
         try:
             seen = await run.stage.session.observe(within, screenshot=screenshot)
         except Failed as failed:
@@ -161,7 +193,7 @@ class _Sight:
                 raise Failed(task_timeout(run, failed.failure)) from failed
             raise
         last = self._history[-1].attempts[-1:] if self._history else ()
-        return replace(seen, last=last[0].outcome if last else None, left=left(run))
+        return replace(seen, last=last[0].outcome if last else None, left=left(run), tools=tools)
 
 
 def _record(run: Run, proposal: Any, error: BadProposalError, *, number: int) -> StepRecord:
@@ -182,6 +214,20 @@ def _record(run: Run, proposal: Any, error: BadProposalError, *, number: int) ->
     proposal_refused(run, index, failure, number, INVALID_IN_A_ROW)
     step_ended(run, record)
     return record
+
+
+LEARNING = 5.0
+"""Seconds that the first look at the page waits for the tools of servers: what a model is asked must not depend on who
+was quicker."""
+
+
+async def offered(run: Run, within: float) -> tuple[OfferedTool, ...]:
+    """The tools beside the page that the agent may call, as far as they are known now."""
+    toolbox, policy = run.stage.toolbox, run.ports.policy(run.plan_now)
+    if toolbox is None or not policy.tools:
+        return ()
+    await toolbox.learn(min(LEARNING, within))
+    return tuple(each for each in toolbox.offered() if policy.offers(each.server, each.tool.name))
 
 
 def left(run: Run) -> dict[str, float]:

@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
@@ -22,7 +22,7 @@ from harness.criteria import (
     parse_value,
     pauses,
 )
-from harness.engine.run import PageSources, Run
+from harness.engine.run import PageSources, Run, StepAnswer
 from harness.model.ports import Json
 from harness.model.record import Answer, Attempt, Sent, StepRecord
 from harness.recovery import Remedy, RepairPrecondition, Retry, Substitute, Trust
@@ -30,8 +30,11 @@ from harness.recovery.catalog import FAMILIES, Effect, Family
 from harness.recovery.failure import Assertion, Failed, Failure, Outcome, Passed
 from harness.resilience import Deadline
 from harness.spec.references import MissingMemory, holds_reference, one_time_names, resolve
-from harness.spec.steps import Api, Assert, Screenshot, Step, Wait
+from harness.spec.steps import Api, Assert, Screenshot, Step, Tool, Wait
 from harness.values import replace
+
+if TYPE_CHECKING:
+    from harness.engine.tools import CalledTool
 
 ASSERTION = "ASSERTION_FAILED"
 LEFT_ALONE = "CIRCUIT_OPEN"
@@ -41,19 +44,26 @@ POLL = 0.1
 
 
 async def attempt(
-    run: Run, index: int, step: Step, remedy: Remedy | None, code: str = ASSERTION, *, expect: float = 0.0
+    run: Run,
+    index: int,
+    step: Step,
+    remedy: Remedy | None,
+    code: str = ASSERTION,
+    *,
+    expect: float = 0.0,
+    called: CalledTool | None = None,
 ) -> Outcome:
     """Make one attempt at the step, within its own limit and the task's deadline; it never raises Failed.
 
     `code` is the code of a failed assertion: a criterion, a precondition and a binding are assertions too. `expect`:
-    seconds to wait for an assertion to hold.
+    seconds to wait for an assertion to hold. `called`: the call of a `tool` step, which outlasts the attempt.
     """
     own = run.limit(step)
     within = min(own, run.left)
     if within <= 0:
         return task_timeout(run)
     try:
-        outcome = await _do(run, index, step, remedy, within, _JudgeOptions(code, expect))
+        outcome = await _do(run, index, step, remedy, within, _JudgeOptions(code, expect), called)
     except Failed as failed:
         outcome = failed.failure
     except MissingMemory as missing:
@@ -112,13 +122,24 @@ class _JudgeOptions(Struct, frozen=True):
 
 
 async def _do(
-    run: Run, index: int, step: Step, remedy: Remedy | None, within: float, options: _JudgeOptions
+    run: Run,
+    index: int,
+    step: Step,
+    remedy: Remedy | None,
+    within: float,
+    options: _JudgeOptions,
+    called: CalledTool | None,
 ) -> Outcome:
     until = Deadline.after(within, run.ports.clock.now())
     step = await resolved(run, step, until)
     patience = _patience(run, step, remedy, within)
     if isinstance(step, Assert):
         outcome = await _assert(run, index, step, patience, until, options)
+    elif isinstance(step, Tool):
+        from harness.engine.tools import call_tool  # few tasks call tools
+
+        assert called is not None  # `do_step` makes it
+        outcome = await call_tool(called, step, until, options.code, options.expect)
     elif isinstance(step, Wait) and _has_fallbacks(run, step, remedy):
         outcome = _not_found(step, patience, await run.stage.session.perform(step, patience, patience))
     else:
@@ -126,7 +147,7 @@ async def _do(
     if isinstance(outcome, Failure):
         return outcome
     if step.remember:
-        values = await remember(run, index, step, until)
+        values = await remember(run, index, step, until, called)
         if isinstance(values, Failure):
             return values
         outcome = Passed({**outcome.details, "remembered": values})
@@ -207,9 +228,11 @@ IN_FRAME = "{} is in the frame {}, but criteria read only the page itself. Use a
 _WORDS = {"PRECONDITION_NOT_MET": "Precondition not met", "STATE_INCONSISTENT": "Memory and environment differ"}
 
 
-async def judge(run: Run, text: str, until: Deadline, code: str, *, expect: float = 0.0) -> Outcome:
+async def judge(
+    run: Run, text: str, until: Deadline, code: str, *, expect: float = 0.0, answer: StepAnswer | None = None
+) -> Outcome:
     """Evaluate a criterion; the failure explains it. `expect`: seconds to wait for it to hold."""
-    verdict = await evaluate(parse(text), PageSources(run, until), run.ports.clock, until, expect=expect)
+    verdict = await evaluate(parse(text), PageSources(run, until, answer), run.ports.clock, until, expect=expect)
     if verdict.holds or verdict.explanation is None:
         return Passed({"waited": True} if verdict.waited else {})
     why = verdict.explanation
@@ -260,12 +283,14 @@ def _equals_folded(actual: str, expected: Json) -> bool:
     return equal(actual, fold(expected) if isinstance(expected, str) else expected)
 
 
-async def remember(run: Run, index: int, step: Step, until: Deadline) -> dict[str, Json] | Failure:
+async def remember(
+    run: Run, index: int, step: Step, until: Deadline, answer: StepAnswer | None = None
+) -> dict[str, Json] | Failure:
     """Write what the step is to remember, waiting for values that the page does not show yet. Returns the entries."""
     values: dict[str, Json] = {}
     for key, text in step.remember.items():
         try:
-            value = values[key] = await _value(run, text, until)
+            value = values[key] = await _value(run, text, until, answer)
         except Failed as failed:
             details = {**failed.failure.details, "remember": {key: text}}
             return replace(failed.failure, effect=Effect.DONE, details=details, act_done=True)
@@ -281,13 +306,14 @@ async def remember(run: Run, index: int, step: Step, until: Deadline) -> dict[st
     return values
 
 
-async def _value(run: Run, text: str, until: Deadline) -> Json:
+async def _value(run: Run, text: str, until: Deadline, answer: StepAnswer | None) -> Json:
     clock, expression = run.ports.clock, parse_value(text)
     patience = run.plan.rulebook.on_element_not_found.patience
     stop = clock.now() + until.clip(math.inf if patience is None else patience, clock.now())
+    fixed = expression.reads_result and answer is not None and not answer.changes
     while True:
-        value = await evaluate_value(expression, PageSources(run, until), clock, until)
-        if value is not None or clock.now() >= stop:
+        value = await evaluate_value(expression, PageSources(run, until, answer), clock, until)
+        if value is not None or fixed or clock.now() >= stop:
             return value
         await clock.sleep(POLL)
 
@@ -329,6 +355,8 @@ class StepState(Struct):
     """It was repeated because `done_when` was false."""
     contradicted: bool = False
     """It passed, and `done_when` is false."""
+    called: CalledTool | None = None
+    """The call of a `tool` step."""
 
     @property
     def index(self) -> int:

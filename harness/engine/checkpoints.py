@@ -14,7 +14,7 @@ from harness.model.record import Rewound, StepRecord
 from harness.recovery import GiveUp
 from harness.recovery.catalog import Family, Scope
 from harness.recovery.failure import Failed, Failure
-from harness.spec.steps import Api
+from harness.spec.steps import Api, Tool
 from harness.values import replace
 
 SAVE_SECONDS = 10.0
@@ -112,9 +112,10 @@ async def _restore_checkpoint(run: Run, back: RewindRequest) -> tuple[str, ...] 
         return Failure("CHANNEL_UNREADABLE", "The environment was not restored in time", cause=error)
     undone = saved.world.whole and not state
     abandoned = [*journal.set_up, *(record for record in journal.history if record.index >= saved.index)]
-    earlier = [record for record in journal.unsure if not (undone and shown and record.index >= saved.index)]
+    certain = undone and shown
+    earlier = [each for each in journal.unsure if not (certain and each.index >= saved.index) or _by_tool(each)]
     written = [record for record in abandoned if record.may_have_written]
-    writes = [record for record in written if not undone or (not shown and _shows(record))]
+    writes = [each for each in written if not undone or (not shown and _shows(each)) or _by_tool(each)]
     journal.unshown = undone and not shown
     journal.unsure = [*earlier, *writes]
     filling = await refill_refusal(run, saved)
@@ -123,6 +124,11 @@ async def _restore_checkpoint(run: Run, back: RewindRequest) -> tuple[str, ...] 
     within = max(LEAST_SECONDS, min(run.left, RESTORE_SECONDS + RESTORE_STEPS * run.plan.step_timeout * run.stretch))
     page = await run.stage.session.restore(saved.page, within, restart=back.remedy.restart, barred=filling)
     return page if isinstance(page, Failure) else (*state, *page)
+
+
+def _by_tool(record: StepRecord) -> bool:
+    """Return whether a tool did it: its server may keep what was done where no channel restores it."""
+    return isinstance(record.step, Tool)
 
 
 def _shows(record: StepRecord) -> bool:

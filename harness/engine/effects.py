@@ -15,7 +15,7 @@ from harness.recovery.catalog import Effect, Family
 from harness.recovery.failure import Failed, Failure, Outcome, Passed
 from harness.resilience import Deadline
 from harness.spec.references import MissingMemory
-from harness.spec.steps import Api, Check, Open, Select, Step, Type, Uncheck, Upload
+from harness.spec.steps import Api, Check, Open, Select, Step, Tool, Type, Uncheck, Upload
 
 UNCERTAIN = (408, 429)
 """Statuses that leave it open whether something was done, like those from 500 on."""
@@ -47,9 +47,12 @@ def collect(run: Run, progress: StepState, outcome: Outcome) -> None:
         run.journal.pass_on(progress.declared, sent)
 
 
-def is_only_unanswered(failure: Failure) -> bool:
-    """Return whether the act was done, and only the request that it must cause is missing: no retry does it again."""
-    return failure.act_done and failure.family is Family.ASSERTION
+def is_only_unanswered(step: Step, failure: Failure) -> bool:
+    """Return whether the act was done, and only what must follow it is missing: no retry does it again.
+
+    That is the request that a page must send, or the judgement of a tool's answer.
+    """
+    return failure.act_done and (failure.family is Family.ASSERTION or isinstance(step, Tool))
 
 
 def _is_certainly_undone(step: Step, failure: Failure, sent: Sequence[Sent]) -> bool:
@@ -67,7 +70,7 @@ def _is_certainly_undone(step: Step, failure: Failure, sent: Sequence[Sent]) -> 
 def _leaves_open(failure: Failure) -> bool:
     """Return whether an answer that came too late, too often or broken leaves open what was done before it."""
     status = failure.details.get("status")
-    if not isinstance(status, int) or failure.circumstances.opened_before:
+    if not isinstance(status, int) or failure.circumstances.opened_before or failure.code.startswith("TOOL_"):
         return False
     return status in UNCERTAIN or status >= 500
 
@@ -77,18 +80,18 @@ async def took_effect(run: Run, step: Step, failure: Failure, sent: Sequence[Sen
 
     A step that is no `write` and sent nothing may be repeated: that counts as no effect.
     """
-    if _is_certainly_undone(step, failure, sent) or is_only_unanswered(failure):
+    if _is_certainly_undone(step, failure, sent) or is_only_unanswered(step, failure):
         return False
     unseen = has_posted(failure) or seen_writing(step, sent)
     unknown = None if step.effect_class == "write" or unseen else False
-    done = await is_done(run, step, unseen=unseen or isinstance(step, Api))
+    done = await is_done(run, step, unseen=unseen or isinstance(step, Api | Tool))
     return unknown if done is None else done
 
 
 def denied(step: Step, failure: Failure, took: bool | None, sent: Sequence[Sent] = ()) -> bool:
     """Return whether only a false `done_when` allows a write to be repeated that may have taken effect."""
     wrote = step.effect_class == "write" or has_posted(failure) or seen_writing(step, sent)
-    certain = _is_certainly_undone(step, failure, sent) or is_only_unanswered(failure)
+    certain = _is_certainly_undone(step, failure, sent) or is_only_unanswered(step, failure)
     return took is False and wrote and not certain
 
 

@@ -12,6 +12,7 @@ from harness.recovery import GiveUp, Remedy, RepairPrecondition, Retry, Rewind, 
 from harness.recovery.catalog import FAMILIES, Family
 from harness.recovery.crash import PERMANENT, WITHIN
 from harness.recovery.failure import Failure
+from harness.spec.steps import Tool
 from harness.values import replace
 
 Answer = tuple[Failure, Remedy]
@@ -102,7 +103,7 @@ def _over_retry_budget(run: Run, progress: StepState, failure: Failure) -> Answe
 
 def _rewind_instead(run: Run, progress: StepState, failure: Failure, known: bool) -> Answer | None:
     """Go back in place of a retry that could repeat a write or has lost its form: once, if all can be restored."""
-    if not _may_undo(run, failure, known):
+    if not _may_undo(run, failure, known) or isinstance(progress.declared, Tool):
         return None
     checkpoint = nearest(run, progress.index, Rewind())
     if checkpoint is None or not checkpoint.world.whole:
@@ -201,13 +202,16 @@ def for_good(run: Run, here: int = 0) -> str:
 
 
 def _over_writes(run: Run, progress: StepState, failure: Failure, checkpoint: Checkpoint, known: bool) -> Answer | None:
-    """Refuse to go back over a write whose effect is unknown, unless the environment is restored."""
-    if checkpoint.world.whole:
-        return None
-    if unknown := _unknown(progress, failure, known):
+    """Refuse to go back over a write whose effect is unknown, unless the environment is restored.
+
+    What a tool did is not restored with it: its server may keep it elsewhere.
+    """
+    whole = checkpoint.world.whole
+    if (not whole or isinstance(progress.declared, Tool)) and (unknown := _unknown(progress, failure, known)):
         return unknown
     if blind := _unverifiable_write(run, progress, checkpoint):
-        environment = checkpoint.world.refused or "the environment cannot be restored"
+        refused = checkpoint.world.refused or "the environment cannot be restored"
+        environment = "no checkpoint holds what a tool did" if whole else refused
         why = f"step {blind.index} is a write without `done_when`, and {environment}{observed_write(blind)}"
         return _give_up(failure, f"the task did not go back to the checkpoint before step {checkpoint.index}: {why}")
     return None
@@ -218,7 +222,9 @@ def _unverifiable_write(run: Run, progress: StepState, checkpoint: Checkpoint) -
     since = [record for record in run.journal.history if record.index >= checkpoint.index]
     writes = [record for record in (*since, *run.journal.set_up) if record.may_have_written]
     own = [record for record in (progress.record(),) if record.wrote and record.passed]
-    return next((record for record in (*writes, *own) if record.step.done_when is None), None)
+    undone = checkpoint.world.whole
+    blind = (each for each in (*writes, *own) if each.step.done_when is None)
+    return next((each for each in blind if not undone or isinstance(each.step, Tool)), None)
 
 
 def _give_up(failure: Failure, why: str) -> tuple[Failure, GiveUp]:

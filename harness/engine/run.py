@@ -7,6 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Awaitable, Callable, Hashable, Mapping
 from datetime import datetime, timedelta
+from typing import Protocol
 
 from msgspec import Struct, field
 
@@ -89,6 +90,8 @@ class TaskJournal(Struct):
     """Whether the preconditions held."""
     allowed: list[RequestPattern] = field(default_factory=list)
     """The requests of the agent that a person has allowed."""
+    allowed_tools: set[str] = field(default_factory=set)
+    """The tools (`server.tool`) that write, and that a person has allowed the agent to call."""
     start: Checkpoint | None = None
     checkpoints: dict[int, Checkpoint] = field(default_factory=dict)
     unsaved: dict[int, str] = field(default_factory=dict)
@@ -281,12 +284,27 @@ SHORTEST_READ = 0.1
 """Seconds for a read of the page even when the attempt's time is over."""
 
 
+class StepAnswer(Protocol):
+    """The answer that the act of a step has got."""
+
+    @property
+    def changes(self) -> bool:
+        """Whether another read may give another answer."""
+        ...
+
+    async def read(self) -> Json:
+        """The answer. Raises Failed."""
+        ...
+
+
 class PageSources(Struct, frozen=True):
     """The sources of criteria: the page, the memory and the environment of a run (criteria.Sources)."""
 
     run: Run
     until: Deadline
     """The deadline of the attempt that evaluates the criterion."""
+    answer: StepAnswer | None = None
+    """The answer of the tool that the step has called; None: it has none, or its answer was lost."""
 
     async def page(self, function: str, selector: str | None, name: str | None) -> Json:
         within = max(SHORTEST_READ, self.until.clip(self.run.plan.step_timeout, self.run.ports.clock.now()))
@@ -309,6 +327,12 @@ class PageSources(Struct, frozen=True):
         wanted = RequestPattern.parse(pattern)
         sent = (each for each in self.run.stage.session.exchanged if wanted.matches(each.method, each.url))
         return [each.as_json() for each in sent]
+
+    async def result(self) -> Json:
+        if self.answer is None:
+            message = "`result(...)` has no answer to read: no tool was called, or its answer was lost"
+            raise Failed(Failure("NOTHING_TO_REMEMBER", message))
+        return await self.answer.read()
 
     def now(self) -> datetime:
         return self.run.world_time()

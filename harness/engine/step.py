@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from typing import Any, assert_never
 from urllib.parse import urljoin, urlsplit
 
@@ -32,7 +32,7 @@ from harness.recovery.network import NetworkRule
 from harness.resilience.breaker import Breaker, CircuitOpen, CircuitState, Transition
 from harness.resilience.circuits import CircuitScope
 from harness.spec.references import MissingMemory, resolve
-from harness.spec.steps import Api, Download, Open, Step, Wait
+from harness.spec.steps import Api, Download, Open, Step, Tool, Wait
 from harness.values import replace
 
 # No requests go to a site that failed too often in a row (docs/design/events-and-resilience.md).
@@ -48,9 +48,11 @@ DOWN = frozenset(
         "NET_PROTOCOL",
         "HTTP_TIMEOUT",
         "HTTP_UNAVAILABLE",
+        "TOOL_UNAVAILABLE",
+        "TOOL_TIMEOUT",
     }
 )
-"""Failures that mean that a site is down. 429 and 500 do not: the site answers."""
+"""Failures that mean that a site or a tool server is down. 429 and 500 do not: the site answers."""
 LOOK = 0.25
 """Seconds between two reads of a circuit that is waited for."""
 RECOVERY_SECONDS = 15.0
@@ -68,15 +70,16 @@ async def with_circuit(run: Run, step: Step, attempt: Callable[[], Awaitable[Out
     failed, and a cancellation for no site.
     """
     url = _url(run, step)
-    breaker = run.ports.breaker(url) if url is not None else None
+    breaker = run.ports.breaker(url) if url is not None else _circuit_of_tool(run, step)
     try:
         ticket = breaker.admit() if breaker else None
     except CircuitOpen as refusal:
         assert breaker is not None
-        return _circuit_refused(run, breaker, refusal, url)
+        whom = {"server": step.server} if isinstance(step, Tool) else {"url": url}
+        return _circuit_refused(run, breaker, refusal, whom)
     try:
         outcome = await attempt()
-        blamed = _blamed_circuit(run, outcome)
+        blamed = _blamed_circuit(run, step, outcome)
         before = _last_transition(blamed or breaker)
         if blamed is not None and blamed is not breaker:
             outcome = _count(blamed, outcome)
@@ -98,7 +101,7 @@ async def sleep_before_retry(run: Run, failure: Failure, seconds: float) -> None
     A service of the harness is waited for until it is back.
     """
     url = failure.details.get("url")
-    breaker = run.ports.breaker(url) if failure.code == "CIRCUIT_OPEN" and isinstance(url, str) else None
+    breaker = _open_circuit(run, failure) if failure.code == "CIRCUIT_OPEN" else None
     clock = run.ports.clock
     until = clock.now() + seconds
     while breaker is not None and breaker.rests_for() > LOOK and until - clock.now() > LOOK:
@@ -107,6 +110,19 @@ async def sleep_before_retry(run: Run, failure: Failure, seconds: float) -> None
     await clock.sleep(left if breaker is None else min(left, breaker.rests_for()))
     if (failure.code in DOWN or breaker is not None) and isinstance(url, str):
         await _await_service(run, url)
+
+
+def _open_circuit(run: Run, failure: Failure) -> Breaker | None:
+    """The circuit that held a step back."""
+    url, server = failure.details.get("url"), failure.details.get("server")
+    if isinstance(server, str):
+        return run.ports.tool_breaker(server)
+    return run.ports.breaker(url) if isinstance(url, str) else None
+
+
+def _circuit_of_tool(run: Run, step: Step) -> Breaker | None:
+    """The circuit of the server whose tool the step calls."""
+    return run.ports.tool_breaker(step.server) if isinstance(step, Tool) else None
 
 
 async def _await_service(run: Run, url: str) -> None:
@@ -127,10 +143,12 @@ def _url(run: Run, step: Step) -> str | None:
         return None
 
 
-def _blamed_circuit(run: Run, outcome: Outcome) -> Breaker | None:
-    """The circuit of the host that is down."""
+def _blamed_circuit(run: Run, step: Step, outcome: Outcome) -> Breaker | None:
+    """The circuit of the host or tool server that is down."""
     if not isinstance(outcome, Failure) or outcome.code not in DOWN or outcome.circumstances.routed:
         return None
+    if outcome.code.startswith("TOOL_"):
+        return None if outcome.circumstances.injected else _circuit_of_tool(run, step)
     url = outcome.details.get("url")
     return run.ports.breaker(url) if isinstance(url, str) else None
 
@@ -179,11 +197,12 @@ def _note_transition(outcome: Outcome, before: Transition | None, breaker: Break
     return replace(outcome, details=details)
 
 
-def _circuit_refused(run: Run, breaker: Breaker, refusal: CircuitOpen, url: str | None) -> Failure:
+def _circuit_refused(run: Run, breaker: Breaker, refusal: CircuitOpen, whom: Mapping[str, str | None]) -> Failure:
+    """The failure of a step that was held back. `whom`: the `url` of the site, or the `server` of the tool."""
     waits = _waits(run, breaker)
     longest = min(PROBE_SECONDS, refusal.reopens_in) if refusal.probing else refusal.reopens_in
     details = {
-        "url": url,
+        **whom,
         "circuit": {"name": refusal.name, "state": "open"},
         "failures": refusal.failures,
         "last_error": refusal.error,
@@ -216,10 +235,15 @@ async def do_step(run: Run, request: StepRequest) -> tuple[StepRecord, StepTrans
     """Do a step to its end. Returns its record, and what follows it."""
     run.journal.attribute(await run.stage.session.take_settled())
     run.stage.session.begin_step(request.index)
+    called = None
+    if isinstance(request.step, Tool):
+        from harness.engine.tools import CalledTool, weighed  # few tasks call tools
+
+        request, called = replace(request, step=await weighed(run, request.step)), CalledTool(run, request.index)
     if request.agent or request.index < 0:  # criteria do nothing: what an act has left behind is still guarded
         run.stage.session.restrict(permission(run, request.step) if request.agent else None)
     run.ports.emit(StepStarted(run.plan, request.index, request.step, run.ports.clock.wall()))
-    progress = StepState(request, request.step)
+    progress = StepState(request, request.step, called=called)
     record, turn = await _replayed(run, progress) or await _until_settled(run, progress)
     if isinstance(turn, TaskStop | RewindRequest) and request.step.optional and skippable(turn.failure):
         record, turn = progress.record(skipped=True), await go_on(run, request.index, turn.failure)
@@ -339,7 +363,9 @@ async def _try(run: Run, progress: StepState, remedy: Remedy | None) -> Outcome:
     started, t = run.ports.clock.wall(), run.t
     request, step = progress.request, progress.current
     code, expect = request.code, request.expect
-    outcome = await with_circuit(run, step, lambda: attempt(run, request.index, step, remedy, code, expect=expect))
+    outcome = await with_circuit(
+        run, step, lambda: attempt(run, request.index, step, remedy, code, expect=expect, called=progress.called)
+    )
     outcome = _attribute_cause(run, outcome)
     done = Attempt(_as_done(run, progress.current), t, run.t - t, started, outcome, remedy)
     progress.attempts.append(done)
@@ -350,7 +376,8 @@ async def _try(run: Run, progress: StepState, remedy: Remedy | None) -> Outcome:
 def _attribute_cause(run: Run, outcome: Outcome) -> Outcome:
     """Add the cause of a failure: a fault that ended the page or browser, or the process of a site that is down."""
     if isinstance(outcome, Failure) and outcome.family is Family.NETWORK:
-        return outcome if outcome.circumstances.routed else run.ports.explain(outcome)
+        apart = outcome.circumstances.routed or "server" in outcome.details  # a tool server is no site
+        return outcome if apart else run.ports.explain(outcome)
     if not isinstance(outcome, Failure) or outcome.family is not Family.BROWSER or not run.stage.injector.claim_loss():
         return outcome
     return outcome.also(Circumstances(injected=True))
@@ -436,6 +463,8 @@ async def _remedy_failed(
 def _retry_step(progress: StepState, failure: Failure) -> Step:
     """The step that a retry does. A click that was performed is not repeated; the GET that it started is."""
     step, url = progress.declared, failure.details.get("url")
+    if isinstance(step, Tool):  # its call is kept: what was done is only judged again
+        return progress.current
     if failure.act_done:
         expected = getattr(step, "expect_request", None) if failure.code == "REQUEST_EXPECTED" else None
         return Wait(

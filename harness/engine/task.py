@@ -190,7 +190,7 @@ async def _do_one(run: Run, index: int, step: Step) -> StepTransition:
     journal.trace.append(record)
     if isinstance(turn, TaskStop) and run.agent is not None:
         turn = await _agent_goes_on(run, turn)
-    return turn or await consistent(run, index, step)
+    return turn or await consistent(run, index, record.step)
 
 
 async def _agent_goes_on(run: Run, ending: TaskStop) -> TaskStop | None:

@@ -6,10 +6,21 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
+from harness.faults.python import no_process
 from harness.model.settings import Settings
+from harness.model.tools import PAGE
 from harness.spec.advice.criteria import scopes
 from harness.spec.fault_plan import LoadedFaultPlan
-from harness.spec.faults import BrowserStop, DatabaseLocked, Fault, HostFault, ModelFault, ServiceFault, SocketFault
+from harness.spec.faults import (
+    BrowserStop,
+    DatabaseLocked,
+    Fault,
+    HostFault,
+    ModelFault,
+    ServiceFault,
+    SocketFault,
+    ToolFault,
+)
 from harness.spec.faults.kinds import of_service
 from harness.spec.loaded import Loaded
 from harness.spec.problems import JsonPath, Problem, Severity, describe_value, did_you_mean, join_or
@@ -63,6 +74,8 @@ def _of_no_host(fault: Fault, path: JsonPath, project: Project, origin: Origin) 
             yield _no_service(fault.service, (*path, "service"), project, origin)
     elif isinstance(fault, ModelFault):
         yield from _of_model(fault, path, project, origin)
+    elif isinstance(fault, ToolFault):
+        yield from _of_tool(fault, path, project, origin)
     elif isinstance(fault, BrowserStop) and project.settings.browser_endpoint:
         yield origin.problem(path, ELSEWHERE, hint="leave the task out, or run it with a browser on this machine")
     elif isinstance(fault, DatabaseLocked) and "${" not in fault.path and project.known:
@@ -77,6 +90,22 @@ def _of_model(fault: ModelFault, path: JsonPath, project: Project, origin: Origi
     elif name is None and not known and project.known:
         message = "the fault cannot strike: there is no model in [tool.harness.models]"
         yield origin.problem((*path, "kind"), message, found=fault.kind, severity="warning")
+
+
+def _of_tool(fault: ToolFault, path: JsonPath, project: Project, origin: Origin) -> Iterator[Problem]:
+    """Yield the problem of a fault whose server is unknown, has no process to kill, or is never asked for the tool."""
+    name, servers = fault.server, project.settings.tools
+    if name is None or "${" in name:
+        return
+    if why := no_process(fault, project.settings):
+        hint = "use `tool_answer_lost`, or a fault of the browser or of the service"
+        yield origin.problem((*path, "server"), f"the fault cannot strike: {why}", found=name, hint=hint)
+    elif name in servers and not servers[name].allows(fault.tool) and not {*"*?[$"} & {*fault.tool}:
+        message = f"the fault cannot strike: [tool.harness.tools.{name}] does not allow this tool"
+        yield origin.problem((*path, "tool"), message, found=fault.tool, severity="warning")
+    elif name not in servers and name != PAGE:
+        message = f"the fault cannot strike: [tool.harness.tools] has no server `{name}`"
+        yield _unknown((*path, "server"), message, name, sorted({*servers, PAGE}), project, origin)
 
 
 def _of_database(name: str, path: JsonPath, project: Project, origin: Origin) -> Iterator[Problem]:

@@ -34,6 +34,7 @@ from harness.spec.faults import (
     SocketFault,
     StepFault,
     StorageCleared,
+    ToolFault,
     UnexpectedDialog,
 )
 from harness.spec.steps import Step
@@ -169,6 +170,8 @@ def _no_occasion(triggers: Triggers) -> str:
         return "no request matched its `url`"
     if isinstance(fault, ModelFault):
         return f"the model `{fault.model}` was not asked" if fault.model else "no model was asked"
+    if isinstance(fault, ToolFault):
+        return f"`{fault.target}` was not called" if fault.target != fault.kind else "no tool was called"
     act = fault.act or ""
     return f"no {act} step began from step {fault.step} on".replace("  ", " ")
 
@@ -280,6 +283,22 @@ class FaultInjector:
         for each in self._triggers:
             fault = each.fault
             if not isinstance(fault, ModelFault) or fault.step > step or fault.model not in (None, model):
+                continue
+            if each.count_occasion(self._t) and struck is None:
+                each.strike()
+                self._tallies[id(each)].strike(self._t, step)
+                struck = fault
+        return struck
+
+    def strike_tool(self, server: str, tool: str, step: int) -> ToolFault | None:
+        """Count a try of a call in a step, and return the fault that strikes it; of several, the first in the file.
+
+        The try is an occasion of every fault that it may be struck by.
+        """
+        struck: ToolFault | None = None
+        for each in self._triggers:
+            fault = each.fault
+            if not isinstance(fault, ToolFault) or fault.step > step or not fault.fits(server, tool):
                 continue
             if each.count_occasion(self._t) and struck is None:
                 each.strike()

@@ -11,7 +11,17 @@ from pydantic import TypeAdapter, ValidationError
 
 from harness.model.plan import Plan
 from harness.model.settings import Settings
-from harness.spec.faults import ChannelFault, Fault, FaultBase, HostFault, ModelFault, ServiceFault
+from harness.model.tools import PAGE
+from harness.spec.faults import (
+    ChannelFault,
+    Fault,
+    FaultBase,
+    HostFault,
+    ModelFault,
+    ServiceFault,
+    ToolFault,
+    ToolKilled,
+)
 from harness.spec.problems import did_you_mean
 
 _FAULT: TypeAdapter[Fault] = TypeAdapter(Fault)
@@ -116,8 +126,24 @@ def _misfits(fault: Fault, plan: Plan, settings: Settings) -> Iterator[str]:
         yield f"fault `{fault.kind}`: {unknown_host(fault.host, hosts(settings))}"
     if isinstance(fault, ModelFault) and fault.model is not None and fault.model not in settings.models:
         yield f"fault `{fault.kind}`: {_unknown('model', fault.model, settings.models, 'tool.harness.models')}"
+    if isinstance(fault, ToolFault) and fault.server not in (None, PAGE, *settings.tools):
+        yield f"fault `{fault.kind}`: {_unknown('server', str(fault.server), settings.tools, 'tool.harness.tools')}"
+    if isinstance(fault, ToolFault) and (why := no_process(fault, settings)):
+        yield f"fault `{fault.kind}`: {why}"
     if isinstance(fault, ServiceFault) and fault.service not in settings.services:
         yield f"fault `{fault.kind}`: {_unknown('service', fault.service, settings.services, 'tool.harness.services')}"
+
+
+def no_process(fault: ToolFault, settings: Settings) -> str:
+    """Why the run cannot kill the server's process; empty if it can, or if the fault kills none."""
+    if not isinstance(fault, ToolKilled):
+        return ""
+    if fault.server == PAGE:
+        return "the tools of the page have no process of their own"
+    server = settings.tools.get(fault.server)
+    if server is None or server.command is not None:
+        return ""
+    return f"[tool.harness.tools.{fault.server}] has a `url`, so the run does not own its process"
 
 
 def unknown_host(name: str, known: Collection[str]) -> str:

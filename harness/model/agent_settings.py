@@ -40,10 +40,24 @@ class AgentPolicyTable(Declaration):
     )
     writes: WriteMode | None = Field(
         None,
-        description="Unsafe requests (POST, PUT, PATCH, DELETE) that its steps may cause: `allow` all; `declared`, "
-        "those that the task declares in `allowed_writes` or as a step with `effect: write`; `ask`, also those that a "
-        "person at the terminal allows. Default: `declared` for the agent `llm`, `allow` for others.",
+        description="Unsafe requests (POST, PUT, PATCH, DELETE) that its steps may cause, and tools that write: "
+        "`allow` all; `declared`, those that the task declares in `allowed_writes` or as a step with `effect: write`; "
+        "`ask`, also those that a person at the terminal allows. Default: `declared` for the agent `llm`, `allow` for "
+        "others.",
     )
+
+    tools: tuple[str, ...] | None = Field(
+        None,
+        description="Tools of servers that it is offered, as `server.tool`, in which `*` matches anything. Default: "
+        "all of the servers with `agents = true`.",
+    )
+
+    @field_validator("tools")
+    @classmethod
+    def _names_server_and_tool(cls, tools: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        if wrong := [each for each in tools or () if not all(each.partition("."))]:
+            raise ValueError(f"a tool must be written `server.tool`, not {wrong[0]!r}")
+        return tools
 
     @field_validator("acts")
     @classmethod

@@ -116,6 +116,8 @@ class Observation(Struct, frozen=True):
     """Requests (`POST http://...`) since the last step began that the agent's policy did not let leave."""
     left: Mapping[str, float] = field(default_factory=dict)
     """What the task may still use: `steps`, `seconds`, and what else its budget limits."""
+    tools: tuple[OfferedTool, ...] = ()
+    """The tools beside the page that the agent may call, as far as they are known now."""
 
 
 class Observe(Protocol):
@@ -253,12 +255,22 @@ class Session(Protocol):
         """Return the page as an agent sees it, without `last`. Raises Failed."""
         ...
 
-    async def page_tools(self, within: float) -> tuple[ToolDescription, ...]:
-        """The tools that the page offers to agents (WebMCP), now. Raises Failed, also when the browser knows none."""
+    async def page_tools(self, within: float, awaited: str | None = None) -> tuple[ToolDescription, ...]:
+        """The tools that the page offers to agents (WebMCP) now, or as soon as it offers the awaited one.
+
+        A page that has just come registers its tools a moment later; one that does not offer it is waited for a little.
+        Raises Failed: WEBMCP_MISSING where pages can offer none, or the code of a lost page.
+        """
         ...
 
-    async def call_page_tool(self, name: str, arguments: Mapping[str, Json], within: float) -> ToolAnswer:
-        """Call a tool of the page. Raises Failed with TOOL_UNKNOWN, TOOL_TIMEOUT, or the code of a lost page."""
+    async def call_page_tool(
+        self, name: str, arguments: Mapping[str, Json], within: float, effect: EffectClass = "write"
+    ) -> ToolAnswer:
+        """Call a tool of the page, waiting a little for the page to offer it; what it sends belongs to the step.
+
+        `{"navigated": <address>}` is the answer of a tool that leads to another page. Raises Failed with TOOL_UNKNOWN,
+        TOOL_TIMEOUT, TOOL_PROTOCOL (too large), WEBMCP_MISSING, POLICY_WRITE, or the code of a lost page or navigation.
+        """
         ...
 
     async def record(self) -> None:
@@ -434,6 +446,14 @@ class ToolBox(Protocol):
         """The tools that agents may call, as far as they are known now: it never waits."""
         ...
 
+    async def learn(self, within: float) -> None:
+        """Wait until the tools that agents are offered are known, as far as their servers answer in time.
+
+        A server that is known, or was waited for once in the task, is not waited for. The page is asked anew. Never
+        raises.
+        """
+        ...
+
     async def effect_of(self, step: Tool, within: float) -> EffectClass:
         """The effect of the call: that of the step, else by the settings, else by the server's hints, else `write`.
 
@@ -481,7 +501,7 @@ class Stage(Struct, frozen=True):
 
 
 def _counted_nowhere(_url: str) -> None:
-    """The default of `breaker`: no site has a circuit."""
+    """The default of `breaker` and `tool_breaker`: no site and no tool server has a circuit."""
 
 
 async def _no_service(_url: str) -> None:
@@ -532,3 +552,5 @@ class Ports(Struct, frozen=True):
     """What the agent may do that has just been asked."""
     witness: Callable[[Plan, TaskResult, Evidence, Snapshot], Path] | None = None
     """Keeps the final view of a task that passed; may raise OSError. None: it is not kept."""
+    tool_breaker: Callable[[str], Breaker | None] = _counted_nowhere
+    """The circuit of a tool server, by its name; None if it has none."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from json import loads
+from json import dumps, loads
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
@@ -19,7 +19,7 @@ from harness.recovery import Remedy
 from harness.recovery.catalog import Effect, Family
 from harness.recovery.failure import Failure, Outcome, Passed
 from harness.spec.agents import SCRIPTED
-from harness.spec.steps import Step, Type
+from harness.spec.steps import Step, Tool, Type
 from harness.spec.task import FinalState
 
 if TYPE_CHECKING:
@@ -376,6 +376,18 @@ class Score(Struct, frozen=True):
     def unmet(self) -> tuple[str, ...]:
         """The ids of required parts that apply and are not met."""
         return tuple(part.id for part in self.parts if part.required and part.applies and not part.met)
+
+
+RESULT = "result"
+"""The detail of an outcome that has the answer of a tool."""
+
+
+def answer_text(record: StepRecord) -> str:
+    """What a tool of a server answered in a step, as JSON in one line; empty for every other step."""
+    outcome = record.attempts[-1].outcome if record.attempts else None
+    if not isinstance(record.step, Tool) or outcome is None or RESULT not in outcome.details:
+        return ""
+    return dumps(outcome.details[RESULT], ensure_ascii=False, default=str)
 
 
 class TaskResult(Struct, frozen=True):

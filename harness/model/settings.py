@@ -27,7 +27,7 @@ from harness.model.browser_settings import BrowserSettings, check_urls, of_envir
 from harness.model.cassette_settings import CassetteSettings
 from harness.model.model_settings import ModelSettings, checked_models
 from harness.model.service_settings import PORT_VARIABLE, ServiceSettings, overridden, ports_of_environment
-from harness.model.tool_settings import ToolServerSettings, checked_tools
+from harness.model.tool_settings import ToolServerSettings, checked_tools, unoffered
 from harness.recovery.declaration import Declaration
 from harness.spec.defaults import Defaults, Meaning, as_tables, not_of_tasks
 from harness.spec.names import template_problem
@@ -422,6 +422,8 @@ class Settings(SettingsTable):
         for name, each in self.agents.items():
             if problem := chain_problem(name, each, self.agents):
                 raise ValueError(f"agents.{name}{problem}")
+            if problem := unoffered(each.policy.tools or (), self.tools):
+                raise ValueError(f"agents.{name}.policy.tools: {problem}")
         return self
 
     @field_validator("world_header", "world_cookie", "reset", "parallel")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Annotated, Self
 from urllib.parse import urlsplit
@@ -13,6 +14,7 @@ from harness.model.agent_settings import OwnBreakerTable
 from harness.model.tools import PAGE
 from harness.recovery.declaration import Declaration
 from harness.resilience.limit import TOOL_TIMEOUTS
+from harness.spec.problems import did_you_mean, join_or
 from harness.spec.steps import EffectClass
 
 _OF_PAGES = frozenset({"timeout", "timeouts", "effects", "allow", "agents"})
@@ -104,6 +106,24 @@ class ToolServerSettings(Declaration):
         return not self.allow or any(fnmatchcase(tool, pattern) for pattern in self.allow)
 
 
+def offered_to_agents(tools: Mapping[str, ToolServerSettings]) -> dict[str, tuple[str, ...]]:
+    """The servers whose tools are offered to agents -> the patterns of the tools that may be called; none: all."""
+    return {name: settings.allow for name, settings in tools.items() if settings.agents}
+
+
+def unoffered(patterns: Iterable[str], tools: Mapping[str, ToolServerSettings]) -> str:
+    """Why a pattern (`server.tool`) of an agent's policy can fit no tool that is offered to agents; empty: all can."""
+    for pattern in patterns:
+        server = pattern.partition(".")[0]
+        fitting = [name for name in tools if fnmatchcase(name, server)]
+        if not fitting:
+            hint = did_you_mean(server, tools) or f"the servers are {join_or(sorted(tools)) if tools else 'none'}"
+            return f"there is no tool server `{server}` in [tool.harness.tools]: {hint}"
+        if not any(tools[name].agents for name in fitting):
+            return f"the tools of the server `{server}` are not offered to agents: write `agents = true` into its table"
+    return ""
+
+
 def checked_tools(tools: Mapping[str, ToolServerSettings]) -> Mapping[str, ToolServerSettings]:
     """Return the settings; raises ValueError for a server without a place, and for a page with one."""
     for name, settings in tools.items():
@@ -113,3 +133,14 @@ def checked_tools(tools: Mapping[str, ToolServerSettings]) -> Mapping[str, ToolS
         if name != PAGE and not placed:
             raise ValueError(f".{name}: a tool server needs `command` or `url`")
     return tools
+
+
+_REFERENCE = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
+"""A reference to a variable in `headers` and `environment`."""
+
+
+def secrets(tools: Mapping[str, ToolServerSettings], environ: Mapping[str, str]) -> Iterator[str]:
+    """The values of variables that headers and environments refer to: secrets of every run that has tool servers."""
+    for each in tools.values():
+        for text in (*each.headers.values(), *each.environment.values()):
+            yield from (value for name in _REFERENCE.findall(text) if (value := environ.get(name)))

@@ -111,6 +111,8 @@ class TrajectoryStep(Struct, frozen=True, kw_only=True, tag="step", tag_field="l
     code: str | None
     message: str = ""
     """The message of its failure."""
+    answer: str = ""
+    """What the tool answered that the step called, as JSON."""
     seen: tuple[SeenPage, ...] = ()
     """The looks at the page that led to the step."""
     asked: tuple[ModelCall, ...] = ()

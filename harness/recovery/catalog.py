@@ -249,6 +249,16 @@ def _model(code: str, retryable: bool, cause: str, hint: str, *, event_category:
     )  # fmt: skip
 
 
+def _tool(
+    code: str, error_type: ErrorType, cause: str, hint: str, retries: int = DEFAULT_RETRIES, *, event_category: str
+) -> Row:
+    """A failure of a tool server that its own schedule of retries has not cured."""
+    return Row(
+        code, error_type, _INFRA, _S.ERROR, _F.NETWORK, bool(retries), cause, hint, retries,
+        named_artifact="error_report.json", named_event_category=event_category,
+    )  # fmt: skip
+
+
 _ROWS: tuple[Row, ...] = (
     Row("TASK_TIMEOUT", _T.TIMEOUT_TASK, _EXEC, _S.ERROR, _F.TIMEOUT, False,
         "The whole task ran longer than its `timeout`.",
@@ -314,6 +324,34 @@ _ROWS: tuple[Row, ...] = (
     _network("HTTP_CLIENT_ERROR", _T.UNKNOWN, "The site refused the request (4xx).",
              "Check the step's URL and the data that it sends.", 0,
              event_category="invalid"),
+    _tool("TOOL_UNAVAILABLE", _T.UNKNOWN,
+          "The tool server cannot be reached, is broken for good, or was lost in the middle of the call.",
+          "`harness tools status` shows its state, and `harness tools logs` the end of its log. After its third crash it "
+          "needs `harness tools restart`.", event_category="unavailable"),
+    _tool("TOOL_TIMEOUT", _T.NETWORK_TIMEOUT, "The tool did not answer within the limit of its call, which was cancelled.",
+          "Raise `timeout` of the server in `[tool.harness.tools]`, or that of the step if it is shorter.",
+          event_category="timeout"),
+    _tool("TOOL_PROTOCOL", _T.UNKNOWN,
+          "The answer of the tool server is not what the protocol demands, is too large, or asks for more input.",
+          "The message says what is wrong with it: another program may answer in place of the server.", 0,
+          event_category=VALIDATION),
+    Row("TOOL_FAILED", _T.ACTION_FAILED, _LOGIC, _S.ERROR, _F.ASSERTION, True,
+        "The tool answered that it failed.",
+        "The message has its words. If the failure is what you expect, declare `status: error`; if it passes by itself, "
+        "`on_assertion_fail: retry_after_wait` calls the tool again.",
+        named_artifact="error_report.json", named_event_category="tool_error"),
+    Row("TOOL_AUTH", _T.AUTHENTICATION_FAILED, _FATAL, _S.CRITICAL, _F.NONE, False,
+        "The tool server refuses the credentials (401, 403, or an error of OAuth).",
+        "Provide a new token where `headers` or `environment` of the server take it, then run `harness tools restart`.",
+        named_scope=Scope.ORIGIN, named_artifact="error_report.json", named_event_category="auth"),
+    Row("TOOL_UNKNOWN", _T.ACTION_FAILED, _LOGIC, _S.ERROR, _F.NONE, False,
+        "The server has no tool of this name, or the project names no such server.",
+        "The message names similar ones; `harness tools list` shows all, and `harness validate --tools` checks the files.",
+        named_artifact="error_report.json", named_event_category="not_found"),
+    Row("TOOL_INVALID", _T.ACTION_FAILED, _LOGIC, _S.ERROR, _F.NONE, False,
+        "The arguments do not fit the tool's schema. Nothing was done.",
+        "Fix `arguments` as the message says; `harness validate --tools` checks them without calling the tool.",
+        named_artifact="error_report.json", named_event_category="invalid"),
     Row("ELEMENT_NOT_FOUND", _T.ELEMENT_NOT_FOUND, _EXEC, _S.ERROR, _F.ELEMENT, True,
         "No element matched the selector in time.",
         "Compare the selector with dom_snapshot.html; declare `fallback_selectors` where the site's markup varies."),
@@ -491,6 +529,9 @@ _ROWS: tuple[Row, ...] = (
         "The browser at an endpoint of `--task-browser-endpoint` cannot do what the task needs.",
         "The message says why: another version of Playwright, a missing executable, no `--unsafe`, no display, unreachable hosts of this machine, or a fault that it cannot do.",
         named_scope=Scope.RUN),
+    Row("WEBMCP_MISSING", _T.UNKNOWN, _INFRA, _S.ERROR, _F.NONE, False,
+        "A step calls a tool of the page, but in this browser the page can offer none.",
+        "Pages offer tools in Chromium 149 and newer; to a browser that is started elsewhere give `--enable-features=WebMCP`."),
     Row("DRIVER_GONE", _T.UNKNOWN, _INFRA, _S.CRITICAL, _F.BROWSER, False,
         "Playwright's driver process is gone or stopped.", "It was killed: look at the machine's memory.",
         named_scope=Scope.DRIVER),
@@ -523,12 +564,16 @@ _ROWS: tuple[Row, ...] = (
         "The task tried to leave its `allowed_domains`.", "Add the host to `allowed_domains` if the task may go there."),
     Row("POLICY_ACT", _T.UNKNOWN, _LOGIC, _S.ERROR, _F.NONE, False,
         "The agent proposed an act that its policy does not allow.",
-        "Choose another act, or add it to `policy.acts` of the agent in `[tool.harness.agents]`.",
+        "Choose another act, or add it to `policy.acts` of the agent in `[tool.harness.agents]`. A tool of a server must be offered to agents: `agents = true` in `[tool.harness.tools.<name>]`.",
         named_event_category=VALIDATION),
     Row("POLICY_WRITE", _T.UNKNOWN, _LOGIC, _S.ERROR, _F.NONE, False,
-        "A step of the agent would have changed something that the task does not declare. The request was held back.",
-        "If the task is to do that, declare it in `allowed_writes`, or as a step with `effect: write`.",
+        "A step of the agent would have changed something that the task does not declare. It was held back.",
+        "If the task is to do that, declare it in `allowed_writes` (a request, an element or a tool), or as a step with `effect: write`.",
         named_artifact="network_logs.har"),
+    Row("POLICY_TOOL", _T.UNKNOWN, _FATAL, _S.CRITICAL, _F.NONE, False,
+        "The project does not allow this tool to be called: it is not among `allow` of its server.",
+        "Add the tool to `allow` in `[tool.harness.tools.<name>]` if it may be called.",
+        named_artifact="error_report.json"),
     Row("INTERRUPTED", _T.UNKNOWN, _FATAL, _S.WARNING, _F.NONE, False,
         "The run was interrupted (Ctrl-C, or its process was ended).", "Run it again.", named_scope=Scope.RUN),
     Row("WORKER_CRASHED", _T.UNKNOWN, _INFRA, _S.CRITICAL, _F.NONE, False,

@@ -21,7 +21,7 @@ from msgspec import Struct
 from harness.model.inference import ModelCall
 from harness.model.outcome import ended_as_declared
 from harness.model.plan import Plan
-from harness.model.record import StepRecord, TaskResult
+from harness.model.record import StepRecord, TaskResult, answer_text
 from harness.model.trajectory import (
     Noted,
     SaidAnswer,
@@ -183,6 +183,7 @@ class _Choices:
             passed=record.passed,
             code=record.failure.code if record.failure else None,
             message=record.failure.message if record.failure else "",
+            answer=self._refer(answer_text(record))[:LONGEST],
             seen=seen,
             asked=asked,
             said=said,

@@ -138,6 +138,8 @@ class CircuitScope(StrEnum):
     """An agent: `agent:builder`."""
     ENDPOINT = "endpoint"
     """A server that provides browsers: `endpoint:ws://browsers:3000`."""
+    TOOL = "tool"
+    """A server of tools: `tool:mail`."""
 
 
 _NONE: Mapping[CircuitScope, BreakerSettings] = MappingProxyType({})

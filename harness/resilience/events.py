@@ -131,6 +131,16 @@ class ServiceChanged(Struct, frozen=True):
     reason: str
 
 
+class ToolServerChanged(Struct, frozen=True):
+    """A tool server went from one state to another (`model.tools.ToolState`)."""
+
+    type: ClassVar[str] = "tool-server-status"
+    server: str
+    before: str
+    after: str
+    reason: str
+
+
 class InvariantBroken(Struct, frozen=True):
     """States that exclude each other occurred together; `states` is the snapshot."""
 
@@ -151,6 +161,7 @@ ResilienceEvent = (
     | GaveUp
     | Escalated
     | ServiceChanged
+    | ToolServerChanged
     | InvariantBroken
 )
 Emit = Callable[[ResilienceEvent], None]

@@ -20,7 +20,7 @@ from uuid import uuid4
 from msgspec import Struct, field
 
 from harness.agents.registry import Agents, TaskAgent
-from harness.browser import Browsers, Endpoints, SessionRequest, StorageState
+from harness.browser import Browsers, Endpoints, SessionRequest, StorageState, wants_webmcp
 from harness.engine import run_task
 from harness.environment.channels import Channels
 from harness.environment.memory import MemoryStore
@@ -35,6 +35,7 @@ from harness.model.plan import Plan
 from harness.model.ports import Ask, Ports, RepairHook, Stage
 from harness.model.record import MetFault, TaskResult, Warning_
 from harness.model.settings import LOGINS, Settings
+from harness.model.tool_settings import offered_to_agents
 from harness.recovery.failure import Failed, Failure
 from harness.reporting.archive import DirectoryArchive, unusable_folders
 from harness.reporting.passing import PassedEvidence
@@ -49,6 +50,7 @@ from harness.runner.kept_ways import KeptWays
 from harness.runner.logins import Logins, NoArtifacts
 from harness.runner.loop import Caller, LoopFuture, LoopThread
 from harness.runner.scratch import Scratch
+from harness.runner.toolbox import RunTools, TaskTools
 from harness.spec.names import new_run_id
 from harness.spec.steps import Step
 from harness.spec.task import TaskSpec
@@ -81,6 +83,7 @@ class Ground(Struct, frozen=True):
     """Key of a task -> the final storage of its browser."""
     storage: StorageState | None = None
     """The storage with which the browser begins, if it is not that of the episode."""
+    tools: TaskTools | None = None
 
 
 class NoFaults:
@@ -138,6 +141,7 @@ class Harness:
         self.browsers = Browsers(settings.browser, self.clock, ends, temp=temp, guard=guard, hosts=hosts)
         self.agents = self._make_agents()
         self.inference = Inference(settings, run_id, self.clock, self.circuits, tell, self.redactor)
+        self.tools = RunTools(settings, run_id, self.clock, tell, self.services.hosts_of, self._recover)
         self.memory = MemoryStore(temp / "memory.sqlite3")
         self._runs: Counter[str] = Counter()
         self._started = asyncio.Lock()
@@ -148,7 +152,8 @@ class Harness:
 
     def _make_agents(self) -> Agents:
         settings, retries = self.settings, recovers(self.settings, os.environ)
-        return Agents(settings.agents, settings.root, self.circuits.agent, emit=self._tell, retries=retries)
+        circuit, tools = self.circuits.agent, offered_to_agents(settings.tools)
+        return Agents(settings.agents, settings.root, circuit, emit=self._tell, retries=retries, tools=tools)
 
     def _of_services(self, event: ResilienceEvent) -> None:
         """Close the circuits of a service that is back, whoever has started it: waiting tasks need not wait longer."""
@@ -186,6 +191,7 @@ class Harness:
                 hosts=self._hosts_in(0),
                 allowed_domains=spec.allowed_domains,
                 webrtc=settings.browser.webrtc,
+                webmcp=wants_webmcp(spec, settings),
             )
         )
 
@@ -200,8 +206,8 @@ class Harness:
         agent = self.agents.agent(None, models=models, ask=interaction.ask, saw=saw)
         try:
             with in_task(plan, wake=emit):
-                async with self._ground(plan) as empty:
-                    ground = await self._logged_in(plan, empty)
+                async with self._ground(plan) as empty, self.tools.task(plan, emit, empty.slot) as tools:
+                    ground = await self._logged_in(plan, replace(empty, tools=tools))
                     result = await run_task(plan, self._ports(plan, agent, emit, interaction, ground, inference))
             result = _warned(result, (*inference.finish(result), *self._trajectories.keep(plan, result, notes)))
             self._hand_on(plan, result, ground)
@@ -228,7 +234,8 @@ class Harness:
     ) -> tuple[TaskResult, StorageState | None]:
         """Play a login or its check in the world of the task (logins.Play)."""
         plan = replace(plan, world=task.world)
-        inside = Ground(ground.slot, episode=True, storage=storage)
+        tools = self.tools.of(plan, lambda _: None, ground.slot)
+        inside = Ground(ground.slot, episode=True, storage=storage, tools=tools)
         inference = self.inference.of(plan, lambda _: None)
         agent = self.agents.agent(None, models=inference.client)
         try:
@@ -238,6 +245,7 @@ class Harness:
             return await run_task(plan, ports), inside.left.get(plan.key)
         finally:
             await agent.close()
+            await tools.close()
             await inference.close()
 
     @asynccontextmanager
@@ -351,10 +359,13 @@ class Harness:
         explain, breaker = partial(self.services.explain, slot=ground.slot), self.circuits.of(plan)
         recover, stage = partial(self._recover, ground.slot), partial(self._stage, ground, inference)
         ready, ask, repair = partial(self.services.await_ready, ground.slot), interaction.ask, interaction.repair
-        return Ports(
+        ports = Ports(
             stage, agent, self.archive, self.clock, emit, random, explain, breaker, recover, ready,
-            inference.calls, ask, repair, policy=agent.policy, witness=None if plan.in_full else self._witness,
+            inference.calls, ask=ask, repair=repair,
+            policy=agent.policy, witness=None if plan.in_full else self._witness,
+            tool_breaker=self.circuits.tool_of(plan),
         )  # fmt: skip
+        return replace(ports, tool_calls=ground.tools.calls) if ground.tools else ports
 
     async def _recover(self, slot: int, url: str) -> None:
         """Recover the service at a URL; a failure is ignored, since the next attempt reports it."""
@@ -380,8 +391,10 @@ class Harness:
         request = replace(self._request(plan, folder, ground), routing=routing, gate=gate)
         inference.found_at(plan, request.hosts)
         if not plan.faults:
-            return Stage(await self.browsers.open_session(request), world, NoFaults())
-        return await self._stage_with_faults(plan, request, world, ground, inference)
+            stage = Stage(await self.browsers.open_session(request), world, NoFaults())
+        else:
+            stage = await self._stage_with_faults(plan, request, world, ground, inference)
+        return replace(stage, toolbox=ground.tools.box(plan, stage.session, stage.injector)) if ground.tools else stage
 
     @staticmethod
     async def _routing(plan: Plan, world: TaskWorld) -> Routing | None:
@@ -413,6 +426,8 @@ class Harness:
             request, hosts=network.hosts, on_request_failed=network.request_failed, tls_problem=network.tls_problem
         )
         inference.found_at(plan, network.hosts)
+        if ground.tools:
+            ground.tools.found_at(network.hosts)
         hands = StateTarget(world, self.settings.root, partial(self.services.folder_of, slot=ground.slot))
         where = Where(network, hands, SiteTarget(self.services.seen_from(ground.slot)))
         injector = FaultInjector(plan.faults, where, self.clock, seed=plan.fault_seed, task=plan.task_id)
@@ -450,6 +465,7 @@ class Harness:
         await asyncio.gather(*(channels.close() for channels in self._grounds.values()))
         self.memory.close()
         await self.inference.close()
+        await self.tools.close()
         self.circuits.close()
         await self.services.stop()
         self._scratch.close()

@@ -13,6 +13,7 @@ from harness.model.plan import Plan
 from harness.model.ports import Ask, Observe
 from harness.model.record import History, TaskResult
 from harness.model.settings import Settings
+from harness.model.tool_settings import offered_to_agents
 from harness.resilience import SystemClock
 from harness.resilience.breaker import Breaker
 from harness.runner.harness import Harness
@@ -89,7 +90,7 @@ class PersonAgents(Agents):
     def __init__(
         self, settings: Settings, key: str, begin: Callable[[], Awaitable[None]], wait: Callable[[], Awaitable[None]]
     ) -> None:
-        super().__init__(settings.agents, settings.root)
+        super().__init__(settings.agents, settings.root, tools=offered_to_agents(settings.tools))
         self._key, self._begin, self._wait = key, begin, wait
 
     def agent(

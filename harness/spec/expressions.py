@@ -31,7 +31,7 @@ from harness.spec.references import (
     references,
 )
 from harness.spec.source import Origin
-from harness.spec.steps import Assert, Step
+from harness.spec.steps import Assert, Step, Tool
 from harness.spec.task import TaskSpec
 from harness.spec.url_patterns import RequestPattern, may_match, whole_url_hint
 
@@ -197,8 +197,15 @@ def expressions(spec: TaskSpec) -> Iterator[Found]:
             yield ("scoring_checkpoints", number, "when"), point.when, False
     for number, text in enumerate(spec.fallback_plan.relaxed_success_criteria):
         yield ("fallback_plan", "relaxed_success_criteria", number), text, False
+    yield from _of_writes(spec)
     for path, step in _steps(spec):
         yield from _of_step(path, step)
+
+
+def _of_writes(spec: TaskSpec) -> Iterator[Found]:
+    for number, write in enumerate(spec.allowed_writes):
+        if write.done_when is not None:
+            yield ("allowed_writes", number, "done_when"), write.done_when, False
 
 
 def _steps(spec: TaskSpec) -> Iterator[tuple[JsonPath, Step]]:
@@ -215,6 +222,8 @@ def _of_step(path: JsonPath, step: Step) -> Iterator[Found]:
         yield (*path, "done_when"), step.done_when, False
     for key, text in step.remember.items():
         yield (*path, "remember", key), text, True
+    if isinstance(step, Tool) and step.expect is not None:
+        yield (*path, "expect"), step.expect, False
     if isinstance(step, Assert):
         if step.expr is not None:
             yield (*path, "expr"), step.expr, False
@@ -461,12 +470,28 @@ def expression_problems(spec: TaskSpec, origin: Origin, channels: frozenset[str]
         except CriterionError as error:
             yield _unreadable(path, text, error, origin)
             continue
+        if any(each.reads_result for each in parsed) and not _has_answer(path, dict(_steps(spec))):
+            yield _no_answer(path, text, origin)
         named = frozenset(chain.from_iterable(each.channels for each in parsed))
         yield from _unmatched(path, chain.from_iterable(each.request_patterns for each in parsed), origin)
         for name in sorted(named - channels) if channels is not None else ():
             yield unknown_channel(path, name, channels or frozenset(), origin)
     yield from _of_bindings(spec, origin, channels)
     yield from part_problems(spec, origin)
+
+
+def _has_answer(path: JsonPath, steps: Mapping[JsonPath, Step]) -> bool:
+    """Return whether `result(...)` has an answer to read: in `expect` and `remember` of a step that calls a tool."""
+    return any(
+        isinstance(steps.get(path[:length]), Tool) and path[length] in ("expect", "remember") for length in (2, 4)
+    )
+
+
+def _no_answer(path: JsonPath, text: str, origin: Origin) -> Problem:
+    """The problem of a criterion that reads the answer of a tool where there is none."""
+    message = "`result(...)` reads the answer of a tool, and there is none here"
+    hint = "use it in `expect` or `remember` of a step with `act: tool`, and read what was remembered with `mem(...)`"
+    return origin.problem(path, message, hint=hint, within=(text, max(0, text.find("result"))))
 
 
 def _unmatched(path: JsonPath, patterns: Iterable[str], origin: Origin) -> Iterator[Problem]:

@@ -14,8 +14,10 @@ from harness.spec.expressions import unknown_channel
 from harness.spec.faults.base import FaultBase, RequestFault
 from harness.spec.faults.kinds import ChannelFault, DatabaseLocked, ElementFault, SessionExpired
 from harness.spec.faults.network import HostFault
+from harness.spec.faults.tools import ToolFault
 from harness.spec.problems import JsonPath, Problem, describe_value, did_you_mean, join_or
 from harness.spec.source import Origin
+from harness.spec.steps import Tool
 from harness.spec.task import TaskSpec
 from harness.spec.url_patterns import may_match, whole_url_hint
 from harness.spec.validation import ACTS
@@ -96,6 +98,9 @@ def faults_problems(spec: TaskSpec, origin: Origin, channels: frozenset[str] | N
         if (act := unused_act(fault, [spec])) is not None:
             message = f"no step from step {fault.step} on has the act `{act}`: the fault would never strike"
             yield origin.problem((*path, "act"), message, severity="warning")
+        if (tool := uncalled_tool(fault, [spec])) is not None:
+            message = f"no step from step {fault.step} on calls {tool}: the fault would never strike"
+            yield origin.problem((*path, "kind"), message, severity="warning")
     yield from same_ids(spec.faults, origin)
 
 
@@ -198,3 +203,15 @@ def unused_act(fault: FaultBase, struck: Sequence[TaskSpec]) -> str | None:
     if act not in ACTS or not struck or not all(spec.steps for spec in struck):  # an agent may choose such a step
         return None
     return None if any(step.act == act for spec in struck for step in spec.steps[fault.step :]) else act
+
+
+def uncalled_tool(fault: FaultBase, struck: Sequence[TaskSpec]) -> str | None:
+    """What a fault of tools strikes, if none of the tasks that it strikes has a step left that calls it; else None."""
+    if not isinstance(fault, ToolFault) or "${" in fault.target or not struck:
+        return None
+    if not all(spec.steps for spec in struck):  # an agent may choose such a step
+        return None
+    later = (step for spec in struck for step in spec.steps[fault.step :] if isinstance(step, Tool))
+    if any("${" in step.server + step.tool or fault.fits(step.server, step.tool) for step in later):
+        return None
+    return "a tool" if fault.target == fault.kind else f"`{fault.target}`"

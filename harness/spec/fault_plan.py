@@ -13,7 +13,7 @@ from msgspec import Struct
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from harness.recovery.declaration import Declaration
-from harness.spec.fault_checks import fault_problems, same_ids, unused_act
+from harness.spec.fault_checks import fault_problems, same_ids, uncalled_tool, unused_act
 from harness.spec.faults import Fault
 from harness.spec.faults.base import FaultExpect
 from harness.spec.file_names import PLAN_SUFFIXES, is_fault_plan
@@ -270,7 +270,7 @@ def idle_patterns(loaded: LoadedFaultPlan, tasks: Sequence[Loaded]) -> Iterator[
                 message, hint = f"no task matches `{pattern}`", did_you_mean(pattern, known)
                 yield loaded.origin.problem(where, message, hint=hint, severity="warning")
         struck = [task.spec for task in tasks if planned.strikes(task.spec)]
-        yield from _too_late(loaded, path, planned, struck) or _without_its_act(loaded, path, planned, struck)
+        yield from _too_late(loaded, path, planned, struck) or _without_its_step(loaded, path, planned, struck)
 
 
 def _too_late(loaded: LoadedFaultPlan, path: JsonPath, planned: PlannedFault, struck: list[TaskSpec]) -> list[Problem]:
@@ -289,9 +289,12 @@ def _too_late(loaded: LoadedFaultPlan, path: JsonPath, planned: PlannedFault, st
     return [loaded.origin.problem((*path, "step"), message, expected=f"0 to {known - 1}", severity="warning")]
 
 
-def _without_its_act(
+def _without_its_step(
     loaded: LoadedFaultPlan, path: JsonPath, planned: PlannedFault, struck: list[TaskSpec]
 ) -> list[Problem]:
+    if (tool := uncalled_tool(planned.fault, struck)) is not None:
+        message = f"no task that it strikes has a step from step {planned.fault.step} on that calls {tool}"
+        return [loaded.origin.problem((*path, "kind"), message, severity="warning")]
     act = unused_act(planned.fault, struck)
     if act is None:
         return []

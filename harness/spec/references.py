@@ -51,7 +51,7 @@ def _spellings(secret: str) -> set[str]:
 
 # Interpolation of values, criteria and steps; `${memory...}` waits until the step runs.
 
-CRITERIA_OF_STEPS = ("expr", "done_when", "remember")
+CRITERIA_OF_STEPS = ("expr", "done_when", "remember", "expect")
 """Fields of steps that contain criteria or value expressions."""
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
@@ -76,7 +76,7 @@ def interpolate_criterion(text: str, scope: ReferenceScope, *, last: bool = True
 def interpolate_step(step: ModelT, scope: ReferenceScope, *, last: bool = False) -> ModelT:
     """Resolve the references in a step (or fault). Raises BadReferenceError, MissingMemory.
 
-    Only `value` takes the type of the value referred to; the other fields are texts.
+    Only `value` and `arguments` take the type of the value referred to; the other fields are texts.
     """
     fields = {name: value for name, value in step if holds_reference(value)}
     if not fields:
@@ -129,7 +129,7 @@ def _field(name: str, value: Any, scope: ReferenceScope, last: bool) -> Any:
         changed = {key: interpolate(item, scope, last=last) for key, item in value if holds_reference(item)}
         texts = {key: as_text(new) if isinstance(getattr(value, key), str) else new for key, new in changed.items()}
         return value.model_copy(update=texts)
-    if name == "value":
+    if name in ("value", "arguments"):
         return interpolate(value, scope, last=last)
     if isinstance(value, dict):
         return {key: _field(name, item, scope, last) for key, item in value.items()}

@@ -492,6 +492,12 @@ class Tool(StepBase):
         description="Criterion that must hold after the call. `result('path')` reads the tool's answer.",
     )
 
+    @model_validator(mode="after")
+    def _no_statuses(self) -> Self:
+        if self.safe_statuses:
+            raise ValueError("`safe_statuses` is for answers over HTTP, and a tool gives none: leave it out")
+        return self
+
     def describe(self) -> str:
         return f"tool {self.server}.{self.tool}"
 

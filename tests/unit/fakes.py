@@ -20,9 +20,11 @@ from harness.model.ports import ConsoleLine, Evidence, Observation, Ports, Snaps
 from harness.model.record import MetFault, MetRoute, PageRequest, Sent, TaskResult
 from harness.model.report import ErrorReport
 from harness.model.settings import Settings
+from harness.model.tools import OfferedTool, ToolAnswer, ToolRequest
 from harness.recovery import Capture
 from harness.recovery.failure import Failed, Failure, Outcome, Passed
 from harness.runner.compile import compile_plan
+from harness.spec.steps import EffectClass, Tool
 from harness.spec.task import TaskSpec
 
 START = datetime(2025, 11, 16, 9, tzinfo=UTC)
@@ -264,6 +266,36 @@ class FakeInjector:
 
 
 @dataclass
+class FakeToolBox:
+    """`script` holds the answers to successive calls: a document, a ToolAnswer, or a Failure."""
+
+    clock: FakeClock
+    script: list[Any] = field(default_factory=list)
+    effects: dict[str, EffectClass] = field(default_factory=dict)
+    """Name of a tool -> its effect by the settings or hints, or the Failure of the question."""
+    requests: list[ToolRequest] = field(default_factory=list)
+    withins: list[float] = field(default_factory=list)
+
+    def offered(self) -> tuple[OfferedTool, ...]:
+        return ()
+
+    async def effect_of(self, step: Tool, within: float) -> EffectClass:
+        found = self.effects.get(step.tool, "write")
+        if isinstance(found, Failure):
+            raise Failed(found)
+        return step.effect or found
+
+    async def call(self, request: ToolRequest, within: float) -> ToolAnswer:
+        self.requests.append(request)
+        self.withins.append(within)
+        reply = self.script.pop(0) if len(self.script) > 1 else self.script[0]
+        if isinstance(reply, Failure):
+            self.clock.time += within if reply.code == "TOOL_TIMEOUT" else 0
+            raise Failed(reply)
+        return reply if isinstance(reply, ToolAnswer) else ToolAnswer("", reply)
+
+
+@dataclass
 class FakeArchive:
     kept: list[tuple[TaskResult, ErrorReport, Evidence, Snapshot]] = field(default_factory=list)
     passes: list[TaskResult] = field(default_factory=list)
@@ -295,6 +327,7 @@ class Theatre:
     session: FakeSession = field(init=False)
     stage: Any = None
     settings: Settings = field(default_factory=Settings)
+    toolbox: Any = None
 
     def __post_init__(self) -> None:
         self.session = FakeSession(self.clock)
@@ -302,13 +335,15 @@ class Theatre:
     async def open_stage(self, plan: Any, folder: Path) -> Stage:
         if self.stage is not None:
             return await self.stage(plan, folder)
-        return Stage(self.session, self.world, self.injector)
+        return Stage(self.session, self.world, self.injector, self.toolbox)
 
     agent: Any = field(default_factory=ScriptedAgent)
     ask: Any = None
     repair: Any = None
     breaker: Any = None
     """URL -> the circuit of its site."""
+    tool_breaker: Any = None
+    """Name of a tool server -> its circuit."""
     policy: AgentPolicy = UNLIMITED
     model_calls: tuple[ModelCall, ...] = ()
     recovered: list[str] = field(default_factory=list)
@@ -329,6 +364,7 @@ class Theatre:
             recover=self._recover,
             policy=lambda _: self.policy,
             model_calls=lambda _: self.model_calls,
+            **({"tool_breaker": self.tool_breaker} if self.tool_breaker else {}),
             **({"breaker": self.breaker} if self.breaker else {}),
         )
 

@@ -11,10 +11,16 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from harness.spec.faults import FaultBase, RequestFault, StepFault
+from harness.spec.faults import FaultBase, ModelFault, RequestFault, StepFault, ToolFault
 from harness.spec.validation import FAULTS
 
 BEGIN, END = "<!-- kinds: begin (generated) -->", "<!-- kinds: end -->"
+_OCCASIONS = (
+    (RequestFault, "requests"),
+    (ModelFault, "requests to models"),
+    (ToolFault, "calls of tools"),
+    (BaseModel, "steps"),
+)
 _HEAD = "| kind | what goes wrong | its own keys | strikes |\n|---|---|---|---|"
 
 
@@ -25,7 +31,7 @@ def rendered() -> str:
 
 def _row(kind: str, model: type[BaseModel]) -> str:
     what = (model.__doc__ or "").strip().splitlines()[0]
-    strikes = "requests" if issubclass(model, RequestFault) else "steps"
+    strikes = next(word for kind_of, word in _OCCASIONS if issubclass(model, kind_of))
     return f"| `{kind}` | {what} | {', '.join(_keys(model))} | {strikes} |".replace("|  |", "| |")
 
 

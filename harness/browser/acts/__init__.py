@@ -16,6 +16,7 @@ from harness.browser.acts.attempt import ActContext
 from harness.browser.acts.fields import select, type_text
 from harness.browser.acts.files import download, upload
 from harness.browser.acts.navigation import dialog, open_url, screenshot, switch_page
+from harness.browser.acts.page_tools import call_tool
 from harness.browser.acts.pointer import act_to_the_end, check, click, drag, hover, uncheck
 from harness.browser.failures.scene import wanted_text
 from harness.browser.isolated import script
@@ -37,6 +38,7 @@ from harness.spec.steps import (
     StepBase,
     Submit,
     SwitchPage,
+    Tool,
     Type,
     Uncheck,
     Upload,
@@ -166,4 +168,5 @@ ACTIONS: dict[type[StepBase], Act] = {
     SwitchPage: switch_page,
     Dialog: dialog,
     Screenshot: screenshot,
+    Tool: call_tool,
 }

@@ -51,6 +51,8 @@ class Move(Struct, frozen=True):
     value: str = ""
     key: str = ""
     """What is remembered."""
+    arguments: str = ""
+    """The arguments of a tool of a server, as JSON."""
 
 
 def next_move(model: Model, question: Question) -> Move:
@@ -79,7 +81,7 @@ def _give_up(reason: str) -> Move:
 
 def _move(line: ScriptLine, page: PageSnapshot, question: Question) -> Move:
     if not line.on_element:
-        return Move(line.verb, f"Next: {line.text}.", value=line.value)
+        return Move(line.verb, f"Next: {line.text}.", value=line.value, arguments=line.arguments)
     node = find(page, line)
     if node is None:
         verb = "look" if any("left out" in text for text in question.texts) else "wait_a_second"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -30,10 +31,22 @@ _TOOLS: Final[Mapping[str, Sequence[str]]] = {
 def reply(move: Move, question: Question) -> Reply:
     """The move as a call; in words only, if no tool of the request can do it."""
     offered = {function.name: function for function in question.functions}
+    if move.verb == "call":
+        return _called(move, offered)
     tool = next((offered[name] for name in _TOOLS[move.verb] if name in offered), None)
     if tool is None and move.verb == "look":
         return reply(Move("wait_a_second", move.text), question)
     return Reply(move.text) if tool is None else Reply(move.text, tool.name, _arguments(move, tool))
+
+
+def _called(move: Move, offered: Mapping[str, Function]) -> Reply:
+    """The call of a tool of a server; the model gives up on one that it is not offered."""
+    name = move.value.replace(".", "__", 1)
+    if name in offered:
+        return Reply(move.text, name, json.loads(move.arguments or "{}"))
+    reason = {"reason": f"I am not offered {move.value}."}
+    give_up = next((each for each in _TOOLS["give_up"] if each in offered), None)
+    return Reply(reason["reason"], give_up, reason if give_up else {})
 
 
 def _arguments(move: Move, tool: Function) -> dict[str, Any]:

@@ -20,6 +20,7 @@ _WORDS: Final = {
     "type": ("type", "fill"),
     "press": ("press",),
     "remember": ("remember",),
+    "call": ("tool ",),
 }
 """What a tool calls the verb of a script, where it must be that verb: a `check` may be done by a click."""
 

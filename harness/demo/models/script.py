@@ -26,10 +26,12 @@ SENTENCES: Final = [
         r"(?P<verb>press) (?P<value>\S+)",
         r"(?P<verb>wait) for '(?P<value>[^']*)'",
         rf"(?P<verb>remember) (?P<key>[\w.]+) from (?P<role>[a-z]+)(?: '(?P<name>[^']*)')?{_NEAR}",
+        r"(?P<verb>call) (?P<value>[\w-]+\.\S+)(?: with (?P<arguments>\{.*\}))?",
         r"(?P<verb>give_up) '(?P<value>[^']*)'",
     )
 ]
-"""The sentences of a script. `near` and `after` say which of several elements is meant."""
+"""The sentences of a script. `near` and `after` say which of several elements is meant; what is called is a tool of a
+server, `server.tool`, with arguments in JSON."""
 
 
 class ScriptError(ValueError):
@@ -43,7 +45,7 @@ class ScriptLine(Struct, frozen=True):
     text: str
     """The line as it was written."""
     value: str = ""
-    """What is typed, chosen, opened, pressed or waited for."""
+    """What is typed, chosen, opened, pressed, called or waited for."""
     role: str = ""
     name: str = ""
     where: str = ""
@@ -52,6 +54,8 @@ class ScriptLine(Struct, frozen=True):
     """A text of the page."""
     key: str = ""
     """What is remembered."""
+    arguments: str = ""
+    """The arguments of what is called, as JSON."""
 
     @property
     def on_element(self) -> bool:

@@ -276,6 +276,9 @@ class MemoryAlone:
     async def requests(self, pattern: str) -> Never:
         raise UnknownError(pattern)
 
+    async def result(self) -> Never:
+        raise UnknownError
+
     def now(self) -> Never:
         raise UnknownError
 

@@ -63,6 +63,15 @@ from harness.spec.faults.network import (
     Tls,
     Truncate,
 )
+from harness.spec.faults.tools import (
+    ToolAnswerLost,
+    ToolError,
+    ToolFault,
+    ToolHangs,
+    ToolKilled,
+    ToolRefused,
+    ToolSlow,
+)
 
 SocketFault = Hang | Reset | Empty | Garbage | Truncate | Slow | Status
 """Faults that strike requests on their way from the browser to the site."""
@@ -83,6 +92,8 @@ InModels = (
     | ModelEmpty
 )  # fmt: skip
 """Faults in the answers of models."""
+InTools = ToolKilled | ToolHangs | ToolSlow | ToolError | ToolRefused | ToolAnswerLost
+"""Faults in the calls of tools."""
 Fault = Annotated[
     Refuse | Tls | Offline | Hang | Reset | Empty | Garbage | Truncate | Slow | Status | Dns | Abort
     | Missing | Renamed | Moved | Covered | Disabled | Detached | Late | UnexpectedDialog | AlertOnLoad | Popup
@@ -90,7 +101,8 @@ Fault = Annotated[
     | DelayedState | EnvironmentAltered | MemoryAltered | SessionExpired | StorageCleared | DatabaseLocked | ClockMoved
     | ServiceKilled | ServiceRestarted | PortTaken
     | ModelSlowFirstToken | ModelStall | ModelCut | ModelBadArguments | ModelUnknownTool | ModelRefusal | ModelOverflow
-    | ModelEmpty,
+    | ModelEmpty
+    | ToolKilled | ToolHangs | ToolSlow | ToolError | ToolRefused | ToolAnswerLost,
     ChosenBy("kind"),
 ]  # fmt: skip
 
@@ -121,6 +133,7 @@ __all__ = [
     "InBrowser",
     "InModels",
     "InServices",
+    "InTools",
     "InWorld",
     "Late",
     "MemoryAltered",
@@ -155,6 +168,13 @@ __all__ = [
     "StepFault",
     "StorageCleared",
     "Tls",
+    "ToolAnswerLost",
+    "ToolError",
+    "ToolFault",
+    "ToolHangs",
+    "ToolKilled",
+    "ToolRefused",
+    "ToolSlow",
     "Truncate",
     "UnexpectedDialog",
 ]  # fmt: skip

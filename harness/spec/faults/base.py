@@ -118,6 +118,7 @@ def _short(value: Any) -> Any:
 
 _TOLD = frozenset(
     {"kind", "id", "step", "act", "expect", "host", "url", "path", "channel", "selector", "key", "service"}
+    | {"server", "tool"}
 )
 """Keys that `describe` shows in another form, or not at all."""
 

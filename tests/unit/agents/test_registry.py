@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,6 +17,9 @@ from pydantic import ValidationError
 from harness.agents import Agents, ScriptedAgent
 from harness.agents.monkey import Monkey
 from harness.model.agent_settings import AgentSettings
+from harness.model.policy import UNLIMITED
+from harness.model.settings import Settings
+from harness.model.tool_settings import offered_to_agents
 from harness.recovery.failure import Failed, Failure
 from harness.resilience.breaker import Breaker, BreakerSettings
 from tests.unit.fakes import FakeClock
@@ -287,6 +291,9 @@ def test_a_crashed_agent_is_made_anew_and_asked_again(root: Path, retry: int, re
 
 
 REFUSED = """
+from harness.model.policy import UNLIMITED
+from harness.model.settings import Settings
+from harness.model.tool_settings import offered_to_agents
 from harness.recovery.failure import Failed, Failure
 
 class Agent:
@@ -308,3 +315,43 @@ def test_a_run_without_agents_does_not_load_what_asks_them_again() -> None:
     look = "import sys, harness.runner.harness; print({'tenacity', 'harness.agents.crashes'} & {*sys.modules})"
     done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
+
+
+def test_agents_are_offered_the_servers_of_the_settings_as_their_policy_says(root: Path) -> None:
+    tools = {
+        "shop": {"url": "http://shop.local/mcp", "agents": True, "allow": ["get_*"]},
+        "mail": {"url": "http://mail.local/mcp"},
+    }
+    agents = {"a": {"agent": "llm"}, "b": {"agent": "a", "policy": {"tools": ["shop.get_order"]}}, "c": {"agent": "b"}}
+    settings = Settings.model_validate({"tools": tools, "agents": agents})
+    registry = Agents(settings.agents, root, tools=offered_to_agents(settings.tools))
+    offers = {name: [registry.source(name).policy.offers(*each) for each in CALLS] for name in "abc"}
+    assert offers == {
+        "a": [True, True, False, False],
+        "b": [True, False, False, False],
+        "c": [True, False, False, False],
+    }
+    assert registry.source("c").policy.writes == "declared"
+    assert registry.agent("manual").policy(plan("manual")) is UNLIMITED
+
+
+CALLS = [("shop", "get_order"), ("shop", "get_state"), ("shop", "place_order"), ("mail", "get_code")]
+
+
+@pytest.mark.parametrize(
+    ("patterns", "said"),
+    [
+        (["shp.*"], "there is no tool server `shp` in [tool.harness.tools]: did you mean `shop`"),
+        (
+            ["mail.get"],
+            "the server `mail` are not offered to agents: write `agents = true` into its table",
+        ),
+        (["shop"], "a tool must be written `server.tool`, not 'shop'"),
+        (["shop."], "a tool must be written `server.tool`, not 'shop.'"),
+    ],
+)
+def test_a_policy_cannot_name_tools_that_no_agent_is_offered(patterns: list[str], said: str) -> None:
+    tools = {"shop": {"url": "http://shop.local/mcp", "agents": True}, "mail": {"url": "http://mail.local/mcp"}}
+    with pytest.raises(ValueError, match=re.escape(said)):
+        Settings.model_validate({"tools": tools, "agents": {"a": {"agent": "llm", "policy": {"tools": patterns}}}})
+    Settings.model_validate({"tools": tools, "agents": {"a": {"agent": "llm", "policy": {"tools": ["*.get", "s*.x"]}}}})

@@ -24,6 +24,7 @@ from harness.browser.endpoints import (
     on_loopback,
     reason,
 )
+from harness.browser.executable import BrowserKind
 from harness.model.browser_settings import BrowserSettings
 from harness.recovery.failure import Failed
 from harness.resilience.breaker import Breaker, BreakerSettings
@@ -69,7 +70,10 @@ def test_the_executable_that_is_likely_there_comes_first(
 
     async def twice() -> None:
         for _ in range(2):
-            assert await endpoint.launched(cast("Any", server), cast("Any", front), "--mark") == cast("Any", "browser")
+            browser = await endpoint.launched(
+                cast("Any", server), cast("Any", front), BrowserKind(sealed=False), "--mark"
+            )
+            assert browser == cast("Any", "browser")
 
     asyncio.run(twice())
     assert server.asked == [*asked, asked[-1]], "it is remembered"

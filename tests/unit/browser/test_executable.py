@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.browser.executable import INSTALL, VARIABLE, find
+from harness.browser.executable import INSTALL, VARIABLE, BrowserKind, find, has_webmcp
 from harness.model.browser_settings import BrowserSettings
 from harness.recovery.failure import Failed
 
@@ -88,3 +88,26 @@ def test_no_browser_says_what_to_install(tmp_path: Path) -> None:
         lookup(tmp_path, BrowserSettings(headed=True))
     assert raised.value.failure.message == INSTALL
     assert "apt-get install chromium" in INSTALL
+
+
+def test_a_browser_with_webmcp_has_all_features_in_one_argument() -> None:
+    """Chromium obeys only the last `--enable-features`."""
+    given = ["--no-first-run", "--enable-features=Mine,Other", "--enable-features=Third"]
+    *others, features = BrowserKind(sealed=False, webmcp=True).arguments(given)
+    assert others == ["--no-first-run"]
+    assert features.endswith(",Mine,Other,Third,WebMCP")
+    assert BrowserKind(sealed=False).arguments(given) == given
+
+
+@pytest.mark.parametrize(
+    ("line", "there"),
+    [
+        ("chromium --enable-features=A,WebMCP --headless", True),
+        ("chromium --enable-features=WebMCP --enable-features=A", False),
+        ("chromium --enable-features=WebMCPTesting", False),
+        ("chromium --enable-blink-features=WebMCP", False),
+        ("chromium", False),
+    ],
+)
+def test_a_command_line_tells_whether_pages_can_offer_tools(line: str, there: bool) -> None:
+    assert has_webmcp(line) is there

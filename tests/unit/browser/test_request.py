@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.browser.context import context_options
-from harness.browser.request import SessionRequest
+from harness.browser.request import SessionRequest, wants_webmcp
 from harness.model.settings import Recording, Settings, Tracing
 from harness.runner.compile import compile_plan
 from harness.spec.task import TaskSpec
@@ -60,3 +60,14 @@ def test_what_the_task_and_the_settings_say_of_a_session() -> None:
     assert (asked.recording, asked.tracing) == ("minimal", "off")
     in_full = SessionRequest.of(replace(plan, in_full=True), settings, Path("scratch"))
     assert (in_full.recording, in_full.tracing) == ("full", "on")
+
+
+def test_only_tasks_that_may_call_a_tool_of_the_page_have_a_browser_with_webmcp() -> None:
+    plain = TaskSpec.model_validate(task())
+    elsewhere = TaskSpec.model_validate(task(steps=[{"act": "tool", "server": "mail", "tool": "get_code"}]))
+    on_page = TaskSpec.model_validate(task(steps=[{"act": "tool", "server": "page", "tool": "add_to_cart"}]))
+    assert [wants_webmcp(each, Settings()) for each in (plain, elsewhere, on_page)] == [False, False, True]
+    named = Settings.model_validate({"tools": {"page": {"agents": True}}})
+    assert wants_webmcp(plain, named)
+    asked = SessionRequest.of(compile_plan(on_page, settings=Settings(), run_id="r"), Settings(), Path("scratch"))
+    assert asked.kind.webmcp

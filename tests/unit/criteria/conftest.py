@@ -44,6 +44,8 @@ class World:
     sent: list[Json] = field(default_factory=list)
     """The requests of the pages; those that match a pattern contain its text in their URL."""
     asked: list[tuple[str, ...]] = field(default_factory=list)
+    answer: Json = None
+    """The answer of the tool that the step has called."""
     broken: Exception | None = None
     limit: float = 60.0
 
@@ -66,6 +68,10 @@ class World:
     async def requests(self, pattern: str) -> list[Json]:
         self.asked.append(("requests", pattern))
         return [each for each in self.sent if isinstance(each, dict) and pattern in str(each["url"])]
+
+    async def result(self) -> Json:
+        self.asked.append(("result",))
+        return self.answer
 
     def now(self) -> datetime:
         return self.clock.wall()

@@ -45,6 +45,7 @@ reads = st.one_of(
     st.builds(Read, st.just("attr"), st.tuples(selectors, selectors)),
     st.builds(Read, st.sampled_from(["url", "title"]), st.just(())),
     st.builds(Read, st.sampled_from(["mem", "time_since", "time_until"]), st.tuples(paths)),
+    st.builds(Read, st.just("result"), st.tuples(st.one_of(st.just(""), paths))),
     st.builds(Read, st.just("json"), st.tuples(selectors, st.one_of(st.just(""), paths))),
 )
 

@@ -551,6 +551,20 @@ def test_a_fault_of_models_strikes_the_requests_that_choose_a_step() -> None:
     asyncio.run(main())
 
 
+def test_a_fault_of_tools_strikes_the_tries_of_the_calls_that_fit() -> None:
+    async def main() -> None:
+        refused = {"kind": "tool_refused", "server": "mail", "tool": "get_*", "nth": 2, "times": 1}
+        async with play(refused, {"kind": "tool_error", "step": 1}) as one:
+            strike = one.injector.strike_tool
+            tries = [("mail", "get_code"), ("shop", "get_code"), ("mail", "send"), ("mail", "get_code")]
+            struck = [*(strike(*each, 0) for each in tries), strike("mail", "get_code", 1), strike("shop", "buy", 1)]
+            kinds = [each and each.kind for each in struck]
+            assert kinds == [None, None, None, "tool_refused", "tool_error", "tool_error"]
+            assert [each.steps for each in one.injector.results()] == [(0,), (1, 1)]
+
+    asyncio.run(main())
+
+
 def test_a_fault_of_the_network_strikes_the_choice_of_its_step() -> None:
     async def main() -> None:
         async with play({"kind": "status", "url": "http://shop.local/*", "status": 503, "times": 1}) as one:

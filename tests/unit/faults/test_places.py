@@ -21,7 +21,8 @@ def project(root: Path, *, known: bool = True) -> Project:
     hosts = {"shop.local": 1, "bank.local": 2, "node1.test": 3}
     service = {"command": ["x", "--state", ".harness/x.sqlite3"], "hosts": hosts, "health": "http://shop.local/health"}
     model = {"provider": "openai-compatible", "model": "m", "base_url": "http://shop.local/v1"}
-    document = {"services": {"demo": service}, "models": {"claude": model}, "root": root}
+    tools = {"mail": {"command": ["x"], "allow": ["get_*"]}, "shop": {"url": "http://shop.local/mcp"}}
+    document = {"services": {"demo": service}, "models": {"claude": model}, "tools": tools, "root": root}
     return Project(Settings.model_validate(document), known)
 
 
@@ -42,6 +43,11 @@ def told(folder: Path, text: str, around: Project | None = None) -> list[str]:
         ("faults: [{kind: refuse, host: x.y, seconds: 1}]\nexpect: {final_state: failed, code: NET_DNS}", "error 4:31"),
         ("faults: [{kind: model_cut, model: claud}]", "error 4:35 faults[0].model: the fault cannot strike"),
         ("faults: [{kind: model_cut, model: claud}]", "; did you mean `claude`?"),
+        ("faults: [{kind: tool_slow, server: mial}]", "error 4:36 faults[0].server: the fault cannot strike: [tool."),
+        ("faults: [{kind: tool_slow, server: mial}]", "; did you mean `mail`?"),
+        ("faults: [{kind: tool_killed, server: shop}]", "error 4:38 faults[0].server: the fault cannot strike: [tool."),
+        ("faults: [{kind: tool_killed, server: page}]", "the tools of the page have no process of their own"),
+        ("faults: [{kind: tool_error, server: mail, tool: put}]", "warning 4:49 faults[0].tool: the fault cannot"),
         (LOCKED % "/etc/hosts", "error 4:40 faults[0].path: the path leads out of the project"),
         (LOCKED % "link", "error 4:40 faults[0].path: the path leads out of the project"),
         (LOCKED % "no.sqlite3", "warning 4:40 faults[0].path: there is no such file"),
@@ -58,6 +64,8 @@ def test_what_there_is_not_is_told_with_its_place(tmp_path: Path, text: str, exp
     [
         "faults: [{kind: model_cut}, {kind: model_stall, model: claude, seconds: 2}]",
         "faults: [{kind: model_slow_first_token, seconds: 2, model: '${env:MODEL}'}]",
+        "faults: [{kind: tool_refused}, {kind: tool_error, server: page}, {kind: tool_error, server: '${env:S}'}]",
+        "faults: [{kind: tool_killed, server: mail, tool: 'g*'}, {kind: tool_hangs, server: shop, tool: x}]",
         "faults: [{kind: refuse, host: SHOP.local, connections: 1}, {kind: hang, url: '*/api'}]",
         "faults: [{kind: hang, url: 'http://shop*'}, {kind: hang, url: 'http://*/x'}]",
         "faults: [{kind: service_killed, service: demo}, {kind: dns, url: 'http://else.where/*'}]",

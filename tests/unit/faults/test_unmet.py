@@ -56,6 +56,9 @@ RESET = {"kind": "reset", "url": "*"}
         ({"kind": "popup"}, {"struck": 1}, "the page did not open it"),
         ({"kind": "model_cut"}, {}, "no model was asked"),
         ({"kind": "model_cut", "model": "claude"}, {}, "the model `claude` was not asked"),
+        ({"kind": "tool_refused"}, {}, "no tool was called"),
+        ({"kind": "tool_refused", "server": "mail"}, {}, "`mail` was not called"),
+        ({"kind": "tool_refused", "tool": "get_*"}, {}, "`*.get_*` was not called"),
         (CRASH, {"struck": 1}, "its target did not exist or did not answer"),
     ],
 )

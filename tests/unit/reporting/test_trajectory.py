@@ -5,11 +5,13 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from pathlib import Path
 
+from harness.cli.agent_way import way_text
 from harness.model.inference import ModelCall, Usage
 from harness.model.record import Attempt, StepRecord
 from harness.recovery.failure import Failure, Passed
-from harness.reporting.redaction import Redactor
+from harness.reporting.redaction import MARK, Redactor
 from harness.reporting.trajectory import Trajectories, read
+from harness.spec.steps import Tool
 from harness.values import replace
 from tests.unit.reporting import sample
 
@@ -36,3 +38,27 @@ def test_each_request_belongs_to_the_proposal_that_followed_it(tmp_path: Path) -
     assert [tuple(call.at for call in each.asked) for each in read(file).steps] == [
         (at(0.2), at(0.6)), (at(1.5),), (at(2.5),),
     ]  # fmt: skip
+
+
+def test_a_call_of_a_tool_is_a_step_with_its_answer(tmp_path: Path) -> None:
+    plan = replace(sample.plan(), known_secrets=("s3cr3t-value",))
+    step = Tool(server="shop", tool="get_order", arguments={"id": "O-1", "key": "s3cr3t-value"}, effect="read")
+    answer = Passed({"result": {"status": "paid", "key": "s3cr3t-value"}})
+    history = (
+        StepRecord(0, step, (Attempt(step, 0.0, 0.1, at(1.0), answer),), agent="builder"),
+        StepRecord(1, plan.steps[0], (Attempt(plan.steps[0], 2.0, 0.1, at(2.0), Passed({"result": 1})),), agent="b"),
+    )
+    file = Trajectories(tmp_path, "run", Redactor(), 1, 1).keep(plan, sample.completed(plan, history))
+    assert "s3cr3t-value" not in file.read_text("utf-8")
+    found, other = read(file).steps
+    assert found.step == {
+        "act": "tool",
+        "server": "shop",
+        "tool": "get_order",
+        "arguments": {"id": "O-1", "key": MARK},
+        "effect": "read",
+    }
+    assert (found.answer, other.answer) == (f'{{"status": "paid", "key": "{MARK}"}}', "")
+    lines = way_text(read(file), 200).splitlines()
+    assert f'builder: tool shop.get_order {{"id": "O-1", "key": "{MARK}"}} (read) -> passed (0.1 s)' in lines[1]
+    assert lines[2].strip() == f'answered {{"status": "paid", "key": "{MARK}"}}'

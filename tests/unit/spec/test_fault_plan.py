@@ -196,6 +196,36 @@ def test_an_act_that_no_struck_task_has(tmp_path: Path) -> None:
     assert (problem.line, problem.path, problem.severity) == (3, "faults[1].act", "warning")
 
 
+CALL = "  - {act: tool, server: mail, tool: get_code}\n"
+
+
+def test_a_tool_that_no_struck_task_calls(tmp_path: Path) -> None:
+    kinds = ("{kind: tool_slow, tool: 'get_*'}", "{kind: tool_slow, step: 3}", "{kind: tool_error, server: shop}")
+    found = plan(tmp_path, "faults:\n" + "".join(f"  - {each}\n" for each in kinds))
+    tasks = [loaded(tmp_path, HEAD + CALL + "  - {act: wait, value: 0}\n")]
+    assert [(each.path, each.message, each.severity) for each in idle_patterns(found, tasks)] == [
+        ("faults[1].kind", "no task that it strikes has a step from step 3 on that calls a tool", "warning"),
+        ("faults[2].kind", "no task that it strikes has a step from step 0 on that calls `shop`", "warning"),
+    ]
+    tasks.append(
+        loaded(
+            tmp_path,
+            HEAD.replace("T-1", "T-2") + CALL.replace("mail", "'${inputs.s}'") + "inputs: {s: shop}\n",
+            "u.task.yaml",
+        )
+    )
+    assert [each.path for each in idle_patterns(found, tasks)] == ["faults[1].kind"]
+
+
+def test_a_tool_that_the_task_itself_does_not_call(tmp_path: Path) -> None:
+    found = loaded(
+        tmp_path, HEAD + CALL + "faults: [{kind: tool_killed, server: mail, tool: send}, {kind: tool_slow}]\n"
+    )
+    (problem,) = found.warnings
+    assert problem.path == "faults[0].kind"
+    assert problem.message == "no step from step 0 on calls `mail.send`: the fault would never strike"
+
+
 def test_a_plan_is_no_task(tmp_path: Path) -> None:
     path = write(tmp_path, GOOD, "sub/n.faults.yaml")
     task = write(tmp_path, HEAD)

@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 
 from harness.demo.models.brain import MODELS, Move, next_move
 from harness.demo.models.calls import reply
+from harness.demo.models.history import past_steps, progress
 from harness.demo.models.question import Function, PastCall, Question
-from harness.demo.models.script import all_scripts
+from harness.demo.models.script import TaskScript, all_scripts, read_line
+from harness.demo.models.snapshot import PageSnapshot
 
 GOAL = "goal: Return the defective mouse of order O-10001 and get the money back."
 ORDERS = """\
@@ -186,3 +188,22 @@ def test_the_arguments_are_those_that_the_tool_asks_for(move: Move, tool: Functi
 def test_without_a_tool_for_it_the_model_says_it_in_words() -> None:
     answer = reply(Move("click", "Next: click 'A'."), Question("scripted-fast", [], [function("done")]))
     assert (answer.text, answer.function) == ("Next: click 'A'.", None)
+
+
+CALL = Move("call", "Next: call shop.get_order.", value="shop.get_order", arguments='{"id": "O-1"}')
+
+
+def test_a_tool_of_a_server_is_called_as_it_is_offered() -> None:
+    question = Question("m", [], [Function("give_up", {}), Function("shop__get_order", {})])
+    assert (reply(CALL, question).function, reply(CALL, question).arguments) == ("shop__get_order", {"id": "O-1"})
+    refused = reply(CALL, Question("m", [], [Function("give_up", {})]))
+    assert (refused.function, refused.arguments) == ("give_up", {"reason": "I am not offered shop.get_order."})
+    assert reply(CALL, Question("m", [])).function is None
+
+
+def test_a_line_that_calls_a_tool_is_known_in_the_history() -> None:
+    lines = [read_line(f"call shop.{name}_order with {{}}") for name in ("get", "place")]
+    script = TaskScript("s", "g", lines)
+    past = past_steps(Question("m", ['0. tool shop.get_order {"id": "O-1"} -> passed; answered {}']))
+    assert progress(script, past, PageSnapshot("")).done == 1
+    assert progress(script, [], PageSnapshot("")).done == 0

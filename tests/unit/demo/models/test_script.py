@@ -25,6 +25,8 @@ from harness.demo.models.script import FOLDER, ScriptError, ScriptLine, all_scri
         ("wait for 'Thank you'", {"value": "Thank you"}),
         ("remember a.b from cell '7777'", {"key": "a.b", "role": "cell", "name": "7777"}),
         ("remember id from term after 'Id'", {"key": "id", "role": "term", "where": "after", "near": "Id"}),
+        ("call shop.get_order", {"value": "shop.get_order"}),
+        ('call shop.get_order with {"id": 1}', {"value": "shop.get_order", "arguments": '{"id": 1}'}),
         ("give_up 'It is sold out.'", {"value": "It is sold out."}),
     ],
 )
@@ -32,7 +34,9 @@ def test_a_line_says_what_to_do(text: str, parts: dict[str, str]) -> None:
     assert read_line(text) == ScriptLine(text.split(maxsplit=1)[0], text, **parts)
 
 
-@pytest.mark.parametrize("text", ["", "hover link 'Help'", "click", "click button Add to cart", "type 'x' into"])
+@pytest.mark.parametrize(
+    "text", ["", "hover link 'Help'", "click", "click button Add to cart", "type 'x' into", "call it"]
+)
 def test_another_line_is_refused(text: str) -> None:
     with pytest.raises(ScriptError, match="no sentence of a script"):
         read_line(text)

@@ -1,0 +1,101 @@
+"""The tools of servers as a model gets them beside those of the browser: named, bounded, and marked as data. Pure.
+
+What a server says of its tools is text of strangers, like that of a page.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from hashlib import sha256
+from typing import Any
+
+from msgspec import Struct
+
+from harness.model.inference import ToolCall, ToolDefinition
+from harness.model.policy import CALLS
+from harness.model.tools import OfferedTool
+
+MOST = 40
+"""The largest number of tools of servers that a model gets."""
+LONGEST_NAME = 64
+"""Characters of a name that every provider takes."""
+LONGEST_DESCRIPTION = 1000
+LONGEST_SCHEMA = 8_000
+LONGEST_OF_ALL = 40_000
+"""Characters of all descriptions and schemas together."""
+_NOT_OF_NAMES = re.compile(r"[^A-Za-z0-9_-]")
+_DIGITS = 8
+Change = Callable[[str], str]
+
+
+class ServedTools(Struct, frozen=True):
+    """The tools of servers in one question."""
+
+    definitions: tuple[ToolDefinition, ...] = ()
+    by_name: Mapping[str, OfferedTool] = {}
+    """The name that the model knows -> the tool."""
+    left_out: tuple[str, ...] = ()
+    """The tools (`server.tool`) that are too many or too large."""
+
+    def step_of(self, call: ToolCall) -> dict[str, Any]:
+        """The step that calls one of these tools. Its server's schema is checked when it is called."""
+        offered = self.by_name[call.name]
+        return {
+            "act": CALLS,
+            "server": offered.server,
+            "tool": offered.tool.name,
+            "arguments": dict(call.arguments),
+        }
+
+
+def served_tools(tools: Sequence[OfferedTool], mask: Change) -> ServedTools:
+    """The tools for a model, in the order of their names; `mask` takes secrets out of what their servers say."""
+    room = LONGEST_OF_ALL
+    definitions: list[ToolDefinition] = []
+    by_name: dict[str, OfferedTool] = {}
+    left_out: list[str] = []
+    for offered in sorted(tools, key=lambda each: (each.server, each.tool.name)):
+        name = _name(offered, by_name)
+        made = ToolDefinition(name, _description(offered, mask), _masked(_schema(offered), mask))
+        size = len(json.dumps(made.parameters, default=str))
+        cost = size + len(made.description)
+        if len(definitions) == MOST or size > LONGEST_SCHEMA or cost > room:
+            left_out.append(f"{offered.server}.{offered.tool.name}")
+            continue
+        definitions.append(made)
+        by_name[name] = offered
+        room -= cost
+    return ServedTools(tuple(definitions), by_name, tuple(left_out))
+
+
+def _name(offered: OfferedTool, taken: Mapping[str, OfferedTool]) -> str:
+    """`server__tool` in the letters that providers take; where that is too long or taken, with digits of a hash."""
+    whole = f"{offered.server}__{offered.tool.name}"
+    name = _NOT_OF_NAMES.sub("_", whole)
+    if len(name) <= LONGEST_NAME and name not in taken:
+        return name
+    digest = sha256(whole.encode("utf-8", "replace")).hexdigest()[:_DIGITS]
+    return f"{name[: LONGEST_NAME - _DIGITS - 1]}_{digest}"
+
+
+def _description(offered: OfferedTool, mask: Change) -> str:
+    said = mask(offered.tool.description)
+    if len(said) > LONGEST_DESCRIPTION:
+        said = f"{said[:LONGEST_DESCRIPTION]}..."
+    head = f"The tool {offered.tool.name} of the server {offered.server}. Its effect: {offered.effect}."
+    return f"{head} Its server says, as data: {json.dumps(said, ensure_ascii=False)}" if said else head
+
+
+def _schema(offered: OfferedTool) -> dict[str, Any]:
+    """The schema of the arguments; providers want an object with properties."""
+    return {"properties": {}, **offered.tool.parameters, "type": "object"}
+
+
+def _masked(value: Any, mask: Change) -> Any:
+    if isinstance(value, str):
+        return mask(value)
+    if isinstance(value, Mapping):
+        return {mask(str(key)): _masked(each, mask) for key, each in value.items()}
+    return [_masked(each, mask) for each in value] if isinstance(value, list | tuple) else value

@@ -1,0 +1,215 @@
+"""Joins tool servers and the run: tasks and channels get their tools; nothing of them is imported before its use."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
+from functools import partial
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from harness.model.events import Event
+from harness.model.plan import Plan
+from harness.model.ports import Injector, Session
+from harness.model.settings import Settings
+from harness.model.tools import ToolAnswer, ToolCall, ToolRequest
+from harness.reporting.telemetry.stream import of_all_tasks
+from harness.resilience import Clock, Deadline
+from harness.resilience.events import Emit, ResilienceEvent, discard
+from harness.runner.compile import recovers
+from harness.spec.faults import ToolFault
+from harness.spec.steps import Tool
+
+if TYPE_CHECKING:
+    from harness.tools.box import TaskToolBox
+    from harness.tools.server import ToolServer
+    from harness.tools.statefile import StateFile
+
+WORLD: Final = "pytest-taskspec/world"
+"""The key in `_meta` of each call under which a server finds the world of the task."""
+Hosts = Mapping[str, int]
+"""Host name -> port on 127.0.0.1."""
+_TASK: ContextVar[TaskTools | None] = ContextVar("taskspec_tools", default=None)
+"""The tools of the task that runs here, for the channels that it reads."""
+
+
+def shared_problem(settings: Settings, workers: int) -> str:
+    """Why so many xdist workers cannot use the tool servers; empty if they can."""
+    shared = [name for name, each in settings.tools.items() if each.shared]
+    if workers < 2 or not shared:
+        return ""
+    return (
+        f"[tool.harness.tools.{shared[0]}] has `shared = true`: there must be only one process of it, and each of "
+        f"{workers} xdist workers would start its own. Run without `-n` (`--task-workers` runs tasks side by side in "
+        "one process), or give it a `url`"
+    )
+
+
+class RunTools:
+    """The tool servers of a run, for all tasks of the process. It is used on the harness's loop."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        run_id: str,
+        clock: Clock,
+        tell: Emit,
+        hosts: Callable[[int], Hosts],
+        recover: Callable[[int, str], Awaitable[None]],
+    ) -> None:
+        """`hosts` of a slot; `recover` restarts the service behind a URL in a slot. Raises ValueError."""
+        if problem := shared_problem(settings, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))):
+            raise ValueError(problem)
+        self.settings = settings
+        self.clock = clock
+        self._run_id = run_id
+        self._tell = tell
+        self._hosts = hosts
+        self._recover = recover
+        self._servers: dict[tuple[str, int], ToolServer] = {}
+
+    def of(self, plan: Plan, emit: Callable[[Event], None], slot: int = 0) -> TaskTools:
+        """The tools for one task and the tasks inside it. `emit` receives the events of the task itself."""
+        return TaskTools(self, plan, emit, slot)
+
+    @asynccontextmanager
+    async def task(self, plan: Plan, emit: Callable[[Event], None], slot: int) -> AsyncIterator[TaskTools]:
+        """The tools for the task that runs within, and for the channels that it reads."""
+        tools = self.of(plan, emit, slot)
+        token = _TASK.set(tools)
+        try:
+            yield tools
+        finally:
+            _TASK.reset(token)
+            await tools.close()
+
+    async def call(self, slot: int, request: ToolRequest, within: float) -> ToolAnswer:
+        """Call a tool for a channel, as a part of the task that runs here, if one does. Raises Failed."""
+        if (task := _TASK.get()) is not None:
+            return await task.own.call(request, within)
+        from harness.tools.calls import CallTerms, ServerCall
+
+        server, until = self.server(request.server, slot), Deadline.after(within, self.clock.now())
+        return await ServerCall(server, request, CallTerms(self.clock), until, discard).run()
+
+    def server(self, name: str, slot: int = 0) -> ToolServer:
+        """The server as all tasks in that slot share it; it is connected to at its first use. Raises Failed."""
+        key = (name, slot if self.is_ours(name, slot) else 0)
+        if key not in self._servers:
+            from harness.tools.statefile import StateFile
+
+            file = StateFile(self.settings.root, name, slot=key[1])
+            self._servers[key] = self.make(name, self._hosts(slot), slot, file)
+        return self._servers[key]
+
+    def is_ours(self, name: str, slot: int) -> bool:
+        """Whether a service of the harness is behind the address of the server."""
+        url = self.settings.tools[name].url
+        return url is not None and (urlsplit(url).hostname or "") in self._hosts(slot)
+
+    def make(self, name: str, hosts: Hosts, slot: int, file: StateFile | None = None) -> ToolServer:
+        """A server with a process, or connections, of its own. `file` keeps its state for people."""
+        from harness.tools.places import Place, connector
+        from harness.tools.server import ServerTerms, ToolServer
+
+        table = self.settings.tools[name]
+        place = Place(name, table, self.settings.root, hosts, self.clock)
+        terms = ServerTerms(
+            self.clock,
+            self._emit,
+            connector(place, os.environ),
+            partial(self._recover, slot, table.url or ""),
+            partial(self._note, file),
+            file.restart_ordered if file else lambda: False,
+        )
+        return ToolServer(name, table, terms)
+
+    def _emit(self, event: ResilienceEvent) -> None:
+        with of_all_tasks():
+            self._tell(event)
+
+    def _note(self, file: StateFile | None, server: ToolServer) -> None:
+        if file is not None:
+            from harness.tools.places import kept_state
+
+            file.write(kept_state(server, self._run_id))
+
+    async def close(self) -> None:
+        """End all servers: bounded, and no process of this run is left."""
+        await asyncio.gather(*(server.close() for server in self._servers.values()))
+
+
+class TaskTools:
+    """The tools of one task and of the tasks inside it, each with its own ledger."""
+
+    def __init__(self, run: RunTools, plan: Plan, emit: Callable[[Event], None], slot: int) -> None:
+        self._run = run
+        self._plan = plan
+        self._emit = emit
+        self._slot = slot
+        self._boxes: dict[str, TaskToolBox] = {}
+        self._own: dict[str, ToolServer] = {}
+        """The servers that no other task uses, since the faults of this one strike them."""
+        self._hosts: Hosts | None = None
+
+    @property
+    def own(self) -> TaskToolBox:
+        """The toolbox of the outermost task, for its channels."""
+        return self._box(self._plan)
+
+    def found_at(self, hosts: Hosts) -> None:
+        """The hosts of the project as the calls find them: with faults, through their gates."""
+        self._hosts = hosts
+
+    def box(self, plan: Plan, session: Session, injector: Injector) -> TaskToolBox | None:
+        """The toolbox of a task with an open session; None if the project names no servers and no step calls a tool."""
+        if not (self._run.settings.tools or any(isinstance(step, Tool) for step in plan.spec.steps)):
+            return None
+        box = self._box(plan)
+        box.attach(session)
+        if plan.faults:
+            from harness.tools.struck import StrikesTools, StruckWay
+
+            if isinstance(injector, StrikesTools):
+                box.struck_by(StruckWay(injector, self._run.clock))
+        return box
+
+    def _box(self, plan: Plan) -> TaskToolBox:
+        if plan.key not in self._boxes:
+            from harness.tools.box import BoxTerms, TaskToolBox
+
+            settings = self._run.settings
+            emit = self._emit if plan.key == self._plan.key else _nobody
+            meta = {WORLD: plan.world} if settings.isolation == "world" else {}
+            terms = BoxTerms(self._run.clock, emit, meta, recovers(settings, os.environ))
+            self._boxes[plan.key] = TaskToolBox(plan, settings.tools, partial(self._server, plan), terms)
+        return self._boxes[plan.key]
+
+    def _server(self, plan: Plan, name: str) -> ToolServer:
+        if not self._has_own(plan, name):
+            return self._run.server(name, self._slot)
+        if name not in self._own:
+            hosts = self._hosts if self._hosts is not None else {}
+            self._own[name] = self._run.make(name, hosts, self._slot)
+        return self._own[name]
+
+    def _has_own(self, plan: Plan, name: str) -> bool:
+        """Whether the faults of the task strike the server or the way to it: other tasks must not suffer from that."""
+        if self._run.settings.tools[name].url is not None:
+            return bool(plan.faults)
+        return any(isinstance(fault, ToolFault) and fault.server in (None, name) for fault in plan.faults)
+
+    def calls(self, plan: Plan) -> tuple[ToolCall, ...]:
+        """The calls of tools that a task has made so far."""
+        return self._boxes[plan.key].calls if plan.key in self._boxes else ()
+
+    async def close(self) -> None:
+        """End the servers that only this task has used. Bounded; it never raises."""
+        await asyncio.gather(*(server.close() for server in self._own.values()))
+
+
+def _nobody(_event: Event) -> None:
+    """Events of a task inside the task belong to nobody."""

@@ -1,0 +1,212 @@
+"""The tools as one task has them: the port's `ToolBox`, with the ledger of its calls and their events."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Final
+
+from msgspec import Struct
+
+from harness.model.events import Event, Resilience, ResilienceActed
+from harness.model.plan import Plan
+from harness.model.ports import Session
+from harness.model.tool_settings import ToolServerSettings
+from harness.model.tools import PAGE, OfferedTool, ToolAnswer, ToolCall, ToolDescription, ToolRequest
+from harness.recovery.failure import Failed, Failure
+from harness.resilience import Clock, Deadline
+from harness.resilience.events import Emit, ResilienceEvent, discard
+from harness.spec.problems import did_you_mean, join_or
+from harness.spec.steps import EffectClass, Tool
+from harness.tools.calls import CallTerms, ServerCall, ToolTry, Way, straight
+from harness.tools.catalogue import effect_in_page, effect_of, find, misfit
+from harness.tools.exchange import ToolServerError
+from harness.tools.ledger import CallEntry, ToolLedger
+from harness.tools.server import ToolServer
+from harness.tools.verdicts import VERDICTS, CallFacts, failure_of, refused
+
+ServerOf = Callable[[str], ToolServer]
+"""Name of a server in the settings -> the server, for this task. It connects to nothing."""
+_NO_SETTINGS: Final = ToolServerSettings()
+_NOTHING: Final[Mapping[str, str]] = {}
+
+
+class BoxTerms(Struct, frozen=True):
+    """What the tools of a task need of the run."""
+
+    clock: Clock
+    emit: Callable[[Event], None]
+    meta: Mapping[str, str] = _NOTHING
+    again: bool = True
+    """Whether calls are tried again at all (RESILIENCE_ENABLED)."""
+
+
+class TaskToolBox:
+    """The tools of one task (ports.ToolBox). Use it on the harness's loop."""
+
+    def __init__(
+        self, plan: Plan, settings: Mapping[str, ToolServerSettings], server: ServerOf, terms: BoxTerms
+    ) -> None:
+        self._plan = plan
+        self._settings = settings
+        self._server = server
+        self._terms = terms
+        self._way: Way = straight
+        self._session: Session | None = None
+        self._of_page: tuple[ToolDescription, ...] = ()
+        self._learnt: set[str] = set()
+        """The servers whose tools an agent has waited for."""
+        self._ledger = ToolLedger(plan, terms.clock, terms.emit)
+
+    @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        """The ledger: the calls so far, in the order in which they began."""
+        return self._ledger.calls
+
+    def attach(self, session: Session) -> None:
+        """Take the pages of this session as the server `page`."""
+        self._session = session
+
+    def struck_by(self, way: Way) -> None:
+        """Let each try of a call go this way: the faults of the task."""
+        self._way = way
+
+    # What may be called.
+
+    def offered(self) -> tuple[OfferedTool, ...]:
+        return tuple(self._offered())
+
+    def _offered(self) -> Iterator[OfferedTool]:
+        for name, settings in self._settings.items():
+            if not settings.agents:
+                continue
+            for tool in self._known_tools(name):
+                if settings.allows(tool.name):
+                    yield OfferedTool(name, tool, self._effect(name, tool.name, tool, None))
+
+    async def learn(self, within: float) -> None:
+        offered = [name for name, settings in self._settings.items() if settings.agents]
+        if PAGE in offered:
+            with contextlib.suppress(Failed):
+                await self.look_at_page(within)
+        new = [name for name in offered if name != PAGE and name not in self._learnt]
+        self._learnt.update(new)
+        listing = [asyncio.ensure_future(self._listed_if_it_can(name, within)) for name in new]
+        if listing:
+            await asyncio.wait(listing, timeout=within)
+
+    async def _listed_if_it_can(self, name: str, within: float) -> None:
+        with contextlib.suppress(Failed, ToolServerError):
+            await self._listed(name, within)
+
+    def _known_tools(self, name: str) -> tuple[ToolDescription, ...]:
+        if name == PAGE:
+            return self._of_page
+        server = self._server(name)
+        server.begin()
+        return server.catalogue.tools
+
+    async def look_at_page(self, within: float, awaited: str | None = None) -> tuple[ToolDescription, ...]:
+        """Ask the page for its tools, for `offered` and for checks; it may take a moment to offer the awaited one.
+
+        Raises Failed.
+        """
+        self._of_page = await self._page().page_tools(within, awaited)
+        return self._of_page
+
+    def _page(self) -> Session:
+        if self._session is None:
+            raise Failed(Failure("INVALID_INPUT", f"Tool server `{PAGE}`: there is no page here, outside a task"))
+        return self._session
+
+    async def effect_of(self, step: Tool, within: float) -> EffectClass:
+        name, settings = step.server, self._settings.get(step.server, _NO_SETTINGS)
+        if name != PAGE and (declared := step.effect or settings.declared_effect(step.tool)):
+            return declared
+        try:
+            tools = await (self.look_at_page(within, step.tool) if name == PAGE else self._listed(name, within))
+        except (Failed, ToolServerError):  # the call itself will tell
+            tools = ()
+        return self._effect(name, step.tool, find(tools, step.tool), step.effect)
+
+    def _effect(
+        self, server: str, tool: str, described: ToolDescription | None, declared: EffectClass | None
+    ) -> EffectClass:
+        """The effect of a call. A tool that nobody has described has no hints, and is a `write` by itself."""
+        settings = self._settings.get(server, _NO_SETTINGS)
+        hints = (described or ToolDescription(tool)).hints
+        if server == PAGE:
+            return effect_in_page(tool, hints, settings, declared)
+        return declared or effect_of(tool, hints, settings)
+
+    async def _listed(self, name: str, within: float) -> tuple[ToolDescription, ...]:
+        """The tools of a server, which is connected to if nobody knows them yet. Raises ToolServerError, Failed."""
+        server, until = self._known(name, name), Deadline.after(within, self._terms.clock.now())
+        if not server.catalogue.known and not server.phase.permanent:
+            with server.in_use():
+                await server.connected(within)
+                await server.know_tools(until.left(self._terms.clock.now()))
+        return server.catalogue.tools
+
+    def _known(self, name: str, called: str) -> ToolServer:
+        """The server of that name. Raises Failed."""
+        if name not in self._settings:
+            known = did_you_mean(name, self._settings) or (
+                f"known: {join_or(self._settings)}" if self._settings else "there is none"
+            )
+            message = f"`{called}` was not called: there is no server `{name}` in [tool.harness.tools] ({known})"
+            raise Failed(Failure("TOOL_UNKNOWN", message, details={"server": name}))
+        return self._server(name)
+
+    # Calls.
+
+    async def call(self, request: ToolRequest, within: float) -> ToolAnswer:
+        until = Deadline.after(within, self._terms.clock.now())
+        with self._ledger.entry(request) as entry:
+            answer = await self._call(request, until, entry)
+            entry.answer = answer
+            return answer
+
+    async def _call(self, request: ToolRequest, until: Deadline, entry: CallEntry) -> ToolAnswer:
+        settings = self._settings.get(request.server, _NO_SETTINGS)
+        if not settings.allows(request.tool):
+            where = f"`allow` of [tool.harness.tools.{request.server}]"
+            advice = f"Add it to {where} if it may be called, or call another one."
+            raise refused("POLICY_TOOL", request, f"{where} does not name it", advice)
+        if request.server == PAGE:
+            entry.tries = 1
+            return await self._call_page(request, settings, until)
+        server = self._known(request.server, f"{request.server}.{request.tool}")
+        terms = CallTerms(self._terms.clock, self._way, self._terms.meta, self._terms.again)
+        call = ServerCall(server, request, terms, until, self._telling(request))
+        try:
+            return await call.run()
+        finally:
+            entry.tries, entry.will_repeat = call.tries, call.will_repeat
+
+    def _telling(self, request: ToolRequest) -> Emit:
+        """Tells of the tries of a step's call as of events of the task."""
+        if (step := request.step) is None:
+            return discard
+
+        def tell(event: ResilienceEvent) -> None:
+            if isinstance(event, Resilience):
+                self._terms.emit(ResilienceActed(self._plan, step, event))
+
+        return tell
+
+    async def _call_page(self, request: ToolRequest, settings: ToolServerSettings, until: Deadline) -> ToolAnswer:
+        """Call a tool of the page, once: it is the task's rules that answer when the page does not."""
+        session, clock = self._page(), self._terms.clock
+        tool = find(await self.look_at_page(until.left(clock.now()), request.tool), request.tool)
+        if tool is not None and (wrong := misfit(tool.parameters, request.arguments)):
+            raise refused("TOOL_INVALID", request, f"its arguments do not fit its schema: {wrong}")
+        within = min(settings.limit_of(request.tool), until.left(clock.now()))
+        call = partial(session.call_page_tool, request.tool, request.arguments, within, request.effect)
+        try:
+            return await self._way(ToolTry(request, call, within))
+        except ToolServerError as error:  # a fault has struck it
+            facts = CallFacts(request, 1, VERDICTS[error.problem].acted)
+            raise failure_of(error, facts, "") from error

@@ -1,0 +1,123 @@
+"""Where a tool server is, by its settings: how a connection to it is made, and what its state file says of it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shlex
+import sys
+from collections.abc import Mapping
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+from harness.model.tool_settings import ToolServerSettings
+from harness.model.tools import ToolDescription
+from harness.recovery.failure import Failed, Failure
+from harness.resilience import Clock
+from harness.resilience.process import Program
+from harness.tools.catalogue import effect_of
+from harness.tools.exchange import Connect, Connection, ConnectionEvents
+from harness.tools.server import Connector, ToolServer
+from harness.tools.statefile import KeptState, ListedTool, born
+
+NEEDED: Final = "pip install 'pytest-taskspec[mcp]'"
+LOGS: Final = Path(".harness/logs")
+_REFERENCE = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+def log_of(root: Path, server: str) -> Path:
+    """The file for the standard error of a server with a `command`."""
+    return root / LOGS / f"tool-{server}.log"
+
+
+class Place(Struct, frozen=True):
+    """A server as the settings name it, seen from one slot."""
+
+    name: str
+    settings: ToolServerSettings
+    root: Path
+    hosts: Mapping[str, int]
+    """Host name, in lower case -> port on 127.0.0.1; read at each request."""
+    clock: Clock
+
+    def argv(self) -> tuple[str, ...]:
+        assert self.settings.command is not None
+        return tuple(sys.executable if word == "{python}" else word for word in self.settings.command)
+
+    def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
+        """What the environment of the process has in addition. Raises Failed for a variable that is not set."""
+        own = self.settings.environment
+        return {key: self._filled(value, f"environment.{key}", environ) for key, value in own.items()}
+
+    def headers(self, environ: Mapping[str, str]) -> dict[str, str]:
+        """The headers of each request. Raises Failed for a variable that is not set."""
+        own = self.settings.headers
+        return {key: self._filled(value, f"headers.{key}", environ) for key, value in own.items()}
+
+    def _filled(self, text: str, key: str, environ: Mapping[str, str]) -> str:
+        if missing := [name for name in _REFERENCE.findall(text) if name not in environ]:
+            table = f"[tool.harness.tools.{self.name}]"
+            message = f"Tool server `{self.name}`: the variable {missing[0]} is not set, which `{key}` of {table} names"
+            advice = f"Set it in the environment of the run: `export {missing[0]}=...`."
+            raise Failed(Failure("TOOL_AUTH", message, details={"server": self.name}, advice=advice))
+        return _REFERENCE.sub(lambda found: environ[found[1]], text)
+
+    @property
+    def folder(self) -> Path:
+        return self.root / (self.settings.cwd or ".")
+
+
+def connector(place: Place, environ: Mapping[str, str]) -> Connector:
+    """A function that makes connections to the server; it imports the SDK, in a thread, since that takes 0.6 s."""
+
+    async def connect(events: ConnectionEvents) -> Connection:
+        if find_spec("mcp") is None:
+            raise Failed(_not_installed(place.name))
+        await asyncio.to_thread(import_module, "harness.tools.session")
+        return _connect_of(place, environ)(events)
+
+    return connect
+
+
+def _connect_of(place: Place, environ: Mapping[str, str]) -> Connect:
+    from harness.tools.stdio import over_stdio
+
+    program = Program(place.argv(), place.environment(environ), place.folder)
+    return over_stdio(program, log_of(place.root, place.name), place.clock)
+
+
+def _not_installed(server: str) -> Failure:
+    message = f"Tool server `{server}` cannot be used, since the package `mcp` is not installed: {NEEDED}"
+    return Failure("INVALID_INPUT", message, details={"server": server}, advice=f"Install it: {NEEDED}.")
+
+
+def kept_state(server: ToolServer, run: str) -> KeptState:
+    """What people are told of the server."""
+    phase, info, settings = server.phase, server.info, server.settings
+    return KeptState(
+        server=server.name,
+        place=shlex.join(settings.command) if settings.command else str(settings.url),
+        stdio=server.stdio,
+        state=phase.state,
+        reason=phase.reason,
+        since=phase.since.isoformat(),
+        run=run,
+        owner=os.getpid(),
+        owner_born=born(),
+        crashes=server.crashes,
+        pid=server.pid,
+        introduced=f"{info.name} {info.version}".strip() if info else "",
+        protocol=info.protocol if info else "",
+        tools=tuple(_listed(tool, settings) for tool in server.catalogue.tools),
+        stale=server.catalogue.stale,
+    )
+
+
+def _listed(tool: ToolDescription, settings: ToolServerSettings) -> ListedTool:
+    effect = effect_of(tool.name, tool.hints, settings)
+    return ListedTool(tool.name, effect, tool.description, settings.allows(tool.name))

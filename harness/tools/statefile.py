@@ -1,0 +1,171 @@
+"""The states of tool servers in files, for people who look at a run and order restarts (`harness tools`)."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import psutil
+from msgspec import Struct
+
+from harness.model.tools import ToolState
+from harness.spec.steps import EffectClass
+
+FOLDER = Path(".harness/tools")
+"""The folder of the files, below the project's folder."""
+_STATE = ".state.json"
+_ORDER = ".restart"
+SAME_BIRTH = 2.0
+"""Seconds by which two readings of a process's start may differ, since the time of day may be set."""
+
+
+class ListedTool(Struct, frozen=True):
+    """A tool as its server has listed it last."""
+
+    name: str
+    effect: EffectClass
+    """By the settings, else by the server's hints, else `write`."""
+    description: str = ""
+    allowed: bool = True
+
+
+class KeptState(Struct, frozen=True):
+    """What one process knows of one tool server."""
+
+    server: str
+    place: str
+    """The command line, or the address."""
+    stdio: bool
+    """Whether the process has started it with `command`."""
+    state: ToolState
+    reason: str
+    since: str
+    """The time since which it is in this state, in ISO 8601."""
+    run: str
+    owner: int
+    """The process that uses the server."""
+    owner_born: float
+    """The start of that process as a Unix time; a pid may be used again."""
+    crashes: int = 0
+    """Crashes of the last five minutes."""
+    pid: int | None = None
+    """The server's process."""
+    introduced: str = ""
+    """Name and version, as the server introduced itself."""
+    protocol: str = ""
+    """The revision of MCP."""
+    tools: tuple[ListedTool, ...] = ()
+    stale: bool = False
+    """Whether the list of tools is older than the last recovery of the server."""
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process that wrote it still runs: otherwise this is how a past run has left it."""
+        return _runs(self.owner, self.owner_born)
+
+
+def born() -> float:
+    """The start of this process as a Unix time."""
+    return psutil.Process().create_time()
+
+
+def _runs(pid: int, born_at: float) -> bool:
+    try:
+        process = psutil.Process(pid)
+        return abs(process.create_time() - born_at) < SAME_BIRTH and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False
+
+
+class StateFile:
+    """The file of one server in this process. It is written as a whole and replaced; nobody learns of a full disk."""
+
+    def __init__(self, root: Path, server: str, slot: int = 0) -> None:
+        """`root`: the project's folder. Each slot of a shared state may have a server of its own."""
+        self._folder = root / FOLDER
+        label = f"{server}[{slot + 1}]" if slot else server
+        self._file = self._folder / f"{label}.{os.getpid()}{_STATE}"
+        self._server = server
+        self._begun = False
+        self._order = _Order(root, server)
+
+    def write(self, state: KeptState) -> None:
+        """Write the state. The first time, the files of processes that have ended are removed."""
+        with contextlib.suppress(OSError):
+            if not self._begun:
+                self._folder.mkdir(parents=True, exist_ok=True)
+                self._sweep()
+                self._begun = True
+            scratch = self._file.with_suffix(".new")
+            scratch.write_bytes(msgspec.json.encode(state))
+            scratch.replace(self._file)
+
+    def _sweep(self) -> None:
+        for file, kept in _states(self._folder):
+            if kept is None or (kept.server == self._server and not kept.alive):
+                file.unlink(missing_ok=True)
+
+    def restart_ordered(self) -> bool:
+        """Whether a restart was ordered since this was last asked."""
+        return self._order.is_new()
+
+
+class _Order:
+    """Tells orders to restart a server that come after this object was made."""
+
+    def __init__(self, root: Path, server: str) -> None:
+        self._file = root / FOLDER / f"{server}{_ORDER}"
+        self._seen = self._stamp()
+
+    def is_new(self) -> bool:
+        stamp = self._stamp()
+        new, self._seen = stamp != self._seen, stamp
+        return new
+
+    def _stamp(self) -> tuple[int, int] | None:
+        try:
+            found = self._file.stat()
+        except OSError:
+            return None
+        return found.st_mtime_ns, found.st_ino
+
+
+def order_restart(root: Path, server: str) -> tuple[KeptState, ...]:
+    """Order all processes that use the server to restart it; returns their states. Raises OSError.
+
+    They do so within a second. Nothing is kept for later runs: they begin without crashes and refusals anyway.
+    """
+    folder = root / FOLDER
+    using = tuple(each for each in kept_states(root) if each.server == server and each.alive)
+    folder.mkdir(parents=True, exist_ok=True)
+    scratch = folder / f"{server}.{os.getpid()}.new"
+    scratch.write_bytes(b"")
+    scratch.replace(folder / f"{server}{_ORDER}")
+    return using
+
+
+def kept_states(root: Path) -> tuple[KeptState, ...]:
+    """The states of all servers: of processes that run (`alive`), and as the last runs have left them; by name."""
+    found = [kept for _, kept in _states(root / FOLDER) if kept is not None]
+    return tuple(sorted(found, key=lambda each: (each.server, not each.alive, each.owner)))
+
+
+def _states(folder: Path) -> Iterator[tuple[Path, KeptState | None]]:
+    """The files and what they contain; None for a damaged one."""
+    for file in sorted(folder.glob(f"*{_STATE}")) if folder.is_dir() else ():
+        try:
+            yield file, msgspec.json.decode(file.read_bytes(), type=KeptState)
+        except FileNotFoundError:
+            continue
+        except (OSError, msgspec.MsgspecError):
+            yield file, None
+
+
+def as_json(state: KeptState) -> dict[str, Any]:
+    """The state as plain JSON, with `alive`."""
+    told: dict[str, Any] = msgspec.to_builtins(state)
+    return {**told, "alive": state.alive}

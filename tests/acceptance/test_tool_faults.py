@@ -1,0 +1,118 @@
+"""Each fault of tools, with a call that may be repeated and one that must not: code, effects, campaign.
+
+The server is a stranger's mailbox, which counts what it does; each task has an address of its own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from tests.acceptance.conftest import Project, Wanted
+
+SERVER = Path(__file__).with_name("mailbox_server.py")
+SETTINGS = f"""
+[tool.harness.tools.mail]
+command = ["{{python}}", "{SERVER}", "."]
+timeouts = {{ slow_mail = 1 }}
+timeout = 2
+
+[tool.harness.channels.box]
+file = "state.json"
+readonly = true
+"""
+READ, WRITE = "get_code", "send_mail"
+SENT = "json('box', 'sent.{name}') == 1"
+AGAIN = {"strategy": "retry", "max_retries": 1, "retry_delay_ms": 1}
+UNKNOWN = "OUTCOME_UNKNOWN"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A fault, the tool that is called, and what must come of it."""
+
+    kind: str
+    tool: str
+    seen: str | None
+    """The code of the failure that the fault causes; None: it causes none."""
+    code: str | None
+    """The code with which the task fails; None: it does what it is to do."""
+    effects: int
+    more: Mapping[str, Any] = field(default_factory=dict)
+    """More keys of the fault."""
+    done_when: bool = False
+
+
+ONCE = {"times": 1}
+CASES = {
+    "refused-read": Case("tool_refused", READ, None, None, 1, ONCE),
+    "refused-write": Case("tool_refused", WRITE, None, None, 1, ONCE),
+    "refused-always": Case("tool_refused", WRITE, "TOOL_UNAVAILABLE", "TOOL_UNAVAILABLE", 0),
+    "killed-read": Case("tool_killed", READ, None, None, 1, ONCE),
+    "killed-write": Case("tool_killed", WRITE, "TOOL_UNAVAILABLE", UNKNOWN, 0, ONCE),
+    "killed-write-known": Case("tool_killed", WRITE, "TOOL_UNAVAILABLE", None, 1, ONCE, done_when=True),
+    "killed-always": Case("tool_killed", READ, "TOOL_UNAVAILABLE", "TOOL_UNAVAILABLE", 0),
+    "lost-read": Case("tool_answer_lost", READ, None, None, 2, ONCE),
+    "lost-write": Case("tool_answer_lost", WRITE, "TOOL_UNAVAILABLE", UNKNOWN, 1, ONCE),
+    "lost-write-known": Case("tool_answer_lost", WRITE, "TOOL_UNAVAILABLE", None, 1, ONCE, done_when=True),
+    "hangs-read": Case("tool_hangs", READ, None, None, 2, ONCE),
+    "hangs-write": Case("tool_hangs", WRITE, "TOOL_TIMEOUT", UNKNOWN, 1, ONCE),
+    "slow-read": Case("tool_slow", READ, None, None, 1, {"seconds": 0.1}),
+    "slow-write": Case("tool_slow", WRITE, None, None, 1, {"seconds": 0.1}),
+    "too-slow-write": Case("tool_slow", WRITE, "TOOL_TIMEOUT", UNKNOWN, 1, {"seconds": 30}),
+    "error-read": Case("tool_error", READ, "TOOL_FAILED", "TOOL_FAILED", 0),
+    "error-write": Case("tool_error", WRITE, "TOOL_FAILED", "TOOL_FAILED", 0),
+}
+
+
+def project_in(folder: Path) -> Project:
+    project = Project(cast("pytest.Pytester", SimpleNamespace(path=folder)), {"shop.local": 1})
+    (folder / "pyproject.toml").write_text(SETTINGS, "utf-8")
+    (folder / "state.json").write_text('{"sent": {}}', "utf-8")
+    (folder / "effects.txt").write_text("", "utf-8")
+    return project
+
+
+def write(project: Project, name: str, case: Case, *, faults: bool = True) -> None:
+    done = {"done_when": SENT.format(name=name)} if case.done_when else {}
+    step = {"act": "tool", "server": "mail", "tool": case.tool, "arguments": {"to": name}, **done}
+    fault = {"kind": case.kind, "server": "mail", "tool": "*_*", **case.more}
+    expect = {"code": case.seen, "recovered": case.code is None}
+    project.task(
+        name,
+        steps=[step],
+        error_recovery={"on_network_error": AGAIN if case.done_when else "abort"},
+        **({"faults": [{**fault, "expect": expect}]} if faults else {}),
+    )
+
+
+def effects(project: Project) -> Counter[str]:
+    """The number of effects for each address."""
+    lines = (project.path / "effects.txt").read_text("utf-8").splitlines()
+    return Counter(line.split()[1] for line in lines)
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory, wanted: Wanted[Case]) -> tuple[dict[str, Any], Counter[str]]:
+    project = project_in(tmp_path_factory.mktemp("mail"))
+    for name, case in wanted(CASES, "test_what_a_fault_of_tools_does").items():
+        write(project, name, case)
+    project.play("--task-workers", "4")
+    document = json.loads((project.path / ".harness" / "last-run.json").read_text("utf-8"))
+    return {each["task_id"]: each for each in document["results"]}, effects(project)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_a_fault_of_tools_does(played: tuple[dict[str, Any], Counter[str]], name: str) -> None:
+    case, record = CASES[name], played[0][name]
+    told = f"{record['code']}: {record['message']}; {record['warnings']}"
+    assert (record["code"], played[1][name]) == (case.code, case.effects), told
+    kinds = [each["kind"] for each in record["warnings"]]
+    assert kinds == (["effect_already_done"] if name == "lost-write-known" else []), told
