@@ -44,7 +44,7 @@ class _Client(ClientSession):
 
 
 @contextlib.asynccontextmanager
-async def session_over(streams: Streams, changed: Callable[[], None]) -> AsyncIterator[Session]:
+async def session_over(streams: Streams, changed: Callable[[], None]) -> AsyncIterator[McpSession]:
     """A session over the streams; `changed` is called when the server says that its tools have changed."""
 
     async def handle(message: IncomingMessage) -> None:
@@ -52,7 +52,7 @@ async def session_over(streams: Streams, changed: Callable[[], None]) -> AsyncIt
             changed()
 
     async with _Client(*streams, message_handler=handle, client_info=_OURSELVES) as client:
-        session = Session(client, changed)
+        session = McpSession(client, changed)
         try:
             yield session
         finally:
@@ -62,7 +62,7 @@ async def session_over(streams: Streams, changed: Callable[[], None]) -> AsyncIt
 _OURSELVES = protocol.Implementation(name="pytest-taskspec", version="1")
 
 
-class Session:
+class McpSession:
     """What the harness asks of a server. All methods but `end` raise the library's errors, or ToolServerError."""
 
     def __init__(self, client: _Client, changed: Callable[[], None]) -> None:

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from harness.tools.exchange import ToolProblem, ToolServerError
 
 if TYPE_CHECKING:
-    from harness.tools.connection import Link, Sending
+    from harness.tools.connection import Link, SentCall
 
 ASKS_FOR_INPUT: Final = "it asks for input, which nobody can give here"
 _NO_SUCH_TOOL: Final = re.compile(r"unknown tool|no such tool|tool\b.*\bnot found", re.IGNORECASE)
@@ -46,7 +46,7 @@ def knows_no(tool: str, text: str) -> bool:
     return re.fullmatch(said, text.strip(), re.IGNORECASE) is not None
 
 
-def named(error: BaseException, sending: Sending, link: Link) -> ToolServerError:
+def named(error: BaseException, sending: SentCall, link: Link) -> ToolServerError:
     """The error of a call, or of opening the connection, by its name."""
     if isinstance(error, BaseExceptionGroup):
         error = _leaf(error)
@@ -55,7 +55,7 @@ def named(error: BaseException, sending: Sending, link: Link) -> ToolServerError
     return sending.problem or _named(error, sending, link)
 
 
-def _named(error: BaseException, sending: Sending, link: Link) -> ToolServerError:
+def _named(error: BaseException, sending: SentCall, link: Link) -> ToolServerError:
     match error:
         case MCPError():
             return _refused(error, sending, link)
@@ -84,7 +84,7 @@ def _leaf(group: BaseExceptionGroup[BaseException]) -> BaseException:
     return next((error for error in leaves if isinstance(error, ToolServerError)), leaves[0])
 
 
-def _refused(error: MCPError, sending: Sending, link: Link) -> ToolServerError:
+def _refused(error: MCPError, sending: SentCall, link: Link) -> ToolServerError:
     if error.code == protocol.CONNECTION_CLOSED:
         return link.lost(sent=sending.sent)
     if error.code == protocol.REQUEST_TIMEOUT:
