@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 from harness.model.tools import ToolAnswer, ToolDescription, ToolHints
 from harness.tools.exchange import ServerInfo, ToolProblem, ToolServerError
-from harness.tools.translation import ASKS_FOR_INPUT, answered_error, knows_no
+from harness.tools.translation import ASKS_FOR_INPUT, answered_error, refusal_in
 from harness.values import replace
 
 logging.getLogger("mcp").addHandler(logging.NullHandler())  # what it logs without one is printed on the terminal
@@ -148,8 +148,8 @@ class McpSession:
                 answer = await self._call(tool, arguments, meta)
             else:
                 raise
-        if answer.is_error and knows_no(tool, answer.text):
-            raise ToolServerError(ToolProblem.UNKNOWN_TOOL, answer.text)
+        if answer.is_error and (problem := refusal_in(answer.text, tool)) is not None:
+            raise ToolServerError(problem, answer.text)
         return replace(answer, seconds=asyncio.get_running_loop().time() - began)
 
     async def _call(self, tool: str, arguments: Mapping[str, Any], meta: Mapping[str, str]) -> ToolAnswer:

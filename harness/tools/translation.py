@@ -39,11 +39,13 @@ def answered_error(error: MCPError) -> bool:
     return error.code not in _OF_THE_PROTOCOL and error.message not in _STAND_INS
 
 
-def knows_no(tool: str, text: str) -> bool:
-    """Whether an answer that says `is_error` says that there is no such tool."""
+def refusal_in(text: str, tool: str) -> ToolProblem | None:
+    """What an answer that says `is_error` refuses, since libraries put their refusals into answers; None: nothing."""
     name = re.escape(tool)
     said = rf"(MCP error -?\d+: )?(Unknown tool:? ?\W?{name}\W?|(No such tool|Tool):? \W?{name}\W?( not found)?)\.?"
-    return re.fullmatch(said, text.strip(), re.IGNORECASE) is not None
+    if re.fullmatch(said, text.strip(), re.IGNORECASE):
+        return ToolProblem.UNKNOWN_TOOL
+    return ToolProblem.INVALID_ARGUMENTS if text.startswith(f"MCP error {protocol.INVALID_PARAMS}: ") else None
 
 
 def named(error: BaseException, sending: SentCall, link: Link) -> ToolServerError:

@@ -59,6 +59,8 @@ def call(name: str, arguments: dict[str, Any], meta: dict[str, Any]) -> dict[str
             return {**text("no stock"), "isError": True}
         case "unknown_here":
             return {**text("Unknown tool: unknown_here"), "isError": True}
+        case "invalid_here":
+            return {**text("MCP error -32602: Input validation error: n is required"), "isError": True}
         case "wrong":
             return {"content": "none"}
         case "strict":
