@@ -45,6 +45,7 @@ from harness.resilience import SystemClock
 from harness.resilience.events import Emit, ResilienceEvent, ServiceChanged, discard
 from harness.runner.circuits import RunCircuits
 from harness.runner.compile import recovers
+from harness.runner.held_tools import ReadingToolBox
 from harness.runner.inference import Inference, TaskInference
 from harness.runner.kept_ways import KeptWays
 from harness.runner.logins import Logins, NoArtifacts
@@ -108,12 +109,16 @@ class NoFaults:
 class Harness:
     """Everything that the tasks of one process share: services, browsers, memory, archive."""
 
-    def __init__(self, settings: Settings, run_id: str, tell: Emit = discard) -> None:
-        """`tell` receives the events of circuits and services, on the loop's thread. Raises ValueError or OSError."""
+    def __init__(self, settings: Settings, run_id: str, tell: Emit = discard, *, only_reads: bool = False) -> None:
+        """`tell` receives the events of circuits and services, on the loop's thread. Raises ValueError or OSError.
+
+        `only_reads`: tools that write are not called.
+        """
         if found := unusable_folders(settings):
             raise OSError("; ".join(found))
         (state := settings.root / ".harness").mkdir(exist_ok=True)
         self.settings = settings
+        self._only_reads = only_reads
         self.clock = SystemClock()
         self.circuits = RunCircuits(settings, self.clock, tell, os.environ)
         self._tell = tell
@@ -128,6 +133,7 @@ class Harness:
         self._logins = Logins(settings.root / LOGINS, settings.logins_of(run_id), self.clock, tell)
         self._episodes: dict[str, StorageState] = {}
         """World of an episode -> the browser storage of its last passed task."""
+        self.tools = RunTools(settings, run_id, self.clock, tell, self.services.hosts_of, self._recover)
         self.channels_of(0)
         self.redactor = Redactor.of(settings)
         self._trajectories = KeptWays(settings, run_id, self.redactor, self.clock)
@@ -141,7 +147,6 @@ class Harness:
         self.browsers = Browsers(settings.browser, self.clock, ends, temp=temp, guard=guard, hosts=hosts)
         self.agents = self._make_agents()
         self.inference = Inference(settings, run_id, self.clock, self.circuits, tell, self.redactor)
-        self.tools = RunTools(settings, run_id, self.clock, tell, self.services.hosts_of, self._recover)
         self.memory = MemoryStore(temp / "memory.sqlite3")
         self._runs: Counter[str] = Counter()
         self._started = asyncio.Lock()
@@ -395,7 +400,8 @@ class Harness:
             stage = Stage(await self.browsers.open_session(request), world, NoFaults())
         else:
             stage = await self._stage_with_faults(plan, request, world, ground, inference)
-        return replace(stage, toolbox=ground.tools.box(plan, stage.session, stage.injector)) if ground.tools else stage
+        box = ground.tools.box(plan, stage.session, stage.injector) if ground.tools else None
+        return replace(stage, toolbox=ReadingToolBox(box) if box and self._only_reads else box)
 
     @staticmethod
     async def _routing(plan: Plan, world: TaskWorld) -> Routing | None:
@@ -486,8 +492,12 @@ RepairHere = Callable[[Plan, str, Mapping[str, Any]], Mapping[str, Any] | bool]
 class SyncHarness:
     """A Harness with synchronous methods; for pytest, the CLI and `execute_task`."""
 
-    def __init__(self, settings: Settings, run_id: str | None = None, tell: Emit = discard) -> None:
+    def __init__(
+        self, settings: Settings, run_id: str | None = None, tell: Emit = discard, *, only_reads: bool = False
+    ) -> None:
+        """`only_reads`: tools that write are not called."""
         self.settings = settings
+        self._only_reads = only_reads
         self._tell = tell
         self.run_id = run_id or new_run_id(datetime.now(UTC), os.getpid())
         self._loop = LoopThread()
@@ -498,7 +508,7 @@ class SyncHarness:
             raise
 
     async def _make(self) -> Harness:
-        return Harness(self.settings, self.run_id, self._tell)
+        return Harness(self.settings, self.run_id, self._tell, only_reads=self._only_reads)
 
     def start(self) -> None:
         """Find or start the services. Raises Failed."""
