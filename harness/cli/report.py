@@ -80,7 +80,7 @@ def _serve_failed_message(port: int, error: OSError) -> str:
     """The message if the report was built but cannot be served."""
     if error.errno != errno.EADDRINUSE:
         return f"the report is built, and cannot be served on port {port}: {error.strerror or error}"
-    from harness.environment.process import describe_listener
+    from harness.resilience.process import describe_listener
 
     taken = f"port {port} of 127.0.0.1 is taken by {describe_listener(port)}"
     return f"the report is built, and not served: {taken}; choose another, or --serve 0 for any that is free"

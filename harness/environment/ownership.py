@@ -17,10 +17,10 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from harness.environment.process import Identity
 from harness.recovery.failure import Failure
 from harness.resilience import Clock
 from harness.resilience.events import Emit, InvariantBroken, ServiceChanged
+from harness.resilience.process import Identity
 
 # The folders for services' files: one that stays between runs, and one for each process.
 

@@ -16,11 +16,11 @@ from typing import Any
 from msgspec import Struct
 
 from harness.environment.ownership import LOGS, Held, Ownership, ServiceState, log_file, owned_services, owner_file
-from harness.environment.process import GRACE, KILLED_WITHIN, POLL, Identity
 from harness.environment.services import Services
 from harness.model.settings import SettingsError, load_settings
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Clock, Deadline, SystemClock, poll_until
+from harness.resilience.process import GRACE, KILLED_WITHIN, POLL, Identity
 
 # Keeps one service running until it is stopped: `python -m harness.environment.persistence <project> <service>`.
 

@@ -14,8 +14,8 @@ from collections.abc import Container, Mapping
 from pathlib import Path
 
 from harness.environment.health import ADDRESS
-from harness.environment.process import Program
 from harness.model.service_settings import AUTO, ServiceSettings
+from harness.resilience.process import Program
 
 # Ports for services that accept any: free now, and outside the range of outgoing connections.
 

@@ -7,7 +7,6 @@ import contextlib
 import fcntl
 import shlex
 import shutil
-import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Container, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -37,20 +36,17 @@ from harness.environment.preparation import (
     placeholder_values,
     run_to_end,
 )
-from harness.environment.process import POLL, Child, Identity, Program, describe_listener, owns_port
 from harness.model.service_settings import AUTO, ServiceSettings, expand
 from harness.recovery.failure import Circumstances, Failed, Failure
 from harness.resilience import Clock, Deadline, poll_until
 from harness.resilience.events import Emit, discard
+from harness.resilience.process import INTENDED, POLL, Child, Identity, Program, describe_listener, owns_port
 from harness.values import replace
 
 if TYPE_CHECKING:
     import httpx2
 
 # The failure of a service: who has its port, how it ended, the end of its log.
-
-INTENDED = -signal.SIGUSR1
-"""The exit code of a watchdog whose command was ended on purpose."""
 
 
 class Occupied(Failed):

@@ -16,16 +16,15 @@ from urllib.parse import urlsplit
 import psutil
 from msgspec import Struct
 
-from harness.environment import watchdog
 from harness.environment.health import ADDRESS, client
 from harness.environment.ownership import RunFolder, ServiceState, label
-from harness.environment.process import await_ends, describe_listener, listening_pid, signal_all
 from harness.environment.service import Home, Service
 from harness.environment.supervision import LOOK, STANDARD, Polling, Supervision
 from harness.model.service_settings import AUTO, ServiceSettings
 from harness.recovery.failure import Failed, Failure
-from harness.resilience import Clock, poll_until
+from harness.resilience import Clock, poll_until, watchdog
 from harness.resilience.events import Emit, discard
+from harness.resilience.process import await_ends, describe_listener, listening_pid, signal_all
 from harness.resilience.threads import on_own_thread
 from harness.spec.problems import nearest
 from harness.values import replace

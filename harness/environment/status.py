@@ -22,9 +22,9 @@ from harness.environment.ownership import (
     owner_files_of_runs,
     read_held,
 )
-from harness.environment.process import command_of, listening_pid
 from harness.model.service_settings import ServiceSettings
 from harness.resilience import Clock
+from harness.resilience.process import command_of, listening_pid
 
 LOOK = 0.2
 """Seconds between two reads of the files."""

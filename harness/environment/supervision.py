@@ -11,10 +11,10 @@ from msgspec import Struct
 
 from harness.environment.health import Health, HealthAnswer, client
 from harness.environment.ownership import ServiceState
-from harness.environment.process import GRACE, KILLED_WITHIN, POLL
 from harness.environment.service import Occupied, Service
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Clock, Condition, Deadline, Supervisor, poll_until
+from harness.resilience.process import GRACE, KILLED_WITHIN, POLL
 
 if TYPE_CHECKING:
     import httpx2

@@ -20,7 +20,7 @@ from harness.resilience import Clock, Deadline
 from harness.resilience.events import Emit, ResilienceEvent, discard
 from harness.spec.problems import did_you_mean, join_or
 from harness.spec.steps import EffectClass, Tool
-from harness.tools.calls import CallTerms, Sending, ServerCall, Way, straight
+from harness.tools.calls import CallTerms, ServerCall, ToolTry, Way, straight
 from harness.tools.catalogue import effect_in_page, effect_of, find, misfit
 from harness.tools.exchange import ToolServerError
 from harness.tools.ledger import CallEntry, ToolLedger
@@ -174,7 +174,7 @@ class TaskToolBox:
         if not settings.allows(request.tool):
             where = f"`allow` of [tool.harness.tools.{request.server}]"
             advice = f"Add it to {where} if it may be called, or call another one."
-            raise refused("TOOL_FORBIDDEN", request, f"{where} does not name it", advice)
+            raise refused("POLICY_TOOL", request, f"{where} does not name it", advice)
         if request.server == PAGE:
             entry.tries = 1
             return await self._call_page(request, settings, until)
@@ -206,7 +206,7 @@ class TaskToolBox:
         within = min(settings.limit_of(request.tool), until.left(clock.now()))
         call = partial(session.call_page_tool, request.tool, request.arguments, within, request.effect)
         try:
-            return await self._way(Sending(request, call, within))
+            return await self._way(ToolTry(request, call, within))
         except ToolServerError as error:  # a fault has struck it
             facts = CallFacts(request, 1, VERDICTS[error.problem].acted)
             raise failure_of(error, facts, "") from error

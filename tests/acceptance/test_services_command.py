@@ -19,10 +19,10 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from harness.cli.main import app
-from harness.environment.process import Identity
 from harness.environment.services import Services
 from harness.model.settings import load_settings
 from harness.resilience import SystemClock
+from harness.resilience.process import Identity
 from tests.acceptance.conftest import Project
 from tests.acceptance.supervised import free_base, pyproject, site_pid
 from tests.unit.environment.services.conftest import PROGRAM, alive, eventually, listens, programs, sites

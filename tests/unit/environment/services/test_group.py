@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
-from harness.environment.process import await_ends, members, runs, signal_all
+from harness.resilience.process import await_ends, members, runs, signal_all
 from tests.unit.environment.services.conftest import eventually
 from tests.unit.fakes import FakeClock
 

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from harness.environment.ownership import Ownership
-from harness.environment.process import Identity
 from harness.environment.services import Services
 from harness.recovery.failure import Failed, Failure
 from harness.resilience.events import ResilienceEvent, ServiceChanged
+from harness.resilience.process import Identity
 from tests.unit.environment.services.conftest import (
     comes,
     listens,

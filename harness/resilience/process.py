@@ -10,12 +10,12 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import IO, Any
 
 import psutil
 from msgspec import Struct
 
-from harness.environment import watchdog
-from harness.resilience import Clock, poll_until
+from harness.resilience import Clock, poll_until, watchdog
 
 GRACE = 3.0
 """Seconds between SIGTERM and SIGKILL."""
@@ -24,6 +24,8 @@ KILLED_WITHIN = 2.0
 POLL = 0.05
 """Seconds between two checks."""
 TAIL_BYTES = 32_768
+INTENDED = -signal.SIGUSR1
+"""The exit code of a watchdog whose command was ended on purpose."""
 
 
 class Program(Struct, frozen=True):
@@ -44,15 +46,10 @@ class Child:
         self._clock = clock
         with log.open("ab") as output:
             self._log_start = output.tell()
-            self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", watchdog.__file__, str(os.getpid()), str(told), *program.command],
-                stdin=subprocess.PIPE,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                cwd=program.cwd,
-                env={"PYTHONUNBUFFERED": "1", **os.environ, **program.environment},
-                start_new_session=True,
-            )
+            self._process = self._start(program, output, str(told))
+
+    def _start(self, program: Program, output: IO[bytes], told: str) -> subprocess.Popen[bytes]:
+        return _watched(program, watchdog.STDIN, told, stdin=subprocess.PIPE, stdout=output, stderr=output)
 
     @property
     def pid(self) -> int:
@@ -67,11 +64,11 @@ class Child:
         except psutil.NoSuchProcess:
             return True
 
-    async def stop(self) -> int | None:
-        """Send SIGTERM to the group, SIGKILL after 3 seconds. Returns the command's exit code as a shell reports it."""
+    async def stop(self, grace: float = GRACE) -> int | None:
+        """Send SIGTERM to the group, SIGKILL after `grace`. Returns the command's exit code as a shell reports it."""
         if not self.has_ended():
             self._signal(signal.SIGTERM)
-            await self.wait(GRACE)
+            await self.wait(grace)
         self._signal(signal.SIGKILL)
         # Nothing joins a group that was killed; and its id is ours until the watchdog is reaped.
         left = members(self.pid) if self._process.returncode is None else ()
@@ -113,9 +110,62 @@ class Child:
     def _sweep(self) -> int | None:
         """Reap it. The pipe is closed last, since the watchdog takes its end for the death of the harness."""
         code = self._process.poll()
+        self._release()
+        return code
+
+    def _release(self) -> None:
         if self._process.stdin is not None:
             self._process.stdin.close()
-        return code
+
+
+class PipedChild(Child):
+    """A command that the harness speaks with over its standard input and output; its log is its standard error."""
+
+    def __init__(self, program: Program, log: Path, clock: Clock) -> None:
+        """Start it; raises OSError if its log or its folder cannot be used."""
+        super().__init__(program, log, Path(os.devnull), clock)
+
+    def _start(self, program: Program, output: IO[bytes], told: str) -> subprocess.Popen[bytes]:
+        leash, self._leash = os.pipe()
+        try:
+            return _watched(
+                program, leash, told, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=output, pass_fds=(leash,)
+            )
+        except BaseException:
+            os.close(self._leash)
+            raise
+        finally:
+            os.close(leash)
+
+    @property
+    def pipes(self) -> tuple[IO[bytes], IO[bytes]]:
+        """Its standard input and output, at the harness's end."""
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None
+        assert stdout is not None
+        return stdin, stdout
+
+    @property
+    def command_pid(self) -> int | None:
+        """The process of the command itself; None if it has ended."""
+        with contextlib.suppress(psutil.Error, IndexError):
+            return psutil.Process(self.pid).children()[0].pid
+        return None
+
+    def _release(self) -> None:
+        for pipe in self.pipes:
+            with contextlib.suppress(OSError):
+                pipe.close()
+        if self._leash >= 0:
+            os.close(self._leash)
+            self._leash = -1
+
+
+def _watched(program: Program, leash: int, told: str, **how: Any) -> subprocess.Popen[bytes]:
+    """Start the command under its watchdog."""
+    own = [sys.executable, "-I", "-S", watchdog.__file__, str(os.getpid()), str(leash), told]
+    environment = {"PYTHONUNBUFFERED": "1", **os.environ, **program.environment}
+    return subprocess.Popen([*own, *program.command], cwd=program.cwd, env=environment, start_new_session=True, **how)
 
 
 # Lists the processes of a group, and waits for their end.

@@ -1,0 +1,185 @@
+"""The client of MCP: how a connection is opened in the two eras of the protocol, what is asked, how answers are read.
+
+It is imported at first use, because that takes more than half a second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any, Final, cast
+
+import mcp_types as protocol
+from mcp.client.session import ClientSession, IncomingMessage
+from mcp.client.subscriptions import SubscriptionLost, listen
+from mcp.shared.exceptions import MCPError
+from mcp_types.version import LATEST_MODERN_VERSION, MODERN_PROTOCOL_VERSIONS
+from pydantic import ValidationError
+
+from harness.model.tools import ToolAnswer, ToolDescription, ToolHints
+from harness.tools.exchange import ServerInfo, ToolProblem, ToolServerError
+from harness.tools.translation import ASKS_FOR_INPUT, answered_error, knows_no
+from harness.values import replace
+
+Streams = tuple[Any, Any]
+"""The stream of messages from the server, and that to it, as the library takes them."""
+MOST_PAGES: Final = 100
+"""Pages of a list of tools that are read."""
+LISTEN_AGAIN: Final = 5.0
+"""Seconds until a subscription that has ended is made again, at first; then twice as long each time."""
+LISTEN_SELDOM: Final = 60.0
+
+
+class _Client(ClientSession):
+    """The client of the library, which must not list the tools in the middle of a call: that could lose its answer."""
+
+    listed: frozenset[str] = frozenset()
+
+    async def validate_tool_result(self, name: str, result: protocol.CallToolResult) -> None:
+        if name in self.listed:
+            await super().validate_tool_result(name, result)
+
+
+@contextlib.asynccontextmanager
+async def session_over(streams: Streams, changed: Callable[[], None]) -> AsyncIterator[Session]:
+    """A session over the streams; `changed` is called when the server says that its tools have changed."""
+
+    async def handle(message: IncomingMessage) -> None:
+        if isinstance(message, protocol.ToolListChangedNotification):
+            changed()
+
+    async with _Client(*streams, message_handler=handle, client_info=_OURSELVES) as client:
+        session = Session(client, changed)
+        try:
+            yield session
+        finally:
+            await session.end()
+
+
+_OURSELVES = protocol.Implementation(name="pytest-taskspec", version="1")
+
+
+class Session:
+    """What the harness asks of a server. All methods but `end` raise the library's errors, or ToolServerError."""
+
+    def __init__(self, client: _Client, changed: Callable[[], None]) -> None:
+        self._client = client
+        self._changed = changed
+        self._listening: asyncio.Task[None] | None = None
+
+    async def introduce(self) -> ServerInfo:
+        """Agree on a revision: the newest by `server/discover`, else by the handshake of the older ones."""
+        try:
+            await self._client.discover()
+        except (MCPError, ValidationError, RuntimeError):  # it knows no `server/discover`, or no new revision
+            await self._shake_hands()
+        capabilities, said = self._client.server_capabilities, self._client.server_info
+        tells = capabilities is not None and capabilities.tools is not None and capabilities.tools.list_changed
+        if self._modern and tells:
+            self._listening = asyncio.create_task(self._listen())
+        version = self._client.protocol_version or ""
+        return ServerInfo(said.name if said else "", said.version if said else "", version)
+
+    async def _shake_hands(self) -> None:
+        try:
+            await self._client.initialize()
+        except MCPError as error:
+            if error.code != protocol.UNSUPPORTED_PROTOCOL_VERSION:
+                raise
+            await self._client.discover()  # a slow start: it has taken the first question after all
+
+    @property
+    def _modern(self) -> bool:
+        return self._client.protocol_version in MODERN_PROTOCOL_VERSIONS
+
+    async def end(self) -> None:
+        """Stop listening."""
+        if self._listening is not None:
+            self._listening.cancel()
+            await asyncio.wait((self._listening,))
+
+    async def _listen(self) -> None:
+        """Hear of changed tools by a subscription, since the newer revisions send nothing unasked."""
+        delay = LISTEN_AGAIN
+        while True:
+            with contextlib.suppress(MCPError, SubscriptionLost, TimeoutError):
+                async with listen(self._client, tools_list_changed=True) as events:
+                    async for _ in events:
+                        self._changed()
+            await asyncio.sleep(delay)
+            delay = min(delay * 2, LISTEN_SELDOM)
+
+    async def list_tools(self) -> tuple[ToolDescription, ...]:
+        """All tools, page by page."""
+        tools: list[protocol.Tool] = []
+        cursor: str | None = None
+        for _ in range(MOST_PAGES):
+            page = await self._client.list_tools(params=protocol.PaginatedRequestParams(cursor=cursor))
+            tools += page.tools
+            cursor = page.next_cursor
+            if cursor is None:
+                self._client.listed = frozenset(tool.name for tool in tools)
+                return tuple(map(_described, tools))
+        raise ToolServerError(ToolProblem.GARBLED, f"its list of tools has no end: {MOST_PAGES} pages were read")
+
+    async def look(self) -> None:
+        """The cheapest question that servers of the revision answer."""
+        if self._modern:
+            await self._client.send_discover(self._client.protocol_version or LATEST_MODERN_VERSION)
+        else:
+            await self._client.list_tools()
+
+    async def call(self, tool: str, arguments: Mapping[str, Any], meta: Mapping[str, str]) -> ToolAnswer:
+        """Call a tool. One that demands headers which only its description tells is listed first, and called again."""
+        began = asyncio.get_running_loop().time()
+        try:
+            answer = await self._call(tool, arguments, meta)
+        except MCPError as error:
+            if answered_error(error):
+                answer = ToolAnswer(error.message, is_error=True)
+            elif error.code == protocol.HEADER_MISMATCH:
+                await self.list_tools()
+                answer = await self._call(tool, arguments, meta)
+            else:
+                raise
+        if answer.is_error and knows_no(tool, answer.text):
+            raise ToolServerError(ToolProblem.UNKNOWN_TOOL, answer.text)
+        return replace(answer, seconds=asyncio.get_running_loop().time() - began)
+
+    async def _call(self, tool: str, arguments: Mapping[str, Any], meta: Mapping[str, str]) -> ToolAnswer:
+        more = cast("protocol.RequestParamsMeta", dict(meta)) if meta else None
+        result = await self._client.call_tool(tool, dict(arguments), meta=more, allow_input_required=True)
+        if not isinstance(result, protocol.CallToolResult):
+            raise ToolServerError(ToolProblem.GARBLED, ASKS_FOR_INPUT)
+        text = "\n".join(map(_text, result.content))
+        return ToolAnswer(text, result.structured_content, bool(result.is_error))
+
+
+def _described(tool: protocol.Tool) -> ToolDescription:
+    hints = tool.annotations
+    said = (
+        ToolHints() if hints is None else ToolHints(hints.read_only_hint, hints.idempotent_hint, hints.destructive_hint)
+    )
+    return ToolDescription(tool.name, tool.description or tool.title or "", tool.input_schema, said)
+
+
+def _text(part: protocol.ContentBlock) -> str:
+    """The text of a part of an answer; one that is no text is named: `[image/png, 1234 bytes]`."""
+    match part:
+        case protocol.TextContent():
+            return part.text
+        case protocol.ImageContent() | protocol.AudioContent():
+            return f"[{part.mime_type}, {_size(part.data)} bytes]"
+        case protocol.EmbeddedResource(resource=protocol.TextResourceContents() as inner):
+            return f"[{inner.uri}, {len(inner.text.encode())} bytes]"
+        case protocol.EmbeddedResource(resource=protocol.BlobResourceContents() as inner):
+            return f"[{inner.uri}, {_size(inner.blob)} bytes]"
+        case protocol.ResourceLink():
+            return f"[{part.uri}]"
+        case _:
+            return f"[{part.type}]"
+
+
+def _size(base64: str) -> int:
+    return len(base64) * 3 // 4 - base64[-2:].count("=")
