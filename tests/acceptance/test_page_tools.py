@@ -44,6 +44,7 @@ TASKS: dict[str, dict[str, Any]] = {
     "HANGS": {
         "steps": [OPEN, {**FOUND, "timeout": 1}],
         "faults": [{"kind": "tool_hangs", "server": "page", "tool": "search_products", "times": 1}],
+        "expect": {"final_state": "completed", "warnings": ["network_error_recovered"]},
         "error_recovery": KEEN,
     },
     "WRONG": {"steps": [OPEN, {**CART, "arguments": {"sku": 5521}}]},
