@@ -75,9 +75,8 @@ async def with_circuit(run: Run, step: Step, attempt: Callable[[], Awaitable[Out
         ticket = breaker.admit() if breaker else None
     except CircuitOpen as refusal:
         assert breaker is not None
-        return _circuit_refused(
-            run, breaker, refusal, {"server": step.server} if isinstance(step, Tool) else {"url": url}
-        )
+        whom = {"server": step.server} if isinstance(step, Tool) else {"url": url}
+        return _circuit_refused(run, breaker, refusal, whom)
     try:
         outcome = await attempt()
         blamed = _blamed_circuit(run, step, outcome)

@@ -255,8 +255,12 @@ class Session(Protocol):
         """Return the page as an agent sees it, without `last`. Raises Failed."""
         ...
 
-    async def page_tools(self, within: float) -> tuple[ToolDescription, ...]:
-        """The tools that the page offers to agents (WebMCP), now. Raises Failed, also when the browser knows none."""
+    async def page_tools(self, within: float, awaited: str | None = None) -> tuple[ToolDescription, ...]:
+        """The tools that the page offers to agents (WebMCP) now, or as soon as it offers the awaited one.
+
+        A page that has just come registers its tools a moment later; one that does not offer it is waited for a little.
+        Raises Failed: WEBMCP_MISSING where pages can offer none, or the code of a lost page.
+        """
         ...
 
     async def call_page_tool(
@@ -540,8 +544,6 @@ class Ports(Struct, frozen=True):
     """The requests to models of a task so far."""
     tool_calls: Callable[[Plan], tuple[ToolCall, ...]] = _no_tool_calls
     """The calls of tools of a task so far."""
-    tool_breaker: Callable[[str], Breaker | None] = _counted_nowhere
-    """The circuit of a tool server, by its name; None if it has none."""
     ask: Ask | None = None
     """Asks a person at a terminal; None if there is none."""
     repair: RepairHook | None = None
@@ -550,3 +552,5 @@ class Ports(Struct, frozen=True):
     """What the agent may do that has just been asked."""
     witness: Callable[[Plan, TaskResult, Evidence, Snapshot], Path] | None = None
     """Keeps the final view of a task that passed; may raise OSError. None: it is not kept."""
+    tool_breaker: Callable[[str], Breaker | None] = _counted_nowhere
+    """The circuit of a tool server, by its name; None if it has none."""

@@ -305,13 +305,6 @@ _ROWS: tuple[Row, ...] = (
              "`context.last_error` says how the site failed: look at its log. With `wait_for_circuit` in "
              "`on_network_error` the task waits for the site; `--task-breaker off` sends every request.",
              event_category="unavailable"),
-    _network("TOOL_TIMEOUT", _T.NETWORK_TIMEOUT, "A tool gave no answer in time.",
-             "Look at the log of its server, or of the page; or raise its `timeout` in `[tool.harness.tools]`, or the step's.",
-             event_category="timeout"),
-    Row("TOOL_UNKNOWN", _T.ACTION_FAILED, _EXEC, _S.ERROR, _F.NONE, False,
-        "The server, or the page, has no tool of this name.", "Correct `tool`; the message has the names that there are."),
-    Row("TOOL_PROTOCOL", _T.UNKNOWN, _INFRA, _S.ERROR, _F.NONE, False,
-        "A tool's answer is not what the protocol demands, or too large.", "The tool, or its server, is to be corrected."),
     _network("HTTP_TIMEOUT", _T.NETWORK_TIMEOUT, "The site answered 408: it waited too long for the request.",
              "The site or a proxy in front of it is overloaded or cuts slow requests: look at its log.",
              event_category="timeout"),

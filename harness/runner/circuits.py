@@ -61,6 +61,14 @@ class RunCircuits:
         """The circuit of a browser endpoint; if circuits are off, one that never opens."""
         return self._circuits.breaker(CircuitName(CircuitScope.ENDPOINT, name))
 
+    def tool(self, server: str) -> Breaker | None:
+        """The circuit of a tool server; None if circuits are off."""
+        return self._circuits.breaker(CircuitName(CircuitScope.TOOL, server)) if self._enabled else None
+
+    def tool_of(self, plan: Plan) -> Callable[[str], Breaker | None]:
+        """The function from a tool server to its circuit, for one task, by the rule for sites (`of`)."""
+        return self._no_circuit if plan.faults or _expects_failure(plan) or not self._enabled else self.tool
+
     def answers_again(self, host: str) -> None:
         """Close the circuits of a host without a probe, since it is known to be back."""
         for name in _names(host):
@@ -118,6 +126,10 @@ def _circuits(settings: Settings, clock: Clock, emit: Emit, store: CircuitStore 
         str(CircuitName(CircuitScope.AGENT, name)): replace(usual, **each.breaker.model_dump(exclude_none=True))
         for name, each in settings.agents.items()
     }
+    tools = {
+        str(CircuitName(CircuitScope.TOOL, name)): replace(usual, **each.breaker.model_dump(exclude_none=True))
+        for name, each in settings.tools.items()
+    }
     return Circuits(
         usual,
         clock=clock,
@@ -125,7 +137,7 @@ def _circuits(settings: Settings, clock: Clock, emit: Emit, store: CircuitStore 
         store=store,
         enabled=enabled,
         scopes={CircuitScope.ENDPOINT: BreakerSettings(ENDPOINT_FAILURES, 1, min(table.reset_seconds, ENDPOINT_REST))},
-        named={**providers, **agents},
+        named={**providers, **agents, **tools},
     )
 
 

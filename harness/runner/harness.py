@@ -363,6 +363,7 @@ class Harness:
             stage, agent, self.archive, self.clock, emit, random, explain, breaker, recover, ready,
             inference.calls, ask=ask, repair=repair,
             policy=agent.policy, witness=None if plan.in_full else self._witness,
+            tool_breaker=self.circuits.tool_of(plan),
         )  # fmt: skip
         return replace(ports, tool_calls=ground.tools.calls) if ground.tools else ports
 

@@ -20,7 +20,7 @@ from harness.resilience import Clock, Deadline
 from harness.resilience.events import Emit, ResilienceEvent, discard
 from harness.spec.problems import did_you_mean, join_or
 from harness.spec.steps import EffectClass, Tool
-from harness.tools.calls import CallTerms, Sending, ServerCall, Way, straight
+from harness.tools.calls import CallTerms, ServerCall, ToolTry, Way, straight
 from harness.tools.catalogue import effect_in_page, effect_of, find, misfit
 from harness.tools.exchange import ToolServerError
 from harness.tools.ledger import CallEntry, ToolLedger
@@ -108,9 +108,12 @@ class TaskToolBox:
         server.begin()
         return server.catalogue.tools
 
-    async def look_at_page(self, within: float) -> tuple[ToolDescription, ...]:
-        """Ask the page for its tools, for `offered` and for checks. Raises Failed."""
-        self._of_page = await self._page().page_tools(within)
+    async def look_at_page(self, within: float, awaited: str | None = None) -> tuple[ToolDescription, ...]:
+        """Ask the page for its tools, for `offered` and for checks; it may take a moment to offer the awaited one.
+
+        Raises Failed.
+        """
+        self._of_page = await self._page().page_tools(within, awaited)
         return self._of_page
 
     def _page(self) -> Session:
@@ -123,7 +126,7 @@ class TaskToolBox:
         if name != PAGE and (declared := step.effect or settings.declared_effect(step.tool)):
             return declared
         try:
-            tools = await (self.look_at_page(within) if name == PAGE else self._listed(name, within))
+            tools = await (self.look_at_page(within, step.tool) if name == PAGE else self._listed(name, within))
         except (Failed, ToolServerError):  # the call itself will tell
             tools = ()
         return self._effect(name, step.tool, find(tools, step.tool), step.effect)
@@ -171,7 +174,7 @@ class TaskToolBox:
         if not settings.allows(request.tool):
             where = f"`allow` of [tool.harness.tools.{request.server}]"
             advice = f"Add it to {where} if it may be called, or call another one."
-            raise refused("TOOL_FORBIDDEN", request, f"{where} does not name it", advice)
+            raise refused("POLICY_TOOL", request, f"{where} does not name it", advice)
         if request.server == PAGE:
             entry.tries = 1
             return await self._call_page(request, settings, until)
@@ -197,13 +200,13 @@ class TaskToolBox:
     async def _call_page(self, request: ToolRequest, settings: ToolServerSettings, until: Deadline) -> ToolAnswer:
         """Call a tool of the page, once: it is the task's rules that answer when the page does not."""
         session, clock = self._page(), self._terms.clock
-        tool = find(await self.look_at_page(until.left(clock.now())), request.tool)
+        tool = find(await self.look_at_page(until.left(clock.now()), request.tool), request.tool)
         if tool is not None and (wrong := misfit(tool.parameters, request.arguments)):
             raise refused("TOOL_INVALID", request, f"its arguments do not fit its schema: {wrong}")
         within = min(settings.limit_of(request.tool), until.left(clock.now()))
         call = partial(session.call_page_tool, request.tool, request.arguments, within, request.effect)
         try:
-            return await self._way(Sending(request, call, within))
+            return await self._way(ToolTry(request, call, within))
         except ToolServerError as error:  # a fault has struck it
             facts = CallFacts(request, 1, VERDICTS[error.problem].acted)
             raise failure_of(error, facts, "") from error

@@ -24,7 +24,7 @@ _UNKNOWN: Final = re.compile(r"(?i)\b(?:unknown|no such) tool\b|\btool\b.*\b(?:n
 """How servers say that they lack a tool in a result that says `is_error`."""
 
 
-class Sending(Struct, frozen=True):
+class ToolTry(Struct, frozen=True):
     """One try of a call, on its way to the server."""
 
     request: ToolRequest
@@ -38,11 +38,11 @@ class Sending(Struct, frozen=True):
     """To be called before the process is ended on purpose: its death is no crash then."""
 
 
-Way = Callable[[Sending], Awaitable[ToolAnswer]]
+Way = Callable[[ToolTry], Awaitable[ToolAnswer]]
 """What lies between a try and the server: the faults of a task. Raises ToolServerError, or Failed."""
 
 
-async def straight(sending: Sending) -> ToolAnswer:
+async def straight(sending: ToolTry) -> ToolAnswer:
     """The way of a call that nothing strikes."""
     return await sending.send()
 
@@ -138,7 +138,7 @@ class ServerCall:
                 return await connection.call(request.tool, request.arguments, within, self._terms.meta)
 
             try:
-                answer = await self._terms.way(Sending(request, send, within, connection.pid, server.intend_death))
+                answer = await self._terms.way(ToolTry(request, send, within, connection.pid, server.intend_death))
             except ToolServerError as error:
                 self.acted = self.acted or VERDICTS[error.problem].acted
                 raise

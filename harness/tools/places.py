@@ -8,6 +8,7 @@ import re
 import shlex
 import sys
 from collections.abc import Mapping
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
@@ -18,8 +19,9 @@ from harness.model.tool_settings import ToolServerSettings
 from harness.model.tools import ToolDescription
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Clock
+from harness.resilience.process import Program
 from harness.tools.catalogue import effect_of
-from harness.tools.exchange import Connection, ConnectionEvents
+from harness.tools.exchange import Connect, Connection, ConnectionEvents
 from harness.tools.server import Connector, ToolServer
 from harness.tools.statefile import KeptState, ListedTool, born
 
@@ -48,9 +50,9 @@ class Place(Struct, frozen=True):
         return tuple(sys.executable if word == "{python}" else word for word in self.settings.command)
 
     def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
-        """The whole environment of the process. Raises Failed for a variable that is not set."""
+        """What the environment of the process has in addition. Raises Failed for a variable that is not set."""
         own = self.settings.environment
-        return {**environ, **{key: self._filled(value, f"environment.{key}", environ) for key, value in own.items()}}
+        return {key: self._filled(value, f"environment.{key}", environ) for key, value in own.items()}
 
     def headers(self, environ: Mapping[str, str]) -> dict[str, str]:
         """The headers of each request. Raises Failed for a variable that is not set."""
@@ -76,13 +78,17 @@ def connector(place: Place, environ: Mapping[str, str]) -> Connector:
     async def connect(events: ConnectionEvents) -> Connection:
         if find_spec("mcp") is None:
             raise Failed(_not_installed(place.name))
-        return await asyncio.to_thread(_made, place, dict(environ), events)
+        await asyncio.to_thread(import_module, "harness.tools.session")
+        return _connect_of(place, environ)(events)
 
     return connect
 
 
-def _made(place: Place, environ: Mapping[str, str], events: ConnectionEvents) -> Connection:
-    raise NotImplementedError(place.name)
+def _connect_of(place: Place, environ: Mapping[str, str]) -> Connect:
+    from harness.tools.stdio import over_stdio
+
+    program = Program(place.argv(), place.environment(environ), place.folder)
+    return over_stdio(program, log_of(place.root, place.name), place.clock)
 
 
 def _not_installed(server: str) -> Failure:

@@ -14,7 +14,7 @@ from harness.model.tools import ToolAnswer
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Clock, Deadline
 from harness.spec.faults import ToolAnswerLost, ToolError, ToolFault, ToolHangs, ToolKilled, ToolRefused, ToolSlow
-from harness.tools.calls import Sending
+from harness.tools.calls import ToolTry
 from harness.tools.exchange import ToolProblem, ToolServerError
 from harness.values import replace
 
@@ -37,7 +37,7 @@ class StruckWay(Struct, frozen=True):
     faults: StrikesTools
     clock: Clock
 
-    async def __call__(self, sending: Sending) -> ToolAnswer:
+    async def __call__(self, sending: ToolTry) -> ToolAnswer:
         """Send the request, as far as a fault lets it. Raises ToolServerError, or Failed for a fault that cannot be."""
         request = sending.request
         if request.step is None:
@@ -46,7 +46,7 @@ class StruckWay(Struct, frozen=True):
         return await send_struck(fault, sending, self.clock)
 
 
-async def send_struck(fault: ToolFault | None, sending: Sending, clock: Clock) -> ToolAnswer:
+async def send_struck(fault: ToolFault | None, sending: ToolTry, clock: Clock) -> ToolAnswer:
     """Send the request, as far as the fault lets it, and return what comes back. Raises ToolServerError."""
     match fault:
         case None:
@@ -67,7 +67,7 @@ async def send_struck(fault: ToolFault | None, sending: Sending, clock: Clock) -
     raise _lost(fault, sending, ToolProblem.LOST, "the connection ended before the answer came")
 
 
-async def _withheld(fault: ToolFault, sending: Sending, clock: Clock, seconds: float) -> tuple[ToolAnswer, float]:
+async def _withheld(fault: ToolFault, sending: ToolTry, clock: Clock, seconds: float) -> tuple[ToolAnswer, float]:
     """The answer, so many seconds late, and the seconds that it took. Raises ToolServerError when the limit is over."""
     began = clock.now()
     deadline = Deadline.after(sending.within, began)
@@ -80,7 +80,7 @@ async def _withheld(fault: ToolFault, sending: Sending, clock: Clock, seconds: f
     return answer, clock.now() - began
 
 
-async def _send_to_the_killed(fault: ToolFault, sending: Sending, clock: Clock) -> ToolAnswer:
+async def _send_to_the_killed(fault: ToolFault, sending: ToolTry, clock: Clock) -> ToolAnswer:
     """Send the request to a server that is stopped, so that it does nothing, and kill it. Raises ToolServerError."""
     if sending.pid is None:
         advice = f"Fix the fault `{fault.kind}` ({fault.source or 'injected from Python'}); the step is not wrong."
@@ -109,7 +109,7 @@ def _signal_group(pid: int, number: signal.Signals) -> None:
             os.killpg(group, number)
 
 
-def _lost(fault: ToolFault, sending: Sending, problem: ToolProblem, what: str) -> ToolServerError:
+def _lost(fault: ToolFault, sending: ToolTry, problem: ToolProblem, what: str) -> ToolServerError:
     """The error of a connection that ends because of a fault: what follows for the server is no crash."""
     sending.intend_death()
     return ToolServerError(problem, f"{what}, {_injected(fault)}")

@@ -145,9 +145,8 @@ def test_an_agent_with_a_page_and_tools(played: Played, name: str) -> None:
 def test_the_model_is_told_of_tools_and_answers_as_data(played: Played) -> None:
     asked = questions(played.project)
     assert all("A tool `<server>__<name>` belongs to a server beside the page" in each for each in asked)
-    told = next(each for each in asked if "tool mail.send_mail" in each and 'inputs: {"to": "plain"}' in each.lower())
     line = 'tool mail.get_code {"to": "plain"} -> passed; answered {"code": "123456", "to": "plain"}'
-    assert f"3. {line}" in told
+    assert any(f"3. {line}" in each for each in asked)
     refused = next(each for each in asked if "POLICY_WRITE" in each)
     assert "the tool mail.send_mail writes, and the task does not declare that it may be called" in refused
 

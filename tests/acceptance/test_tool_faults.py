@@ -58,6 +58,7 @@ CASES = {
     "killed-read": Case("tool_killed", READ, None, None, 1, ONCE),
     "killed-write": Case("tool_killed", WRITE, "TOOL_UNAVAILABLE", UNKNOWN, 0, ONCE),
     "killed-write-known": Case("tool_killed", WRITE, "TOOL_UNAVAILABLE", None, 1, ONCE, done_when=True),
+    "killed-always": Case("tool_killed", READ, "TOOL_UNAVAILABLE", "TOOL_UNAVAILABLE", 0),
     "lost-read": Case("tool_answer_lost", READ, None, None, 2, ONCE),
     "lost-write": Case("tool_answer_lost", WRITE, "TOOL_UNAVAILABLE", UNKNOWN, 1, ONCE),
     "lost-write-known": Case("tool_answer_lost", WRITE, "TOOL_UNAVAILABLE", None, 1, ONCE, done_when=True),

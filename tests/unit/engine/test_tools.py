@@ -228,7 +228,7 @@ def test_a_call_ends_with_the_time_of_its_step() -> None:
 
 def test_a_circuit_holds_calls_of_its_server_back() -> None:
     theatre = theatre_of(REFUSED)
-    circuit = Breaker("tool:mail", BreakerSettings(failures=2), now=theatre.clock.now)
+    circuit = Breaker("tool:mail", BreakerSettings(failure_threshold=2), now=theatre.clock.now)
     theatre.tool_breaker = {"mail": circuit}.get
     rule = {"on_network_error": {"strategy": "retry", "max_retries": 3, "wait_for_circuit": False}}
     result = play(theatre, CODE, error_recovery=rule)

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from harness.model.tools import ToolAnswer
+from harness.model.tools import ToolAnswer, ToolRequest
 from harness.recovery.failure import Failed
 from harness.resilience import SystemClock
 from harness.spec.faults import ToolAnswerLost, ToolError, ToolFault, ToolHangs, ToolKilled, ToolRefused, ToolSlow
+from harness.tools.calls import ToolTry
 from harness.tools.exchange import ToolProblem, ToolServerError
 from harness.tools.struck import StruckWay, send_struck
 from tests.unit.fakes import FakeClock
@@ -33,11 +34,18 @@ class Server:
         return ANSWER
 
 
-def tried(fault: ToolFault | None, within: float = 10) -> tuple[Any, int, float]:
+def sending(send: Any, pid: int | None = None, deaths: list[str] | None = None, step: int | None = 0) -> ToolTry:
+    """A try within 10 s; `deaths` gets an entry when the server's death is announced as intended."""
+    request = ToolRequest("mail", "send_mail", {"to": "x"}, "write", step)
+    announced = [] if deaths is None else deaths
+    return ToolTry(request, send, 10, pid, lambda: announced.append("intended"))
+
+
+def tried(fault: ToolFault | None) -> tuple[Any, int, float]:
     """The answer or the problem, the effects, and the seconds that it took."""
     server = Server()
     try:
-        found: Any = asyncio.run(send_struck(fault, Try(server.send, within, server.clock)))
+        found: Any = asyncio.run(send_struck(fault, sending(server.send), server.clock))
     except ToolServerError as error:
         found = error.problem
     return found, server.effects, server.clock.time
@@ -66,13 +74,40 @@ def test_a_failure_of_the_server_itself_is_not_hidden_by_a_fault() -> None:
 
     for fault in (ToolSlow(), ToolHangs(), ToolAnswerLost()):
         with pytest.raises(ToolServerError, match="no JSON"):
-            asyncio.run(send_struck(fault, Try(fails, 10, FakeClock())))
+            asyncio.run(send_struck(fault, sending(fails), FakeClock()))
 
 
 def test_each_failure_names_its_fault() -> None:
-    for fault in (ToolRefused(id="gone"), ToolAnswerLost(id="gone"), ToolHangs(id="gone")):
+    for fault in (ToolRefused(id="gone"), ToolAnswerLost(id="gone"), ToolHangs(id="gone"), ToolSlow(id="gone")):
         with pytest.raises(ToolServerError, match="injected by fault gone"):
-            asyncio.run(send_struck(fault, Try(Server().send, 10, FakeClock())))
+            asyncio.run(send_struck(fault, sending(Server().send), FakeClock()))
+
+
+def test_a_connection_that_a_fault_ends_is_no_crash() -> None:
+    for fault in (ToolRefused(), ToolAnswerLost(), ToolHangs(seconds=1)):
+        deaths: list[str] = []
+        with pytest.raises(ToolServerError):
+            asyncio.run(send_struck(fault, sending(Server().send, deaths=deaths), FakeClock()))
+        assert deaths == ["intended"]
+
+
+class Strikes:
+    """A fault for every call."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, str, int]] = []
+
+    def strike_tool(self, server: str, tool: str, step: int) -> ToolFault | None:
+        self.asked.append((server, tool, step))
+        return ToolError()
+
+
+def test_the_calls_of_steps_are_struck_and_those_of_channels_are_not() -> None:
+    strikes = Strikes()
+    way = StruckWay(strikes, FakeClock())
+    answers = [asyncio.run(way(sending(Server().send, step=step))) for step in (3, None)]
+    assert [each.is_error for each in answers] == [True, False]
+    assert strikes.asked == [("mail", "send_mail", 3)]
 
 
 ECHO = "import sys\nfor line in sys.stdin: print('did', line, end='', flush=True)"
@@ -97,7 +132,7 @@ def test_a_killed_server_has_got_the_call_and_done_nothing() -> None:
 
         assert await send() == ToolAnswer("did order\n")
         with pytest.raises(ToolServerError, match="it is gone"):
-            await send_struck(ToolKilled(server="mail"), Try(send, 10, SystemClock(), process.pid))
+            await send_struck(ToolKilled(server="mail"), sending(send, process.pid), SystemClock())
         assert await process.wait() == -signal.SIGKILL
 
     asyncio.run(main())
@@ -105,7 +140,7 @@ def test_a_killed_server_has_got_the_call_and_done_nothing() -> None:
 
 def test_a_server_without_a_process_here_cannot_be_killed() -> None:
     with pytest.raises(Failed, match="`shop` has no process that this run could kill"):
-        asyncio.run(send_struck(ToolKilled(server="shop"), Try(Server().send, 10, FakeClock())))
+        asyncio.run(send_struck(ToolKilled(server="shop"), sending(Server().send), FakeClock()))
 
 
 def test_a_cancelled_call_leaves_no_stopped_process_behind() -> None:
@@ -118,7 +153,7 @@ def test_a_cancelled_call_leaves_no_stopped_process_behind() -> None:
             await asyncio.Event().wait()
             raise AssertionError
 
-        call = asyncio.ensure_future(send_struck(ToolKilled(server="mail"), Try(never, 10, SystemClock(), process.pid)))
+        call = asyncio.ensure_future(send_struck(ToolKilled(server="mail"), sending(never, process.pid), SystemClock()))
         await asyncio.sleep(0)
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
