@@ -88,7 +88,7 @@ def write(project: Project, name: str, case: Case, *, faults: bool = True) -> No
     project.task(
         name,
         steps=[step],
-        error_recovery={"on_network_error": AGAIN if case.done_when else "abort"},
+        error_recovery={"on_network_error": AGAIN if case.more else "abort"},
         **({"faults": [{**fault, "expect": expect}]} if faults else {}),
     )
 
@@ -114,5 +114,5 @@ def test_what_a_fault_of_tools_does(played: tuple[dict[str, Any], Counter[str]],
     case, record = CASES[name], played[0][name]
     told = f"{record['code']}: {record['message']}; {record['warnings']}"
     assert (record["code"], played[1][name]) == (case.code, case.effects), told
-    kinds = [each["kind"] for each in record["warnings"]]
-    assert kinds == (["effect_already_done"] if name == "lost-write-known" else []), told
+    warned = [each["type"] for each in record["warnings"]]
+    assert warned == (["effect_already_done"] if name == "lost-write-known" else []), told
