@@ -94,12 +94,22 @@ def single_run_lines(run: RunRecord) -> Iterator[Table | str]:
     if run.used.calls:
         yield f"  models: {run.used.describe()}"
         yield from (f"    {name}: {used.describe()}" for name, used in run.models.items() if len(run.models) > 1)
+    yield from _tool_lines(run)
     order = {"failed": 0, "rerun": 1, "skipped": 2}
     executions = sorted(run.executions, key=lambda each: order.get(each.outcome, 3))
     agents = any(each.record and each.record.agent for each in executions)
     head = ("outcome", "task", "seconds", "code", *(("agent", *_OF_AGENTS) if agents else ()), "what")
     yield _table(head, [_execution(each, agents=agents) for each in executions])
     yield from (f"{each.at.astimezone():%H:%M:%S} {each.level} {each.text}" for each in run.happenings)
+
+
+def _tool_lines(run: RunRecord) -> Iterator[str]:
+    """`tools: 12 calls, 1 failed`, and each tool if there are several."""
+    if not run.called.calls:
+        return
+    yield f"  tools: {run.called.describe()}"
+    each = [(f"{server}.{tool}", used) for server, tools in run.tools.items() for tool, used in tools.items()]
+    yield from (f"    {name}: {used.describe()}" for name, used in each if len(each) > 1)
 
 
 def comparison_lines(found: RunComparison) -> Iterator[Table | str]:

@@ -50,9 +50,12 @@ from harness.reporting.console import (
     step_label,
 )
 from harness.reporting.files import shown_path, visible
+from harness.reporting.tool_lines import call_lines, called
 
 # The steps of a kept failure, one line each: the act, whether it worked, where the task went back.
 
+MOST_CALLS, LONGEST_LINE = 5, 1000
+"""The number of calls of tools that are shown, and of characters of what was sent or answered."""
 MOST = 6
 """The number of lines of the trace that are shown: those before the failure, and the failing step's."""
 _GONE_BACK = "; WENT BACK "
@@ -166,6 +169,8 @@ def _describe_substitute(first: Mapping[str, Any], last: Mapping[str, Any]) -> s
 
 def target(step: Mapping[str, Any]) -> str:
     """The target of a step in a kept report."""
+    if step.get("act") == "tool":
+        return called(step.get("server"), step.get("tool"), step.get("arguments"))
     element = step.get("selector") or step.get("frame") or "the page"
     if "screenshot" in step:
         return f"{element} looks like {step['screenshot']}"
@@ -224,6 +229,7 @@ def _lines(kept: ArtifactDirectory, width: int) -> Iterator[str]:
     yield from attempt_lines(kept, width)
     yield from _titled_list("tried", report.tried if report.recovery_attempted else ())
     yield from _text("message", report.error_message)
+    yield from _calls(kept)
     yield from _comparison(report)
     yield from _titled_list("matches", _matches(report))
     yield from _titled_list("faults injected", [each.text for each in report.faults])
@@ -233,6 +239,22 @@ def _lines(kept: ArtifactDirectory, width: int) -> Iterator[str]:
     yield from _titled_list("warnings", [f"{each.get('type')}: {each.get('message', '')}" for each in told])
     yield from _page_lines(report)
     yield from _files(kept)
+
+
+def _calls(kept: ArtifactDirectory) -> Iterator[str]:
+    """The sums of the calls of tools, and the last calls with what was sent and what came back."""
+    report = kept.report
+    if report.tools_total is None:
+        return
+    yield f"  tools: {report.tools_total.describe()}"
+    calls = [call for step in kept.steps for call in _entries(step.get("tool_calls"))]
+    if len(calls) > MOST_CALLS:
+        yield f"    ({len(calls) - MOST_CALLS} calls before these: partial_trace.json)"
+    for line in (each for call in calls[-MOST_CALLS:] for each in call_lines(call)):
+        yield f"    {line[:2]}{shortened(line[2:], LONGEST_LINE)}"
+    failed = report.tool_error.payload if report.tool_error else None
+    if failed is not None and all(failed.tool_call_id != each.get("id") for each in calls):
+        yield f"    {failed.tool} (called by a channel): {failed.message}"
 
 
 def _agent(report: ErrorReport) -> Iterator[str]:

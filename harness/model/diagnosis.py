@@ -12,10 +12,13 @@ from msgspec.structs import asdict
 from harness.criteria import CriterionError, parse
 from harness.criteria.syntax import WAITS
 from harness.model.consumption import ModelFigures, by_model, call_lines
-from harness.model.figures import figures, model_calls
+from harness.model.figures import figures, model_calls, tool_calls
 from harness.model.plan import Plan
 from harness.model.record import LASTING, Attempt, History, MetFault, MetRoute, Score, StepRecord, TaskResult
 from harness.model.report import Context, ErrorReport, FaultReport, Metrics, RoutedRequestReport, RouteReport
+from harness.model.tool_evidence import call_document, calls_of_attempts, failed_call, tool_error
+from harness.model.tool_use import ToolFigures, by_tool, tool_call_lines
+from harness.model.tools import ToolCall
 from harness.recovery import GiveUp, RepairPrecondition, Retry, Rewind, Skip, Substitute, Trust
 from harness.recovery.catalog import FAMILIES, Family
 from harness.recovery.failure import Failure
@@ -281,6 +284,7 @@ def error_report(plan: Plan, result: TaskResult, context: Context, expected: boo
         expected=expected,
         source=plan.source,
         **_agent_facts(plan, result),
+        **_tool_facts(result),
     )
 
 
@@ -291,6 +295,19 @@ def _agent_facts(plan: Plan, result: TaskResult) -> dict[str, Any]:
         return found
     models = {"models": by_model(calls), "models_total": ModelFigures.of(calls)}
     return {**found, **models, "model_calls": call_lines(calls, result.started)}
+
+
+def _tool_facts(result: TaskResult) -> dict[str, Any]:
+    """What a report says of the calls of tools."""
+    if not (calls := tool_calls(result)):
+        return {}
+    failed = failed_call(result)
+    return {
+        "tools": by_tool(calls),
+        "tools_total": ToolFigures.of(calls),
+        "tool_calls": tool_call_lines(calls, result.started),
+        "tool_error": None if failed is None else tool_error(failed),
+    }
 
 
 def _recovery_attempted(record: StepRecord | None, result: TaskResult) -> bool:
@@ -343,7 +360,13 @@ def _step_json(record: StepRecord) -> dict[str, Any]:
 
 def trace(result: TaskResult) -> dict[str, Any]:
     """Make the Trace of a run, with one line for each attempt."""
-    lines = [_line(record, attempt) for record in result.history for attempt in record.attempts if record.index >= 0]
+    called = calls_of_attempts(result)
+    lines = [
+        _line(record, attempt, called.get(id(attempt), ()))
+        for record in result.history
+        for attempt in record.attempts
+        if record.index >= 0
+    ]
     if result.takeovers:
         named = (record.agent for record in result.history for _ in record.attempts if record.index >= 0)
         lines = [{**line, **({"agent": name} if name else {})} for line, name in zip(lines, named, strict=True)]
@@ -362,12 +385,14 @@ def trace(result: TaskResult) -> dict[str, Any]:
     return document
 
 
-def _line(record: StepRecord, attempt: Attempt) -> dict[str, Any]:
+def _line(record: StepRecord, attempt: Attempt, calls: Sequence[ToolCall]) -> dict[str, Any]:
     step = attempt.step.model_dump(mode="json", exclude_defaults=True, exclude={"act", "t"})
     timing = {"seconds": round(attempt.seconds, 3), "step_index": record.index}
     line = {"t": round(attempt.t, 3), "act": attempt.step.act, **step, **timing}
     if record.extra_attempts or not attempt.passed:
         line["note"] = note(attempt, record.step)
+    if calls:
+        line["tool_calls"] = [call_document(call) for call in calls]
     if LASTING in attempt.outcome.details:
         line[LASTING] = dict(attempt.outcome.details[LASTING])
     if record.rewound and attempt is record.attempts[-1]:

@@ -1,8 +1,8 @@
 """The figures of a run: the one place where retries, fallbacks and recoveries are counted.
 
 Terminal, JUnit, Allure, dashboard, history, metrics.json, error_report.json and events.jsonl all show what is counted
-here, from the records of a task; `consumption.py` counts the calls of models. docs/figures.md has the same table in
-words (`FIGURES` is its source).
+here, from the records of a task; `consumption.py` counts the calls of models, and `tool_use.py` those of tools.
+docs/figures.md has the same table in words (`FIGURES` is its source).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from msgspec.structs import fields
 
 from harness.model.inference import ModelCall
 from harness.model.record import Answer, Attempt, StepRecord, TaskResult
+from harness.model.tools import ToolCall
 from harness.recovery.catalog import Family
 from harness.recovery.failure import Failure
 from harness.spec.steps import Step
@@ -55,6 +56,10 @@ FIGURES: Mapping[str, str] = {
     "cost": "US dollars of all calls whose price is known. A replayed call costs 0.",
     "unpriced": "Calls that have used tokens and whose price is not known. Their cost is in no sum.",
     "thinking": "Seconds of calls of models, without the waits between them.",
+    "tool calls": "Calls of tools by steps and channels, each with all its tries. A call that the tool answered with "
+    "an error is counted under errors, one without an answer under failed.",
+    "repeated calls": "Tries of calls of tools after the first, by the schedule of the server. They are no retries of "
+    "steps.",
     "takeovers": "How often another agent went on in place of one that failed. Each is also a fallback.",
     "cost per success": "The cost of all tasks that have asked models, divided by the number of those that passed.",
 }
@@ -192,3 +197,8 @@ def _settled(trouble: _Failing, end: float | None = None) -> Figures:
 def model_calls(result: TaskResult) -> tuple[ModelCall, ...]:
     """The ledger of a task, with that of the alternative task in its place: both were paid for."""
     return (*result.model_calls, *(model_calls(result.alternative) if result.alternative else ()))
+
+
+def tool_calls(result: TaskResult) -> tuple[ToolCall, ...]:
+    """The ledger of a task, with that of the alternative task in its place: both have taken effect."""
+    return (*result.tool_calls, *(tool_calls(result.alternative) if result.alternative else ()))

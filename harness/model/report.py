@@ -7,6 +7,7 @@ from datetime import datetime
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from harness.model.consumption import ModelCallLine, ModelFigures
+from harness.model.tool_use import ToolCallLine, ToolError, ToolFigures
 from harness.recovery.catalog import Category, ErrorType, Severity
 from harness.spec.task import FinalState
 
@@ -135,7 +136,17 @@ class ErrorReport(BaseModel):
     models: dict[str, ModelFigures] = Field({}, description="Name of each model asked, and what its calls have used.")
     models_total: ModelFigures | None = Field(None, description="What all calls of models have used.")
     model_calls: tuple[ModelCallLine, ...] = Field((), description="The first 200 requests to models.")
+    tools: dict[str, dict[str, ToolFigures]] = Field(
+        {}, description="Name of a tool server -> name of a tool -> what its calls have done."
+    )
+    tools_total: ToolFigures | None = Field(None, description="What all calls of tools have done.")
+    tool_calls: tuple[ToolCallLine, ...] = Field(
+        (), description="The first 200 calls of tools; partial_trace.json has their arguments and results."
+    )
+    tool_error: ToolError | None = Field(None, description="The call of a tool behind the failure.")
 
 
+OF_TOOLS = {"tools", "tools_total", "tool_calls", "tool_error"}
+"""The fields that only a task that has called tools has."""
 OF_AGENTS = {"agent", "takeovers", "models", "models_total", "model_calls"}
 """The fields that only a task with an agent has."""

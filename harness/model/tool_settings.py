@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Annotated, Self
 from urllib.parse import urlsplit
@@ -132,3 +133,14 @@ def checked_tools(tools: Mapping[str, ToolServerSettings]) -> Mapping[str, ToolS
         if name != PAGE and not placed:
             raise ValueError(f".{name}: a tool server needs `command` or `url`")
     return tools
+
+
+_REFERENCE = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
+"""A reference to a variable in `headers` and `environment`."""
+
+
+def secrets(tools: Mapping[str, ToolServerSettings], environ: Mapping[str, str]) -> Iterator[str]:
+    """The values of variables that headers and environments refer to: secrets of every run that has tool servers."""
+    for each in tools.values():
+        for text in (*each.headers.values(), *each.environment.values()):
+            yield from (value for name in _REFERENCE.findall(text) if (value := environ.get(name)))

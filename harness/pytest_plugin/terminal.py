@@ -57,6 +57,12 @@ def properties(record: TaskRecord) -> Iterator[tuple[str, object]]:
         yield "output_tokens", used.output_tokens
         yield "cost_usd", used.cost_usd
         yield "unpriced_calls", used.unpriced_calls
+    if record.tools:
+        called = record.called
+        yield "tools", ", ".join(f"{server}.{tool}" for server, tools in record.tools.items() for tool in tools)
+        yield "tool_calls", called.calls
+        yield "tool_errors", called.errors
+        yield "tool_failures", called.failed
 
 
 class Terminal(io.TextIOBase):

@@ -16,8 +16,9 @@ import psutil
 from harness.model.plan import Plan
 from harness.model.ports import Evidence, Json, Snapshot
 from harness.model.record import TaskResult
-from harness.model.report import OF_AGENTS, ErrorReport
+from harness.model.report import OF_AGENTS, OF_TOOLS, ErrorReport
 from harness.model.settings import Settings
+from harness.model.tool_evidence import bounded
 from harness.reporting.files import (
     MANIFEST,
     NAMES,
@@ -38,7 +39,7 @@ from harness.reporting.files import (
 )
 from harness.reporting.grading import grading
 from harness.reporting.redact_files import redact_trace
-from harness.reporting.redaction import Redactor, masked_step
+from harness.reporting.redaction import Redactor, masked_call, masked_step
 from harness.reporting.task_record import write_trace
 from harness.reporting.whole_trace import TRACE, write_whole_trace
 
@@ -165,11 +166,22 @@ def assemble(
 
 def report_json(report: ErrorReport, redactor: Redactor) -> Json:
     """The report's document. Optional fields without a value are left out: the schema allows no null there."""
-    whole = report.model_dump(mode="json", exclude=None if report.agent else OF_AGENTS)
+    unused = (set() if report.agent else OF_AGENTS) | (set() if report.tools_total else OF_TOOLS)
+    whole = report.model_dump(mode="json", exclude=unused)
     whole["context"] = _without_null(whole["context"])
     if whole["step"]:
         whole["step"] = masked_step(whole["step"])
-    return redactor.json(_without_null(whole))
+    if whole.get("tool_error"):
+        whole["tool_error"]["payload"] = masked_call(whole["tool_error"]["payload"])
+    redacted: dict[str, Json] = redactor.json(_without_null(whole))
+    if told := redacted.get("tool_error"):
+        told["payload"] = _bounded_error(told["payload"])
+    return redacted
+
+
+def _bounded_error(payload: dict[str, Json]) -> dict[str, Json]:
+    details = {**payload["details"], "stdout": bounded(payload["details"]["stdout"])[0]}
+    return {**payload, "arguments": bounded(payload["arguments"])[0], "details": details}
 
 
 def _without_null(document: dict[str, Json]) -> dict[str, Json]:

@@ -18,11 +18,13 @@ from msgspec import Struct
 from harness.model.diagnosis import note, went_back
 from harness.model.ports import Json
 from harness.model.record import Score, StepRecord, TaskResult
+from harness.model.tool_evidence import call_document
+from harness.model.tools import ToolCall
 from harness.reporting.comparisons import IMAGE_DIFF, compared_pictures, image_diff
 from harness.reporting.console import filled_step, place, shortened, step_target
 from harness.reporting.files import ARTIFACTS, TRACE_MIME, Artifact, read_json, read_regular
 from harness.reporting.redact_files import POLICY
-from harness.reporting.redaction import Redactor
+from harness.reporting.redaction import Redactor, kept_call
 from harness.spec.pictures import COMPARISONS
 
 # A time axis: steps, attempts, the waits between them, and the faults that struck.
@@ -300,7 +302,7 @@ def size(count: float) -> str:
     )
 
 
-TEXT, CSV, HTML, PNG = "text/plain", "text/csv", "text/html", "image/png"
+TEXT, CSV, HTML, PNG, JSON = "text/plain", "text/csv", "text/html", "image/png", "application/json"
 EXPECTED, ACTUAL = "expected", "actual"
 
 
@@ -341,6 +343,13 @@ def on_test(result: TaskResult, redactor: Redactor) -> Iterator[Content]:
     if result.warnings:
         lines = (f"step {w.step_index}: {w.type}: {w.message}" for w in result.warnings)
         yield Content("warnings", TEXT, "txt", data=redactor.text("\n".join(lines)))
+
+
+def on_call(call: ToolCall, redactor: Redactor) -> Content:
+    """A call of a tool with its arguments and its result, as JSON for people."""
+    document = kept_call(call_document(call), redactor)
+    name = redactor.text(f"{call.server}.{call.tool}")
+    return Content(name, JSON, "json", data=json.dumps(document, ensure_ascii=False, indent=2, default=str))
 
 
 def _route_lines(result: TaskResult) -> Iterator[str]:

@@ -25,11 +25,13 @@ from harness.model.diagnosis import (
 )
 from harness.model.plan import Plan
 from harness.model.record import MetRoute, StepRecord, TaskResult
+from harness.model.tool_evidence import call_document, failed_call
 from harness.recovery.catalog import Family
 from harness.recovery.failure import Failure
 from harness.reporting.comparisons import compared_pictures
 from harness.reporting.files import ARTIFACTS, shown_path
 from harness.reporting.redaction import MARK, Redactor, is_secret_name
+from harness.reporting.tool_lines import call_lines, called
 from harness.spec.names import commandless
 from harness.spec.steps import Step, Tool
 from harness.values import replace
@@ -201,6 +203,8 @@ def worked_on(record: StepRecord) -> str:
 
 def step_target(step: Step) -> str:
     """The target of a step; a password is not shown."""
+    if isinstance(step, Tool):
+        return called(step.server, step.tool, step.arguments)
     value = getattr(step, "value", None)
     if value and step.act == "type" and is_secret_name(step.target or ""):
         value = MARK
@@ -340,6 +344,7 @@ def _body(
         message, log = _without_log(result.failure.code, clean(reason(result.failure)))
         yield from _wrap_titled("message", message, width, _MESSAGE)
         yield from (f"    | {shortened(line, width - 6)}" for line in log[-_LOG:])  # the last lines say why it ended
+        yield from _tool(result, width, clean)
         yield from _comparison(result, width)
         yield from _list("also unmet", list(map(clean, also_unmet(result.failure))), width, _UNMET)
         yield from _list("matches", list(result.failure.details.get("matches", ())), width, _MATCHES)
@@ -353,6 +358,14 @@ def _body(
     told = [f"{w.type}: {w.message}" for w in result.warnings if w.type != "fault_not_met"]  # the faults say it
     yield from _list("warnings", told, width, _WARNINGS)
     yield from _page_lines(result, width)
+
+
+def _tool(result: TaskResult, width: int, clean: Callable[[str], str]) -> Iterator[str]:
+    """The call of a tool behind the failure."""
+    if (call := failed_call(result)) is not None:
+        first, *more = call_lines(call_document(call), clean)
+        yield f"  tool: {shortened(first, width - 8)}"
+        yield from (f"    {line[:2]}{shortened(line[2:], width - 6)}" for line in more)
 
 
 def _table(rows: list[TableRow], width: int) -> Iterator[str]:

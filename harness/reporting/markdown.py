@@ -141,7 +141,7 @@ LIMIT = 1024 * 1024
 """The number of bytes that GitHub takes from one step."""
 ROWS = 200
 """The largest number of rows of a table; fewer if they would not fit into the limit."""
-_OF_SERVICES = frozenset({"circuit-state-change", "service-status"})
+_OF_SERVICES = frozenset({"circuit-state-change", "service-status", "tool-server-status"})
 FEW = 5
 """The number of tasks that a cause names."""
 
@@ -176,6 +176,7 @@ def _lines(page: Page, rows: int) -> Iterator[str]:
         yield from _single(page.causes[0])
     yield from _list_section("Flaky and healed", [*_flaky(page.run), *_healed_section(page.run)], rows)
     yield from _list_section("Agents", [*_agent_section(page.run)], rows)
+    yield from _list_section("Tools", [*_tool_section(page.run)], rows)
     yield from _list_section("Circuits and services", [*_service_section(page.run.happenings)], rows)
     yield from _list_section(
         "Reports", [f"{escape_markdown(name)}: {code(place)}" for name, place in page.reports], rows
@@ -289,6 +290,16 @@ def _agent_section(run: RunRecord) -> Iterator[str]:
         for warning in each.record.warnings if each.record else ():
             if warning.get("type") == "agent_fallback_used":
                 yield f"{escape_markdown(each.task_id, 80)}: {escape_markdown(str(warning.get('message')))}"
+
+
+def _tool_section(run: RunRecord) -> Iterator[str]:
+    """What all calls of tools have done, then each tool that has failed."""
+    if run.called.calls:
+        yield f"tools: {escape_markdown(run.called.describe())}"
+    for server, tools in run.tools.items():
+        for tool, used in tools.items():
+            if used.errors or used.failed:
+                yield f"{escape_markdown(f'{server}.{tool}', 80)}: {escape_markdown(used.describe())}"
 
 
 def _service_section(happenings: Sequence[Happening]) -> Iterator[str]:

@@ -17,12 +17,14 @@ from harness.model.events import (
     StepStarted,
     TaskEnded,
     TaskStarted,
+    ToolAnswered,
+    ToolCalled,
 )
 from harness.model.plan import Plan
 from harness.recovery import Remedy, RepairPrecondition, Rewind, Substitute
 from harness.reporting.console import place, shortened, step_label
 from harness.reporting.redaction import Redactor
-from harness.reporting.telemetry.record import ModelReply, describe
+from harness.reporting.telemetry.record import ModelReply, ToolReply, describe
 from harness.reporting.telemetry.stream import Sink
 from harness.resilience import Clock, SystemClock
 from harness.resilience.events import Degraded, FellBack, GaveUp, Recovered, Retrying, Waiting
@@ -50,8 +52,8 @@ class ProgressLine(Sink):
         self._redactor = redactor or Redactor()
         self._clock = clock or SystemClock()
         self._shown = 0
-        self._thinking: tuple[ModelAsked, float] | None = None
-        """The request to a model that is under way, and since when it is shown."""
+        self._waiting: tuple[ModelAsked | ToolCalled, float] | None = None
+        """The request to a model or the call of a tool that is under way, and since when it is shown."""
         self._next = 0.0
         """When `tick` changes the line again."""
         self.live = stream.isatty()
@@ -60,19 +62,21 @@ class ProgressLine(Sink):
         if not self.live:
             return
         now = self._clock.now()
-        self._thinking, self._next = (event, now) if isinstance(event, ModelAsked) else None, now + OFTEN
+        self._waiting, self._next = (event, now) if isinstance(event, ModelAsked | ToolCalled) else None, now + OFTEN
         if isinstance(event, TaskEnded):
             self.clear()
         elif text := line(event):
             self._show(self._redactor.plus(event.plan.secrets).text(text))
 
     def tick(self) -> None:
-        """Show how long an agent has been thinking; call it several times a second."""
+        """Show how long an agent has been thinking, or a tool is called; call it several times a second."""
         now = self._clock.now()
-        if self._thinking is not None and now >= self._next:
-            event, since = self._thinking
+        if self._waiting is not None and now >= self._next:
+            event, since = self._waiting
             self._next = now + OFTEN
-            self._show(self._redactor.plus(event.plan.secrets).text(thinking(event, now - since)))
+            took = now - since
+            text = thinking(event, took) if isinstance(event, ModelAsked) else calling(event, took)
+            self._show(self._redactor.plus(event.plan.secrets).text(text))
 
     def clear(self) -> None:
         """Remove the line before other output."""
@@ -99,18 +103,38 @@ def line(event: Event) -> str:
             return f" {_task_and_place(plan, index)} {step.act}"
         case ResilienceActed(plan=plan, index=index) if words := _acted(event):
             return f" {_task_and_place(plan, index)} {words}"
+        case ModelAsked() | ModelAnswered() | ToolCalled() | ToolAnswered():
+            return _call_line(event)
+        case _:
+            return ""
+
+
+def _call_line(event: ModelAsked | ModelAnswered | ToolCalled | ToolAnswered) -> str:
+    match event:
         case ModelAsked():
             return thinking(event)
         case ModelAnswered(plan=plan, call=call):
             return f" {plan.task_id} step {call.step}: {describe(ModelReply.of(call))}"
-        case _:
-            return ""
+        case ToolCalled():
+            return calling(event)
+        case ToolAnswered(plan=plan, call=answered):
+            return f" {_caller(plan, answered.step)} {describe(ToolReply.of(answered))}"
 
 
 def thinking(event: ModelAsked, seconds: float | None = None) -> str:
     """` B1 step 7: builder thinks (claude, 3.2 s)`. `seconds`: since when; None: it has just begun."""
     since = "" if seconds is None else f", {seconds:.1f} s"
     return f" {event.plan.task_id} step {event.step}: {event.agent} thinks ({event.model}{since})"
+
+
+def calling(event: ToolCalled, seconds: float | None = None) -> str:
+    """` B1 step 7 (of 0-9) calling mail.get_code (3.2 s)`. `seconds`: since when; None: it has just begun."""
+    since = "" if seconds is None else f" ({seconds:.1f} s)"
+    return f" {_caller(event.plan, event.step)} calling {event.server}.{event.tool}{since}"
+
+
+def _caller(plan: Plan, step: int | None) -> str:
+    return plan.task_id if step is None else _task_and_place(plan, step)
 
 
 def _acted(event: ResilienceActed) -> str:

@@ -22,6 +22,8 @@ from harness.model.browser_settings import secrets as secrets_of_endpoints
 from harness.model.model_settings import keys
 from harness.model.ports import Json
 from harness.model.settings import Settings
+from harness.model.tool_evidence import bounded_call
+from harness.model.tool_settings import secrets as secrets_of_tools
 from harness.spec.names import blank_unprintable
 
 # Secrets in addresses: `user:password@`, and values of the query and the fragment, by their names.
@@ -401,7 +403,7 @@ def _encoded(data: bytes) -> Iterator[str]:
                 yield letters
 
 
-__all__ = ["HEADERS", "MARK", "Redactor", "masked_step"]
+__all__ = ["HEADERS", "MARK", "Redactor", "kept_call", "masked_call", "masked_fields", "masked_step"]
 
 HEADERS = frozenset({"authorization", "proxy-authorization", "cookie", "set-cookie", "x-api-key"})
 """Headers whose value is always a secret, in lower case."""
@@ -428,6 +430,7 @@ class Redactor:
     def of(cls, settings: Settings, secrets: Iterable[str] = ()) -> Redactor:
         """The redactor of a run: it knows the secrets of its settings, and these."""
         own = (*secrets_of_endpoints(settings.browser_endpoint), *keys(settings.models, os.environ))
+        own += (*secrets_of_tools(settings.tools, os.environ),)
         return cls((*secrets, *own), settings.redact, settings.redact_query)
 
     def learn(self, secrets: Iterable[str]) -> None:
@@ -513,6 +516,35 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 def masked_step(step: dict[str, Any]) -> dict[str, Any]:
-    """A step of a report or trace without a text typed into a password field."""
+    """A step of a report or trace without a text typed into a password field, and without passwords of a tool."""
+    if step.get("act") == "tool":
+        calls = [masked_call(each) for each in step.get("tool_calls", ())]
+        return {**masked_call(step), **({"tool_calls": calls} if calls else {})}
     secret = step.get("act") == "type" and is_secret_name(str(step.get("selector", "")))
     return {**step, "value": MARK} if secret and step.get("value") else step
+
+
+def masked_call(call: dict[str, Any]) -> dict[str, Any]:
+    """A call of a tool without the values of fields such as `password` and `api_key`, sent or answered."""
+    return {**call, **{key: masked_fields(call[key]) for key in ("arguments", "result") if key in call}}
+
+
+def kept_call(call: dict[str, Any], redactor: Redactor) -> dict[str, Any]:
+    """A call of a tool as reports keep it: redacted, and then bounded, so that no secret is cut in two."""
+    return bounded_call(redactor.json(masked_call(call)))
+
+
+def masked_fields(value: Json) -> Json:
+    """A document without the values of its fields that have the name of a secret."""
+    match value:
+        case dict():
+            return {key: _masked_field(str(key), item) for key, item in value.items()}
+        case list() | tuple():
+            return [masked_fields(item) for item in value]
+        case _:
+            return value
+
+
+def _masked_field(name: str, value: Json) -> Json:
+    plain = isinstance(value, str | int | float) and not isinstance(value, bool)
+    return MARK if plain and value != "" and is_secret_name(name) else masked_fields(value)

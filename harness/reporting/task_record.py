@@ -13,10 +13,12 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from harness.model.consumption import ModelCallLine, ModelFigures, by_model, call_lines
 from harness.model.diagnosis import note, trace
-from harness.model.figures import Verdict, figures, model_calls, success_rates, verdict
+from harness.model.figures import Verdict, figures, model_calls, success_rates, tool_calls, verdict
 from harness.model.plan import Plan
 from harness.model.ports import Json
 from harness.model.record import Attempt, History, MetFault, StepRecord, TaskResult
+from harness.model.tool_evidence import bounded_call
+from harness.model.tool_use import ToolFigures, by_tool, of_all_tools
 from harness.recovery.catalog import FAMILIES, Family
 from harness.recovery.failure import Failure, Passed
 from harness.reporting.console import also_unmet, cause, reason, shortened, worked_on
@@ -131,7 +133,11 @@ def _attempt(attempt: Attempt, record: StepRecord, redactor: Redactor) -> Attemp
 def redacted_trace(result: TaskResult, redactor: Redactor) -> Json:
     """The Trace document without secrets."""
     document = trace(result)
-    return redactor.json({**document, "steps": [masked_step(step) for step in document["steps"]]})
+    redacted: dict[str, Any] = redactor.json({**document, "steps": [masked_step(step) for step in document["steps"]]})
+    for step in redacted["steps"]:
+        if "tool_calls" in step:
+            step["tool_calls"] = [bounded_call(call) for call in step["tool_calls"]]
+    return redacted
 
 
 def write_trace(result: TaskResult, path: Path, redactor: Redactor) -> None:
@@ -197,11 +203,19 @@ class TaskRecord(BaseModel):
     takeovers: int = Field(0, description="How often another agent went on in place of one that failed.")
     models: dict[str, ModelFigures] = Field({}, description="Name of each model that was asked -> what that has used.")
     calls: tuple[ModelCallLine, ...] = Field((), description="The first requests to models.")
+    tools: dict[str, dict[str, ToolFigures]] = Field(
+        {}, description="Name of a tool server -> name of a tool -> what its calls have done."
+    )
 
     @property
     def used(self) -> ModelFigures:
         """What all its calls of models have used."""
         return sum(self.models.values(), ModelFigures())
+
+    @property
+    def called(self) -> ToolFigures:
+        """What all its calls of tools have done."""
+        return of_all_tools(self.tools)
 
     @property
     def ok(self) -> bool:
@@ -251,6 +265,7 @@ def task_record(
         steps=tuple(step_lines(result.history, redactor)),
         baselines=tuple(map(redactor.text, written_baselines(plan, result))),
         summary=cause(plan, result, redactor) if failure else "",
+        tools=by_tool(tool_calls(result)),
         **_of_agents(plan, result),
         **_of_file(plan.spec, redactor),
         **(_of_failure(failure, redactor) if failure else {}),

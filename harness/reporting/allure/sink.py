@@ -15,20 +15,22 @@ from allure_commons.utils import uuid4
 
 from harness.model.consumption import ModelFigures, by_model
 from harness.model.diagnosis import fault_reports, note
-from harness.model.figures import figures, model_calls
+from harness.model.figures import figures, model_calls, tool_calls
 from harness.model.plan import Plan
 from harness.model.record import Attempt, StepRecord, TaskResult
+from harness.model.tool_use import ToolFigures
+from harness.model.tools import ToolCall
 from harness.recovery.catalog import Family
 from harness.recovery.failure import Failure
 from harness.reporting.allure.categories import source_url
 from harness.reporting.allure.files import AFTER_FAULT
 from harness.reporting.allure.labels import RUN_LABEL, label_pairs, plain_title, running_test, site_of, tags
-from harness.reporting.attachments import Content, on_failing_step, on_test
+from harness.reporting.attachments import Content, on_call, on_failing_step, on_test
 from harness.reporting.console import brief, failure_text, filled_step, place, shortened, worked_on
 from harness.reporting.redaction import Redactor
-from harness.reporting.telemetry.record import ModelReply, describe
+from harness.reporting.telemetry.record import ModelReply, ToolReply, describe
 from harness.spec.agents import SCRIPTED
-from harness.spec.steps import Step
+from harness.spec.steps import Step, Tool
 from harness.spec.task import TaskSpec
 
 
@@ -109,6 +111,7 @@ class AllureSink:
         redactor = self._redactor.plus(plan.secrets)
         steps = step_results(result, redactor)
         around = [*fault_steps(result, redactor), *takeover_steps(result, redactor), *thinking_steps(result, redactor)]
+        around += _put_calls(result, steps, redactor)
         test.steps.extend(sorted((*around, *(step for _, step in steps)), key=_start_of))
         if result.alternative is not None:
             test.steps.append(inner_task(result.alternative, redactor))
@@ -160,6 +163,9 @@ def _describe(test: TestResult, plan: Plan, result: TaskResult, browser: str) ->
     test.labels += [Label("model", name) for name in models]
     if models:
         values |= _model_values(sum(models.values(), ModelFigures()))
+    called = tool_calls(result)
+    test.labels += [Label("tool", name) for name in dict.fromkeys(f"{each.server}.{each.tool}" for each in called)]
+    values |= _tool_values(ToolFigures.of(called))
     values |= {name: value or "" for name, value in figured.items()} | dict(plan.spec.own.notes)
     for name, value in values.items():
         if value != "":
@@ -169,6 +175,11 @@ def _describe(test: TestResult, plan: Plan, result: TaskResult, browser: str) ->
 def _model_values(used: ModelFigures) -> dict[str, object]:
     values = {"model calls": used.calls, "input tokens": used.input_tokens, "output tokens": used.output_tokens}
     return {**values, "cost (USD)": f"{used.cost_usd:.6g}", "unpriced calls": used.unpriced_calls or ""}
+
+
+def _tool_values(used: ToolFigures) -> dict[str, object]:
+    values = {"tool calls": used.calls, "tool errors": used.errors, "tool failures": used.failed}
+    return {name: value or "" for name, value in values.items()}
 
 
 def _attach(parent: TestResult | TestStepResult, content: Content) -> None:
@@ -216,6 +227,32 @@ def thinking_steps(result: TaskResult, redactor: Redactor) -> Iterator[TestStepR
         facts = {"model": f"{call.model} ({call.provider} {call.identifier})", "attempt": call.attempt}
         step.parameters = [Parameter(name=name, value=redactor.text(str(value))) for name, value in facts.items()]
         yield step
+
+
+def _put_calls(
+    result: TaskResult, steps: list[tuple[StepRecord, TestStepResult]], redactor: Redactor
+) -> Iterator[TestStepResult]:
+    """Put each call of a tool below its step, with its arguments and result attached; yield those of channels."""
+    for call in result.tool_calls:
+        own = [step for record, step in steps if record.index == call.step and isinstance(record.step, Tool)]
+        step = call_step(call, redactor)
+        if own:
+            before = [each for each in own if each.start <= step.start]
+            (before or own)[-1 if before else 0].steps.append(step)
+        else:
+            yield step
+
+
+def call_step(call: ToolCall, redactor: Redactor) -> TestStepResult:
+    """A call of a tool: `mail.get_code: answered in 0.3 s`."""
+    step = TestStepResult(name=redactor.text(shortened(describe(ToolReply.of(call)), _TITLE)))
+    step.start = milliseconds(call.at)
+    step.stop = milliseconds(call.at + timedelta(seconds=call.seconds))
+    step.status = str(Status.PASSED if call.outcome == "answered" else Status.BROKEN)
+    facts = {"effect": call.effect, "tries": call.tries, "code": call.code}
+    step.parameters = [Parameter(name=name, value=redactor.text(str(value))) for name, value in facts.items() if value]
+    _attach(step, on_call(call, redactor))
+    return step
 
 
 def fault_steps(result: TaskResult, redactor: Redactor) -> Iterator[TestStepResult]:

@@ -23,12 +23,17 @@ from harness.reporting.dashboard.view import (
     SlowStep,
     TaskRow,
     ThresholdState,
+    ToolRow,
+    ToolServerState,
+    ToolsView,
 )
-from harness.reporting.history.record import Execution, RunRecord, RunSummary, TaskPoint, still_running
+from harness.reporting.history.record import Execution, Happening, RunRecord, RunSummary, TaskPoint, still_running
 from harness.reporting.task_record import TaskRecord, error_metrics, rule_name
 from harness.resilience.thresholds import THRESHOLDS, Unit
 
 SLOWEST = 10
+CHANGES = 10
+"""The number of changes of a tool server's state that are told."""
 _WORDS = {
     "totalAttempts": "attempts",
     "successfulRetries": "retries that worked",
@@ -119,6 +124,35 @@ def agents(run: RunRecord) -> AgentsView | None:
     )
 
 
+def tools(run: RunRecord) -> ToolsView | None:
+    """What calls of tools have done, and the states of their servers; None without calls and servers."""
+    states = [each for each in run.happenings if each.type == "tool-server-status"]
+    if not run.called.calls and not states:
+        return None
+    rows = [
+        ToolRow(server=server, tool=tool, used=used)
+        for server, found in run.tools.items()
+        for tool, used in found.items()
+    ]
+    return ToolsView(
+        used=run.called,
+        tasks=sum(each.record is not None and bool(each.record.tools) for each in run.last),
+        tools=tuple(sorted(rows, key=lambda row: (-row.used.failed, -row.used.errors, -row.used.calls))),
+        servers=tuple(_server_states(states, run)),
+    )
+
+
+def _server_states(states: Sequence[Happening], run: RunRecord) -> Iterator[ToolServerState]:
+    found = run.metrics.get("tools")
+    last = found.get("servers") if isinstance(found, Mapping) else None
+    ended = {str(each.details.get("server")): str(each.details.get("after")) for each in states}
+    ended |= {str(name): str(state) for name, state in last.items()} if isinstance(last, Mapping) else {}
+    for server, state in sorted(ended.items()):
+        told = [each for each in states if each.details.get("server") == server and each.level != "INFO"]
+        changes = tuple(f"{(each.at - run.started).total_seconds():.1f} s: {each.text}" for each in told[:CHANGES])
+        yield ToolServerState(server=server, state=state, changes=changes)
+
+
 def _agent_row(execution: Execution) -> AgentRow:
     record = execution.record
     assert record is not None
@@ -185,6 +219,7 @@ def dashboard(
         resilience=resilience(run),
         thresholds=tuple(thresholds(run)),
         agents=agents(run),
+        tools=tools(run),
         timeline=line,
         slow_steps=tuple(slow_steps(records(run))),
         slow_tasks=tuple(sorted(rows, key=lambda row: -row.seconds)[:SLOWEST]),

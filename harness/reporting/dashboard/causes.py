@@ -254,7 +254,9 @@ def _truncate(text: str, limit: int) -> str:
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
-_TELLING = frozenset({"service-status", "circuit-state-change", "invariant-violated", "escalated"})
+_TELLING = frozenset(
+    {"service-status", "tool-server-status", "circuit-state-change", "invariant-violated", "escalated"}
+)
 _BEFORE, _AFTER = timedelta(seconds=15), timedelta(seconds=1)
 _LONGEST = timedelta(seconds=60)
 """An event that came so long before a failure is not its cause, even in a long task."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from markupsafe import Markup, escape
 
-from harness.reporting.dashboard.view import Lane, Moment, Status, Timeline, TimelineBar
+from harness.reporting.dashboard.view import Lane, Moment, StatefulLane, Status, Timeline, TimelineBar
 from harness.reporting.history.record import Execution, Happening, RunRecord
 
 # Untrusted text on a page: the template escapes it, and this removes what escaping leaves.
@@ -58,19 +58,26 @@ def amount(number: int, one: str, several: str = "") -> str:
     return f"{number:,} {one if number == 1 else several or one + 's'}"
 
 
-_WELL = frozenset({"closed", "up", "booting", "stopped"})
+_WELL = frozenset({"closed", "up", "booting", "stopped", "unknown", "connecting", "online"})
 """States without trouble, which are not shown."""
 _MOMENTS = 200
-_WORTH = frozenset(
-    {"circuit-state-change", "service-status", "threshold", "invariant-violated", "escalated", "degraded", "fallback"}
-)
+_WORTH = frozenset({
+    "circuit-state-change", "service-status", "tool-server-status", "threshold", "invariant-violated", "escalated",
+    "degraded", "fallback",
+})  # fmt: skip
+_STATEFUL: Mapping[StatefulLane, tuple[str, str]] = {
+    "circuit": ("circuit-state-change", "circuit"),
+    "service": ("service-status", "service"),
+    "tool server": ("tool-server-status", "server"),
+}
+"""Lane -> type of the events that tell its states, and their field with the name of what changed."""
 _LABEL = 80
 
 
 def timeline(run: RunRecord) -> Timeline:
     """The timeline of all executions, reruns included; times are seconds since the run began."""
     workers = list(_workers(run))
-    states = [*_states(run, "circuit-state-change", "circuit"), *_states(run, "service-status", "service")]
+    states = [lane for kind in _STATEFUL for lane in _states(run, kind)]
     ends = [bar.end for lane in (*workers, *states) for bar in lane.bars]
     told = [each for each in run.happenings if each.type in _WORTH]
     moments = tuple(_moment(each, run.started) for each in told[:_MOMENTS])
@@ -152,15 +159,16 @@ def _worker_key(worker: str) -> tuple[int, str]:
     return int(digits[:9] or -1), worker
 
 
-def _states(run: RunRecord, kind: str, key: str) -> Iterator[Lane]:
-    """A lane for each circuit or service that was in trouble at some time."""
+def _states(run: RunRecord, lane: StatefulLane) -> Iterator[Lane]:
+    """A lane for each circuit, service or tool server that was in trouble at some time."""
+    kind, key = _STATEFUL[lane]
     changes: dict[str, list[Happening]] = {}
     for each in run.happenings:
         if each.type == kind and (name := str(each.details.get(key, ""))):
             changes.setdefault(f"{name} ({each.worker})" if each.worker else name, []).append(each)
     for name, found in sorted(changes.items()):
         if bars := tuple(_spans(found, run)):
-            yield Lane(name=name.removeprefix("origin:"), kind="circuit" if key == "circuit" else "service", bars=bars)
+            yield Lane(name=name.removeprefix("origin:"), kind=lane, bars=bars)
 
 
 def _spans(changes: Sequence[Happening], run: RunRecord) -> Iterator[TimelineBar]:

@@ -8,11 +8,16 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from harness.model.consumption import ModelFigures
+from harness.model.tool_use import ToolFigures
 from harness.reporting.history.record import Ending, RunSummary
 from harness.resilience.thresholds import Level
 
 Status = Literal["passed", "failed", "not_judged", "skipped", "expected"]
 """`expected`: it failed as its file declares, which pytest counts as passed. `not_judged`: cut off from outside."""
+
+
+StatefulLane = Literal["circuit", "service", "tool server"]
+"""What has states over time that a lane of the timeline shows."""
 
 
 class ViewPart(BaseModel):
@@ -128,7 +133,7 @@ class Lane(ViewPart):
     """A row of the timeline."""
 
     name: str
-    kind: Literal["worker", "circuit", "service"]
+    kind: Literal["worker"] | StatefulLane
     bars: tuple[TimelineBar, ...]
 
 
@@ -215,6 +220,31 @@ class AgentsView(ViewPart):
     tasks: tuple[AgentRow, ...] = Field(description="The most expensive first.")
 
 
+class ToolRow(ViewPart):
+    """What the calls of one tool have done."""
+
+    server: str
+    tool: str
+    used: ToolFigures
+
+
+class ToolServerState(ViewPart):
+    """What became of a tool server in the run."""
+
+    server: str
+    state: str = Field(description="The last state; the worst one if several workers used the server.")
+    changes: tuple[str, ...] = Field((), description="When it was not well, and why.")
+
+
+class ToolsView(ViewPart):
+    """What calls of tools have done in the run."""
+
+    used: ToolFigures
+    tasks: int = Field(description="Tasks that have called tools.")
+    tools: tuple[ToolRow, ...] = Field(description="Those that failed most first.")
+    servers: tuple[ToolServerState, ...] = ()
+
+
 class TaskRow(ViewPart):
     """A line of the table of all tasks."""
 
@@ -267,6 +297,7 @@ class Dashboard(ViewPart):
     resilience: dict[str, str] = {}
     thresholds: tuple[ThresholdState, ...] = ()
     agents: AgentsView | None = Field(None, description="None: no agent has chosen a step.")
+    tools: ToolsView | None = Field(None, description="None: no tool was called.")
     timeline: Timeline
     slow_steps: tuple[SlowStep, ...] = ()
     slow_tasks: tuple[TaskRow, ...] = ()

@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from harness.model.consumption import ModelFigures, added_up
 from harness.model.figures import UNJUDGED
+from harness.model.tool_use import ToolFigures, of_all_tools, tools_added_up
 from harness.reporting.task_record import TaskRecord
 from harness.spec.names import how_many
 
@@ -285,6 +286,16 @@ class RunRecord(BaseModel):
     def used(self) -> ModelFigures:
         """What all calls of models have used."""
         return sum(self.models.values(), ModelFigures())
+
+    @property
+    def tools(self) -> dict[str, dict[str, ToolFigures]]:
+        """Name of a tool server -> name of a tool -> what the calls of all executions have done."""
+        return tools_added_up(each.record.tools for each in self.executions if each.record)
+
+    @property
+    def called(self) -> ToolFigures:
+        """What all calls of tools have done."""
+        return of_all_tools(self.tools)
 
     @property
     def cost_per_success(self) -> float | None:

@@ -51,7 +51,7 @@ def note_abandoned(database: sqlite3.Connection, root: Path) -> None:
 
 # Events around the tasks of a run, from its event log.
 
-_OF_TASKS = {"step", "task", "model-asked", "model-answered"}
+_OF_TASKS = {"step", "task", "model-asked", "model-answered", "tool-called", "tool-answered"}
 """Types of events that the record of a task contains already."""
 _OF_ATTEMPTS = {"retry", "failed", "recovered", "fallback"}
 """Types of events that the attempts of a step contain already; without a step, they come from a service or a setup."""

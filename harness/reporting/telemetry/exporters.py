@@ -15,13 +15,15 @@ from opentelemetry.util.types import AttributeValue
 from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 
 from harness.model.consumption import is_unpriced
-from harness.model.events import AttemptEnded, Event, ModelAnswered, TaskEnded, TaskStarted
+from harness.model.events import AttemptEnded, Event, ModelAnswered, TaskEnded, TaskStarted, ToolAnswered
 from harness.model.inference import ModelCall
 from harness.model.plan import Plan
 from harness.model.record import TaskResult
+from harness.model.tool_use import call_code
+from harness.model.tools import PAGE, ToolCall, ToolState
 from harness.recovery.failure import Failure
 from harness.reporting.telemetry.metrics import MetricsSink
-from harness.reporting.telemetry.record import ModelReply, ModelRequest, Record
+from harness.reporting.telemetry.record import ModelReply, ModelRequest, Record, ToolReply, ToolRequested
 from harness.reporting.telemetry.stream import Sink, TextRedactor
 
 _LEVELS = {"ok": 0, "warning": 1, "critical": 2}
@@ -43,6 +45,7 @@ def exposition(sink: MetricsSink, final_states: Mapping[str, int]) -> str:
     retries.labels("worked").inc(metrics.successful_retries)
     retries.labels("failed").inc(metrics.failed_retries)
     _models(sink, registry)
+    _tools(sink, registry)
     tasks = Counter("taskspec_tasks", "Tasks by final state.", ["final_state"], registry=registry)
     for state, count in final_states.items():
         tasks.labels(state).inc(count)
@@ -68,6 +71,26 @@ def _models(sink: MetricsSink, registry: CollectorRegistry) -> None:
         cost.labels(name).inc(used.cost_usd)
         unpriced.labels(name).inc(used.unpriced_calls)
         seconds.labels(name).inc(used.seconds)
+
+
+def _tools(sink: MetricsSink, registry: CollectorRegistry) -> None:
+    """Add what calls of tools have done and the states of their servers, if there are any."""
+    if sink.tools:
+        names = ["server", "tool"]
+        calls = Counter("taskspec_tool_calls", "Calls of tools.", [*names, "outcome"], registry=registry)
+        repeated = Counter("taskspec_tool_repeats", "Tries of calls after the first.", names, registry=registry)
+        seconds = Counter("taskspec_tool_call_seconds", "Seconds of calls of tools.", names, registry=registry)
+        for server, tools in sink.tools.items():
+            for tool, used in tools.items():
+                for outcome, count in used.by_outcome().items():
+                    calls.labels(server, tool, outcome).inc(count)
+                repeated.labels(server, tool).inc(used.repeated)
+                seconds.labels(server, tool).inc(used.seconds)
+    if sink.tool_servers:
+        states = Gauge("taskspec_tool_server_state", "1 for its last state.", ["server", "state"], registry=registry)
+        for server, state in sink.tool_servers.items():
+            for each in ToolState:
+                states.labels(server, each.value).set(each.value == state)
 
 
 def _thresholds(sink: MetricsSink, registry: CollectorRegistry) -> None:
@@ -108,6 +131,8 @@ class Spans(Sink):
                 self._add_attempt(self._open[plan.key][1], event, redactor)
             case ModelAnswered(plan=plan, call=call) if plan.key in self._open:
                 self._add_call(self._open[plan.key][1], call, redactor)
+            case ToolAnswered(plan=plan, call=called) if plan.key in self._open:
+                self._add_tool(self._open[plan.key][1], called, redactor)
             case TaskEnded(plan=plan, result=result, at=at) if plan.key in self._open:
                 _end(self._open.pop(plan.key)[1], result, at, redactor)
 
@@ -115,7 +140,7 @@ class Spans(Sink):
         """Add the record to the span of its task; a record without a task is added to the spans of all running
         tasks.
         """
-        if isinstance(record.event, ModelRequest | ModelReply):
+        if isinstance(record.event, ModelRequest | ModelReply | ToolRequested | ToolReply):
             return  # they are spans
         for task_id, span in self._open.values():
             if record.task_id in ("", task_id):
@@ -155,6 +180,36 @@ class Spans(Sink):
             span.set_attribute("error.type", call.code or call.outcome)
             span.set_status(Status(StatusCode.ERROR, call.code or call.outcome))
         span.end(_nanoseconds(call.at + timedelta(seconds=call.seconds)))
+
+    def _add_tool(self, parent: Span, call: ToolCall, redactor: TextRedactor) -> None:
+        """Add the span of a call of a tool, by OpenTelemetry's conventions for generative AI and MCP."""
+        span = self._tracer.start_span(
+            redactor.text(f"execute_tool {call.tool}" if call.server == PAGE else f"tools/call {call.tool}"),
+            set_span_in_context(parent),
+            kind=SpanKind.CLIENT,
+            attributes=_tool_attributes(call, redactor),
+            start_time=_nanoseconds(call.at),
+        )
+        if call.outcome != "answered":
+            span.set_attribute("error.type", "tool_error" if call.outcome == "error" else call.code or call.outcome)
+            span.set_status(Status(StatusCode.ERROR, redactor.text(call.message) or call_code(call) or call.outcome))
+        span.end(_nanoseconds(call.at + timedelta(seconds=call.seconds)))
+
+
+def _tool_attributes(call: ToolCall, redactor: TextRedactor) -> dict[str, AttributeValue]:
+    """Arguments and result are not among them: they stand in the trace, redacted and bounded."""
+    found: dict[str, AttributeValue] = {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": redactor.text(call.tool),
+        "gen_ai.tool.call.id": call.id,
+        "gen_ai.tool.type": "extension",
+        PREFIX + "server": call.server,
+        PREFIX + "effect": call.effect,
+        PREFIX + "tries": call.tries,
+        PREFIX + "outcome": call.outcome,
+    }
+    step = {} if call.step is None else {PREFIX + "step": call.step}
+    return found | step | ({} if call.server == PAGE else {"mcp.method.name": "tools/call"})
 
 
 def _call_attributes(call: ModelCall) -> dict[str, AttributeValue]:

@@ -5,14 +5,24 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct
 from msgspec.structs import asdict, astuple
 
 from harness.model.consumption import ModelFigures, added_up
 from harness.model.events import Event, TaskStarted
-from harness.reporting.telemetry.record import ModelReply, ModelRequest, Record, StepDone, TaskDone, describe
+from harness.model.tool_use import ToolFigures, of_all_tools, tools_added_up
+from harness.reporting.telemetry.record import (
+    ModelReply,
+    ModelRequest,
+    Record,
+    StepDone,
+    TaskDone,
+    ToolReply,
+    ToolRequested,
+    describe,
+)
 from harness.reporting.telemetry.stream import Sink, TextRedactor
 from harness.resilience.circuits import CircuitScope
 from harness.resilience.events import (
@@ -23,11 +33,14 @@ from harness.resilience.events import (
     Recovered,
     ResilienceEvent,
     Retrying,
+    ToolServerChanged,
 )
 from harness.resilience.thresholds import Reading, ThresholdCrossed, Thresholds
 
 # The metrics of a run, from the records of all its processes.
 
+UNWELL: Final = ("restarting", "offline", "error", "requires_reauth", "permanently_failed")
+"""States of a tool server in which it answers no call, the worst last."""
 _OF_PROVIDERS = f"{CircuitScope.PROVIDER}:"
 
 
@@ -47,6 +60,10 @@ class MetricsSink(Sink):
         """Description of each violated invariant -> number of violations."""
         self.models: dict[str, ModelFigures] = {}
         """Name of a model -> what the calls of all tasks have used."""
+        self.tools: dict[str, dict[str, ToolFigures]] = {}
+        """Name of a tool server -> name of a tool -> what the calls of all tasks have done."""
+        self._servers: dict[tuple[str, str], str] = {}
+        """Worker and name of a tool server -> its last state there."""
         self._circuits = 0
         """How often circuits of providers have opened."""
 
@@ -60,11 +77,13 @@ class MetricsSink(Sink):
         match record.event:
             case TaskDone() as done:
                 self._meter.add(_task_metrics(done))
-                self._add_models(done)
+                self._add_calls(done)
                 counted = 0 if done.expected or record.faulted else done.failures
                 self._thresholds.count_attempts(done.attempts, counted)
-            case ThresholdCrossed() | StepDone() | ModelRequest() | ModelReply():
+            case ThresholdCrossed() | StepDone() | ModelRequest() | ModelReply() | ToolRequested() | ToolReply():
                 return
+            case ToolServerChanged(server=server, after=after):
+                self._servers[record.worker, server] = after
             case InvariantBroken() as broken:
                 self._broken[describe(broken)] += 1
             case event:
@@ -75,13 +94,26 @@ class MetricsSink(Sink):
                 if not record.faulted:
                     self._thresholds.count(event)
 
-    def _add_models(self, done: TaskDone) -> None:
+    def _add_calls(self, done: TaskDone) -> None:
         self.models = added_up((self.models, {name: ModelFigures(**used) for name, used in done.models.items()}))
+
+        tools = {
+            server: {tool: ToolFigures(**used) for tool, used in found.items()} for server, found in done.tools.items()
+        }
+        self.tools = tools_added_up((self.tools, tools))
 
     def look(self, at: datetime) -> None:
         """Advance the time: records outside of their window no longer count. An earlier time has no effect."""
         self._now = max(self._now, at.timestamp())
         self._thresholds.look()
+
+    @property
+    def tool_servers(self) -> dict[str, str]:
+        """Name of a tool server -> its last state, the worst of those that several workers have seen."""
+        found: dict[str, str] = {}
+        for (_, server), state in sorted(self._servers.items()):
+            found[server] = max(found.get(server, state), state, key=_badness)
+        return found
 
     @property
     def metrics(self) -> ResilienceMetrics:
@@ -93,11 +125,12 @@ class MetricsSink(Sink):
         return self._thresholds.worst
 
     def as_json(self) -> dict[str, Any]:
-        """The parts `resilience`, `models` and `thresholds` of metrics.json; `models` only if one was asked."""
+        """The parts `resilience`, `models`, `tools` and `thresholds` of metrics.json, without what was not used."""
         now = {reading.metric: reading for reading in self._thresholds.look()}
         return {
             "resilience": self.metrics.as_json(),
             **({"models": self._models_document()} if self.models else {}),
+            **({"tools": self._tools_document()} if self.tools or self._servers else {}),
             "thresholds": {
                 worst.metric: {**_reading_document(worst), "at_the_end": _reading_document(now[worst.metric])}
                 for worst in self.readings
@@ -119,7 +152,7 @@ class MetricsSink(Sink):
         alarms = [f"threshold: {each.shown}" for each in self.readings if each.level != "ok"]
         alarms += [text if count == 1 else f"{text}, {_times_text(count)}" for text, count in self._broken.items()]
         resilience = [f"resilience: {said}"] if said else []
-        return [*resilience, *self._model_lines(), *alarms]
+        return [*resilience, *self._model_lines(), *self._tool_lines(), *alarms]
 
     def _models_document(self) -> dict[str, Any]:
         total = sum(self.models.values(), ModelFigures())
@@ -132,6 +165,25 @@ class MetricsSink(Sink):
             return []
         opened = f"; circuits: {self._circuits} opened" if self._circuits else ""
         return [f"models: {sum(self.models.values(), ModelFigures()).describe()}{opened}"]
+
+    def _tools_document(self) -> dict[str, Any]:
+        parts = {
+            server: {tool: used.model_dump() for tool, used in sorted(tools.items())}
+            for server, tools in sorted(self.tools.items())
+        }
+        return {**of_all_tools(self.tools).model_dump(), "by_server": parts, "servers": self.tool_servers}
+
+    def _tool_lines(self) -> list[str]:
+        """`tools: 12 calls, 1 failed; servers: mail offline`."""
+        if not (self.tools or self._servers):
+            return []
+        unwell = [f"{name} {state}" for name, state in self.tool_servers.items() if state in UNWELL]
+        servers = f"; servers: {', '.join(unwell)}" if unwell else ""
+        return [f"tools: {of_all_tools(self.tools).describe()}{servers}"]
+
+
+def _badness(state: str) -> int:
+    return UNWELL.index(state) + 1 if state in UNWELL else 0
 
 
 def _is_opened_provider(event: ResilienceEvent) -> bool:

@@ -14,9 +14,11 @@ from msgspec.structs import asdict, fields
 
 from harness.model.consumption import by_model, is_unpriced, money_text, tokens_text
 from harness.model.events import AGENT
-from harness.model.figures import attempts_made, figures, model_calls
+from harness.model.figures import attempts_made, figures, model_calls, tool_calls
 from harness.model.inference import CallOutcome, ModelCall
 from harness.model.record import StepRecord, TaskResult
+from harness.model.tool_use import by_tool, call_code
+from harness.model.tools import ToolCall, ToolOutcome
 from harness.resilience.events import (
     CircuitChanged,
     Degraded,
@@ -30,6 +32,7 @@ from harness.resilience.events import (
     Retrying,
     ServiceChanged,
     SlotAwaited,
+    ToolServerChanged,
     Waiting,
 )
 from harness.resilience.thresholds import ThresholdCrossed
@@ -89,6 +92,8 @@ class TaskDone(Struct, frozen=True):
     """How often another agent went on in place of one that failed."""
     models: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Name of a model -> what the task's calls of it have used (`ModelFigures`)."""
+    tools: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
+    """Name of a tool server -> name of a tool -> what the task's calls of it have done (`ToolFigures`)."""
 
     @classmethod
     def of(cls, result: TaskResult, agent: str | None = None) -> TaskDone:
@@ -111,6 +116,10 @@ class TaskDone(Struct, frozen=True):
             agent=result.ended_by(agent),
             takeovers=len(result.takeovers),
             models={name: used.model_dump() for name, used in by_model(model_calls(result)).items()},
+            tools={
+                server: {tool: used.model_dump() for tool, used in tools.items()}
+                for server, tools in by_tool(tool_calls(result)).items()
+            },
         )
 
 
@@ -172,7 +181,42 @@ class ModelReply(Struct, frozen=True):
         )
 
 
-TelemetryEvent = ResilienceEvent | ThresholdCrossed | StepDone | TaskDone | ModelRequest | ModelReply
+class ToolRequested(Struct, frozen=True):
+    """A call of a tool begins."""
+
+    type: ClassVar[str] = "tool-called"
+    server: str
+    tool: str
+
+
+class ToolReply(Struct, frozen=True):
+    """A call of a tool has ended: it was answered, has failed, or was cancelled."""
+
+    type: ClassVar[str] = "tool-answered"
+    id: str
+    """Unique in the task; the trace has the call's arguments and result under this id."""
+    server: str
+    tool: str
+    effect: str
+    tries: int
+    """How often it was sent, or was to be sent; 0: it was refused before."""
+    outcome: ToolOutcome
+    code: str
+    """The code of its failure, if it has failed."""
+    seconds: float
+    error: str = ""
+    """The message of its failure."""
+
+    @classmethod
+    def of(cls, call: ToolCall) -> ToolReply:
+        code, seconds = call_code(call), round(call.seconds, 3)
+        facts = (call.id, call.server, call.tool, call.effect, call.tries)
+        return cls(*facts, call.outcome, code, seconds, call.message)
+
+
+TelemetryEvent = (
+    ResilienceEvent | ThresholdCrossed | StepDone | TaskDone | ModelRequest | ModelReply | ToolRequested | ToolReply
+)
 EVENTS: Mapping[str, type[TelemetryEvent]] = {event.type: event for event in get_args(TelemetryEvent)}
 
 
@@ -240,6 +284,15 @@ _LEVELS = {
     "fatal": logging.CRITICAL,
 }
 """Severity of a failure in the catalog -> level of its log record."""
+_STATES = {
+    "permanently_failed": logging.CRITICAL,
+    "requires_reauth": logging.ERROR,
+    "error": logging.ERROR,
+    "offline": logging.WARNING,
+    "restarting": logging.WARNING,
+    "down": logging.WARNING,
+}
+"""State of a service or a tool server -> level of the record that says so; the others are news."""
 INCONSISTENT = {
     "Cannot be `connected` if server is `down`": "`{of}` was given up, but something still answers at its host",
     "Circuit breaker cannot be `closed` during `booting`": "requests go to `{of}` while it is being started",
@@ -252,18 +305,30 @@ INCONSISTENT = {
 def level(event: TelemetryEvent) -> int:
     """The level in `logging`: warning, error and critical for failures."""
     match event:
-        case ServiceChanged(after="permanently_failed") | ThresholdCrossed(after="critical"):
-            return logging.CRITICAL
+        case ServiceChanged(after=state) | ToolServerChanged(after=state):
+            return _STATES.get(state, logging.INFO)
+        case ThresholdCrossed(after=reached):
+            return _LEVELS.get(reached, logging.INFO)
         case GaveUp(severity=severity) | TaskDone(expected=False, final_state="failed" | "aborted", severity=severity):
             return _LEVELS.get(severity, logging.ERROR)
         case CircuitChanged(after="open") | Escalated(limit=None):
             return logging.ERROR
-        case Retrying() | Waiting() | SlotAwaited() | FellBack() | Degraded() | Escalated() | InvariantBroken():
-            return logging.WARNING
-        case ServiceChanged(after="down") | ThresholdCrossed(after="warning") | TaskDone(final_state="skipped"):
-            return logging.WARNING
         case _:
-            return logging.DEBUG if isinstance(event, StepDone | ModelRequest) else logging.INFO
+            return logging.WARNING if _is_warning(event) else _usual_level(event)
+
+
+def _is_warning(event: TelemetryEvent) -> bool:
+    match event:
+        case Retrying() | Waiting() | SlotAwaited() | FellBack() | Degraded() | Escalated() | InvariantBroken():
+            return True
+        case TaskDone(final_state="skipped") | ToolReply(outcome="error" | "failed"):
+            return True
+        case _:
+            return False
+
+
+def _usual_level(event: TelemetryEvent) -> int:
+    return logging.DEBUG if isinstance(event, StepDone | ModelRequest | ToolRequested) else logging.INFO
 
 
 @singledispatch
@@ -336,6 +401,11 @@ def _(event: ServiceChanged) -> str:
 
 
 @describe.register
+def _(event: ToolServerChanged) -> str:
+    return f"tool server {event.server}: {event.before} -> {event.after} ({one_line(event.reason)})"
+
+
+@describe.register
 def _(event: InvariantBroken) -> str:
     states = ", ".join(f"{dimension}={state}" for dimension, state in event.states.items())
     meaning = INCONSISTENT.get(event.rule, event.rule).format(of=event.states.get("of", "a service"))
@@ -369,6 +439,19 @@ def _(event: ModelRequest) -> str:
 def _(event: ModelReply) -> str:
     ended = {"answered": "", "failed": f", failed: {event.code}", "cancelled": ", cancelled"}[event.outcome]
     return f"{event.agent} thought {event.seconds:.1f} s ({event.model}{ended}{_used(event)})"
+
+
+@describe.register
+def _(event: ToolRequested) -> str:
+    return f"calling {event.server}.{event.tool}"
+
+
+@describe.register
+def _(event: ToolReply) -> str:
+    ended = {"answered": "answered", "error": "answered with an error", "failed": event.code, "cancelled": "cancelled"}
+    tries = f", {event.tries} tries" if event.tries > 1 else ""
+    how = f"{ended[event.outcome]} in {event.seconds:.1f} s{tries}"
+    return f"{event.server}.{event.tool}: {how}{_reason_text(event.error)}"
 
 
 def _used(event: ModelReply) -> str:

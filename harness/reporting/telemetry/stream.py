@@ -11,7 +11,16 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from harness.model.events import Event, ModelAnswered, ModelAsked, ResilienceActed, StepEnded, TaskEnded
+from harness.model.events import (
+    Event,
+    ModelAnswered,
+    ModelAsked,
+    ResilienceActed,
+    StepEnded,
+    TaskEnded,
+    ToolAnswered,
+    ToolCalled,
+)
 from harness.model.plan import Plan
 from harness.reporting.telemetry.record import (
     ModelReply,
@@ -20,10 +29,12 @@ from harness.reporting.telemetry.record import (
     StepDone,
     TaskDone,
     TelemetryEvent,
+    ToolReply,
+    ToolRequested,
     redacted,
 )
 from harness.resilience import Clock
-from harness.resilience.events import ServiceChanged
+from harness.resilience.events import ServiceChanged, ToolServerChanged
 from harness.resilience.thresholds import ThresholdCrossed
 
 
@@ -132,10 +143,10 @@ class Telemetry:
     def emit(self, event: TelemetryEvent) -> None:
         """Take an event of resilience (`resilience.events.Emit`); from any thread.
 
-        Events of services and thresholds belong to no task, whichever task started the service.
+        Events of services, tool servers and thresholds belong to no task, whichever task started the service.
         """
         running = _TASK.get() or _Running(None, None)
-        shared, wake = isinstance(event, ServiceChanged | ThresholdCrossed), running.wake
+        shared, wake = isinstance(event, ServiceChanged | ToolServerChanged | ThresholdCrossed), running.wake
         record = self._pass_on(event, None if shared else running.plan, None)
         if wake is not None and not isinstance(event, ThresholdCrossed):
             wake(record)
@@ -146,17 +157,9 @@ class Telemetry:
             return
         with self.lock:
             self._redactor = self._redactor.plus(event.plan.all_secrets)
-            match event:
-                case ResilienceActed(plan=plan, index=index, event=acted):
-                    self._pass_on(acted, plan, index)
-                case StepEnded(plan=plan, record=record) if self._steps:
-                    self._pass_on(StepDone.of(record), plan, record.index)
-                case ModelAsked(plan=plan, agent=agent, model=model, step=step):
-                    self._pass_on(ModelRequest(agent, model), plan, step)
-                case ModelAnswered(plan=plan, call=call):
-                    self._pass_on(ModelReply.of(call), plan, call.step)
-                case TaskEnded(plan=plan, result=result):
-                    self._pass_on(TaskDone.of(result, plan.agent), plan, None)
+            if self._steps or not isinstance(event, StepEnded):
+                for told, step in _told(event):
+                    self._pass_on(told, event.plan, step)
             for sink in self._of_events:
                 self._call_guarded(sink, sink.on_event, event, self._redactor)
 
@@ -207,6 +210,25 @@ class Telemetry:
             method(*args)
         except Exception as error:  # noqa: BLE001 - a disk, a plugin, an exporter must not fail a task: the one place
             self.problems.setdefault(sink.name, f"{type(error).__name__}: {error}")
+
+
+def _told(event: Event) -> Iterator[tuple[TelemetryEvent, int | None]]:
+    """What a record says of an event of the engine, and at which step; nothing for one that no record is about."""
+    match event:
+        case ResilienceActed(index=index, event=acted):
+            yield acted, index
+        case StepEnded(record=record):
+            yield StepDone.of(record), record.index
+        case ModelAsked(agent=agent, model=model, step=step):
+            yield ModelRequest(agent, model), step
+        case ModelAnswered(call=call):
+            yield ModelReply.of(call), call.step
+        case ToolCalled(server=server, tool=tool, step=number):
+            yield ToolRequested(server, tool), number
+        case ToolAnswered(call=answered):
+            yield ToolReply.of(answered), answered.step
+        case TaskEnded(plan=plan, result=result):
+            yield TaskDone.of(result, plan.agent), None
 
 
 def _is_failure_expected(plan: Plan) -> bool:

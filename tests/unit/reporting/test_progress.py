@@ -15,6 +15,8 @@ from harness.model.events import (
     StepStarted,
     TaskEnded,
     TaskStarted,
+    ToolAnswered,
+    ToolCalled,
 )
 from harness.model.inference import ModelCall, Usage
 from harness.recovery import GiveUp, Remedy, RepairPrecondition, Retry, Rewind, Substitute, Trust
@@ -22,6 +24,7 @@ from harness.reporting.progress import ProgressLine, line
 from harness.resilience.events import Degraded, FellBack, GaveUp, Recovered, Retrying, Waiting
 from harness.values import replace
 from tests.unit.fakes import FakeClock
+from tests.unit.model.test_tool_use import LOST
 from tests.unit.reporting import sample
 
 
@@ -141,3 +144,22 @@ def test_the_line_shows_for_how_long_an_agent_has_been_thinking() -> None:
     clock.time += 3.0
     progress.tick()
     assert "thought 3.2 s" in screen.visible()
+
+
+def test_a_tool_that_is_called() -> None:
+    called = ToolCalled(PLAN, "mail", "get_code", 1, sample.START)
+    assert line(called) == " B1-2025-001 step 1 (of 0-5) calling mail.get_code"
+    assert line(replace(called, step=None)) == " B1-2025-001 calling mail.get_code"
+    told = " B1-2025-001 step 1 (of 0-5) mail.get_code: TOOL_UNAVAILABLE in 3.6 s, 4 tries: it was lost"
+    assert line(ToolAnswered(PLAN, LOST)) == told
+    screen, clock = Screen(), FakeClock()
+    progress = ProgressLine(screen, lambda: 100, clock=clock)
+    progress.on_turn(called)
+    clock.time += 3.2
+    progress.tick()
+    assert screen.visible() == " B1-2025-001 step 1 (of 0-5) calling mail.get_code (3.2 s)"
+    progress.on_turn(ToolAnswered(PLAN, LOST))
+    shown = screen.visible()
+    clock.time += 3.2
+    progress.tick()
+    assert screen.visible() == shown

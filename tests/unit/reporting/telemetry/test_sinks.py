@@ -17,7 +17,16 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 from prometheus_client.parser import text_string_to_metric_families
 
-from harness.model.events import AttemptEnded, ModelAnswered, ModelAsked, ResilienceActed, TaskEnded, TaskStarted
+from harness.model.events import (
+    AttemptEnded,
+    ModelAnswered,
+    ModelAsked,
+    ResilienceActed,
+    TaskEnded,
+    TaskStarted,
+    ToolAnswered,
+    ToolCalled,
+)
 from harness.model.inference import ModelCall, Usage
 from harness.model.settings import LogProfile
 from harness.recovery.failure import Failure
@@ -31,6 +40,8 @@ from harness.reporting.telemetry.record import (
     StepDone,
     TaskDone,
     TelemetryEvent,
+    ToolReply,
+    ToolRequested,
     describe,
     read,
 )
@@ -46,11 +57,13 @@ from harness.resilience.events import (
     Retrying,
     ServiceChanged,
     SlotAwaited,
+    ToolServerChanged,
     Waiting,
 )
 from harness.resilience.thresholds import ThresholdCrossed
 from harness.values import replace
 from tests.unit.fakes import START
+from tests.unit.model import test_tool_use as tools
 from tests.unit.reporting import sample
 from tests.unit.reporting.telemetry.stage import Stage, record
 
@@ -84,6 +97,10 @@ ALL: dict[str, tuple[TelemetryEvent, str, str]] = {
         ServiceChanged("demo", "up", "permanently_failed", "crash 3 of 3"), "CRITICAL",
         "service demo: up -> permanently_failed (crash 3 of 3)",
     ),
+    "tool-server-status": (
+        ToolServerChanged("mail", "restarting", "permanently_failed", "crash_3"), "CRITICAL",
+        "tool server mail: restarting -> permanently_failed (crash_3)",
+    ),
     "invariant-violated": (
         InvariantBroken("no", {"server": "down"}), "WARNING", "inconsistent: no (server=down)",
     ),
@@ -101,6 +118,11 @@ ALL: dict[str, tuple[TelemetryEvent, str, str]] = {
         ModelReply("builder", "claude", "anthropic", "haiku", 1, "answered", "", 3.21, 0.4, 12_100, 9000, 180, False,
                    0.0021, False), "INFO",
         "builder thought 3.2 s (claude, 12.1k/180 tokens, $0.0021)",
+    ),
+    "tool-called": (ToolRequested("mail", "get_code"), "DEBUG", "calling mail.get_code"),
+    "tool-answered": (
+        ToolReply("tool-1", "mail", "get_code", "read", 4, "failed", "TOOL_UNAVAILABLE", 3.6, "refused"), "WARNING",
+        "mail.get_code: TOOL_UNAVAILABLE in 3.6 s, 4 tries: refused",
     ),
 }  # fmt: skip
 
@@ -133,6 +155,10 @@ def test_graver_and_less_grave() -> None:
     levels: list[tuple[TelemetryEvent, str]] = [
         (ServiceChanged("s", "up", "down", "r"), "WARNING"),
         (ServiceChanged("s", "booting", "up", "r"), "INFO"),
+        (ToolServerChanged("s", "online", "offline", "r"), "WARNING"),
+        (ToolServerChanged("s", "online", "requires_reauth", "r"), "ERROR"),
+        (ToolServerChanged("s", "offline", "online", "r"), "INFO"),
+        (ToolReply("t", "s", "t", "read", 1, "answered", "", 0.1), "INFO"),
         (CircuitChanged("c", "open", "half_open", "r"), "INFO"),
         (Escalated("a", 30, None), "ERROR"),
         (ThresholdCrossed("m", "ok", "warning", 6, 5, "per minute"), "WARNING"),
@@ -446,3 +472,46 @@ def test_the_figures_of_models() -> None:
     assert samples["taskspec_model_calls_total", "claude", "failed"] == 1
     assert samples["taskspec_model_tokens_total", "input", "claude"] == 12_100
     assert samples["taskspec_model_cost_usd_total", "claude"] == 0.25
+
+
+def test_calls_of_tools_in_spans_metrics_and_records() -> None:
+    exporter, provider, figures = InMemorySpanExporter(), TracerProvider(), MetricsSink()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    stage = Stage(sinks=(Spans("run-1", provider.get_tracer("test")), figures))
+    plan = sample.plan(secrets=("hunter2",))
+    calls = (tools.CALL, replace(tools.LOST, message="no hunter2"), replace(tools.ERROR, step=None))
+    stage.telemetry.on(TaskStarted(plan, sample.START))
+    for call in calls:
+        stage.telemetry.on(ToolCalled(plan, call.server, call.tool, call.step, call.at))
+        stage.telemetry.on(ToolAnswered(plan, call))
+    stage.telemetry.emit(ToolServerChanged("mail", "online", "offline", "lost"))
+    stage.telemetry.on(TaskEnded(plan, replace(sample.completed(plan), tool_calls=calls), sample.START))
+    answered, lost, _, _ = exporter.get_finished_spans()
+    assert (answered.name, answered.kind) == ("tools/call get_code", SpanKind.CLIENT)
+    told = answered.attributes or {}
+    assert (told["gen_ai.tool.name"], told["mcp.method.name"]) == ("get_code", "tools/call")
+    assert lost.status.description == "no [redacted]"
+    assert (lost.attributes or {})["error.type"] == "TOOL_UNAVAILABLE"
+    assert [each.task_id for each in stage.records if each.event.type == "tool-server-status"] == [""]
+    assert [each.step for each in stage.records if each.event.type == "tool-answered"] == [1, 1, None]
+    found = figures.as_json()["tools"]
+    assert (found["calls"], found["failed"], found["errors"], found["repeated"]) == (3, 1, 1, 3)
+    assert (found["by_server"]["mail"]["get_code"]["calls"], found["servers"]) == (3, {"mail": "offline"})
+    line = "tools: 3 calls, 1 answered with an error, 1 failed, 3 repeated; servers: mail offline"
+    assert line in figures.lines()
+    samples = {
+        (each.name, *sorted(each.labels.values())): each.value
+        for family in text_string_to_metric_families(exposition(figures, {}))
+        for each in family.samples
+    }
+    assert samples["taskspec_tool_calls_total", "failed", "get_code", "mail"] == 1
+    assert samples["taskspec_tool_call_seconds_total", "get_code", "mail"] == pytest.approx(4.1)
+    assert samples["taskspec_tool_server_state", "mail", "offline"] == 1
+    assert samples["taskspec_tool_server_state", "mail", "online"] == 0
+
+
+def test_of_several_workers_the_worst_state_of_a_server_counts() -> None:
+    figures = MetricsSink()
+    for worker, state in (("gw0", "offline"), ("gw1", "permanently_failed"), ("gw0", "online"), ("gw2", "stopped")):
+        figures.on_record(record(ToolServerChanged("mail", "connecting", state, "r"), worker=worker))
+    assert figures.tool_servers == {"mail": "permanently_failed"}
