@@ -24,7 +24,7 @@ from playwright.async_api import Error as PlaywrightError
 from harness.browser.executable import (
     BASE,
     VARIABLE,
-    Kind,
+    BrowserKind,
     find,
     first_line,
     has_webmcp,
@@ -119,7 +119,7 @@ class BrowserEndpoint:
         """Executables to try, the best first; None: the server's own. Those that do not exist are removed."""
         self._sandbox = not (no_sandbox_reason() and on_loopback(url))
 
-    async def start(self, driver: Driver, front: TlsFront, kind: Kind) -> Chromium:
+    async def start(self, driver: Driver, front: TlsFront, kind: BrowserKind) -> Chromium:
         """Start a browser; a sealed one sends no UDP, if the server lets us launch it.
 
         Raises Failed: BROWSER_ENDPOINT_DOWN or BROWSER_ENDPOINT_UNFIT.
@@ -144,7 +144,7 @@ class BrowserEndpoint:
         with suppress(OSError):
             await writer.wait_closed()
 
-    async def _connect_marked(self, driver: Driver, front: TlsFront, kind: Kind) -> Chromium:
+    async def _connect_marked(self, driver: Driver, front: TlsFront, kind: BrowserKind) -> Chromium:
         mark = f"{MARK}={secrets.token_hex(8)}"
         browser = await self.launched(driver, front, kind, mark)
         try:
@@ -172,7 +172,7 @@ class BrowserEndpoint:
         self.described = f"Chromium {browser.version} (at {self.name}{shared})"
         return chromium
 
-    async def launched(self, driver: Driver, front: TlsFront, kind: Kind, mark: str) -> Browser:
+    async def launched(self, driver: Driver, front: TlsFront, kind: BrowserKind, mark: str) -> Browser:
         """A browser that the server has started. Raises Playwright's errors.
 
         It is requested with a sandbox and with the executable that the server should have; if that fails, without a
@@ -218,7 +218,7 @@ class BrowserEndpoint:
         del self._tries[0]
         return True
 
-    def _options(self, front: TlsFront, kind: Kind, mark: str) -> Mapping[str, Any]:
+    def _options(self, front: TlsFront, kind: BrowserKind, mark: str) -> Mapping[str, Any]:
         """The options for the server's own `launch`."""
         here = host_arguments(front.hosts, front.ports, front.spki)
         hosts = unreachable_arguments(front.hosts) if self.far else here
@@ -232,7 +232,7 @@ class BrowserEndpoint:
         }
         return {name: value for name, value in options.items() if value is not None}
 
-    def _lacking(self, line: str, front: TlsFront, kind: Kind) -> Iterator[str]:
+    def _lacking(self, line: str, front: TlsFront, kind: BrowserKind) -> Iterator[str]:
         """Yield what this run needs and a browser with other launch options lacks."""
         if front.hosts:
             yield "the hosts of [tool.harness.services] (--host-resolver-rules)"

@@ -45,7 +45,7 @@ def with_webmcp(arguments: Sequence[str]) -> list[str]:
     return [*others, _FEATURES + ",".join(features)]
 
 
-class Kind(Struct, frozen=True):
+class BrowserKind(Struct, frozen=True):
     """What a browser is told beside its hosts: sessions that want different kinds have different browsers."""
 
     sealed: bool

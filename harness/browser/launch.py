@@ -19,7 +19,7 @@ from harness.browser.context import Tab, put_databases, without_databases
 from harness.browser.endpoints import Endpoints
 from harness.browser.executable import (
     BASE,
-    Kind,
+    BrowserKind,
     check_display,
     find,
     first_line,
@@ -56,7 +56,7 @@ class Local:
         self._traces = temp / "traces"
         self._guard = guard
 
-    async def start(self, driver: Driver, front: TlsFront, kind: Kind) -> Chromium:
+    async def start(self, driver: Driver, front: TlsFront, kind: BrowserKind) -> Chromium:
         """Start a browser whose hosts are those of `front`. Raises Failed."""
         own = Path(driver.playwright.chromium.executable_path)
         check_display(self._settings.headed, os.environ, sys.platform)
@@ -81,7 +81,7 @@ class Local:
         return await Chromium.of(browser, control, process, front, self._traces)
 
     async def _start(
-        self, driver: Driver, executable: Path | None, front: TlsFront, kind: Kind, *, sandbox: bool
+        self, driver: Driver, executable: Path | None, front: TlsFront, kind: BrowserKind, *, sandbox: bool
     ) -> Browser:
         """Start the executable. Playwright adds --no-sandbox unless it is told to keep the sandbox."""
         hosts = host_arguments(front.hosts, front.ports, front.spki)
@@ -120,7 +120,7 @@ class LaunchPlace(Protocol):
     described: str
     """The browser started last: name, version, executable and sandbox."""
 
-    async def start(self, driver: Driver, front: TlsFront, kind: Kind) -> Chromium:
+    async def start(self, driver: Driver, front: TlsFront, kind: BrowserKind) -> Chromium:
         """Start a browser whose hosts are those of `front`. Raises Failed."""
 
 
@@ -150,7 +150,7 @@ class Browsers:
         self._guard = guard
         self.driver: Driver | None = None
         """Playwright's driver process; the first browser starts it."""
-        self._running: dict[tuple[Hosts, Kind, str], Chromium] = {}
+        self._running: dict[tuple[Hosts, BrowserKind, str], Chromium] = {}
         """Running browsers by hosts, kind, and the name of the place."""
         self._own_hosts: tuple[Mapping[str, int], ...] = tuple(hosts)
         self._driver_lock = asyncio.Lock()

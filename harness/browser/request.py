@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct, field
 from playwright.async_api import StorageState
 
-from harness.browser.executable import Kind
+from harness.browser.executable import BrowserKind
 from harness.model.plan import NO_OPTIONS, Plan
 from harness.model.settings import Recording, Settings, Tracing, WorldMark
 from harness.model.tools import PAGE
@@ -131,9 +131,9 @@ class SessionRequest(Struct, frozen=True):
         return options if self.gate is None else {**options, "service_workers": "block"}  # the gate sees none of theirs
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> BrowserKind:
         """The kind of its browser. It must not send UDP, unless the session may."""
-        return Kind(sealed=bool(self.allowed_domains) or not self.webrtc, webmcp=self.webmcp)
+        return BrowserKind(sealed=bool(self.allowed_domains) or not self.webrtc, webmcp=self.webmcp)
 
     @property
     def cookies(self) -> list[Any]:

@@ -17,7 +17,7 @@ from harness.browser import evidence as collecting
 from harness.browser.acts import ACTIONS
 from harness.browser.acts.attempt import ActContext
 from harness.browser.acts.files import free_path
-from harness.browser.acts.page_tools import ANSWER, listed, tool_failure
+from harness.browser.acts.page_tools import ANSWER, offered, tool_failure
 from harness.browser.checkpoint import PageCheckpoint, take
 from harness.browser.context import CLOSE_SECONDS, GRACE, BrowserPool, ContextHandle, Tab, state_of
 from harness.browser.evidence import LastGood
@@ -405,9 +405,10 @@ class PlaywrightSession:
         self._seen = seen.aria
         return replace(seen, held_back=gate.held) if gate and gate.held else seen
 
-    async def page_tools(self, within: float) -> tuple[ToolDescription, ...]:
+    async def page_tools(self, within: float, awaited: str | None = None) -> tuple[ToolDescription, ...]:
+        until, clock = Deadline.after(within, self._clock.now()), self._clock
         return await self._read_page(
-            "list the page's tools", within, lambda: listed(self.tab.page, within, self._clock)
+            "list the page's tools", within, lambda: offered(self.tab.page, awaited, until, clock)
         )
 
     async def call_page_tool(

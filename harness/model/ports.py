@@ -255,8 +255,12 @@ class Session(Protocol):
         """Return the page as an agent sees it, without `last`. Raises Failed."""
         ...
 
-    async def page_tools(self, within: float) -> tuple[ToolDescription, ...]:
-        """The tools that the page offers to agents (WebMCP), now. Raises Failed, also when the browser knows none."""
+    async def page_tools(self, within: float, awaited: str | None = None) -> tuple[ToolDescription, ...]:
+        """The tools that the page offers to agents (WebMCP) now, or as soon as it offers the awaited one.
+
+        A page that has just come registers its tools a moment later; one that does not offer it is waited for a little.
+        Raises Failed: WEBMCP_MISSING where pages can offer none, or the code of a lost page.
+        """
         ...
 
     async def call_page_tool(

@@ -107,6 +107,8 @@ def test_answers_of_every_form(run: Any, stage: Stage) -> None:
         huge = await refused(session.call_page_tool("huge", {}, 10))
         assert (huge.code, huge.effect) == ("TOOL_PROTOCOL", Effect.DONE)
         assert (await session.call_page_tool("late", {}, 10)).text == "here", "a page may offer it a moment later"
+        await passed(session, {"act": "open", "url": session.url})
+        assert "late" in {tool.name for tool in await session.page_tools(10, "late")}
 
     on_page(run, stage, body)
 

@@ -15,14 +15,14 @@ from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import Page, WebMCPTool
 from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
-from harness.browser.acts.attempt import ActContext
+from harness.browser.acts.attempt import LEAST_SECONDS, ActContext
 from harness.browser.executable import WEBMCP
 from harness.browser.isolated import script
 from harness.browser.page_events import LoggedLine
 from harness.model.tools import ToolAnswer, ToolDescription, ToolHints
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failed, Failure
-from harness.resilience import Clock, poll_until
+from harness.resilience import Clock, Deadline, poll_until
 from harness.spec.steps import Tool
 from harness.values import replace
 
@@ -53,14 +53,25 @@ _SUPPORT = script(
 # The list of tools.
 
 
-async def listed(page: Page, seconds: float, clock: Clock) -> tuple[ToolDescription, ...]:
-    """The tools that the page offers now; while it is being replaced, those of the new one. The caller limits the time.
+async def offered(page: Page, awaited: str | None, until: Deadline, clock: Clock) -> tuple[ToolDescription, ...]:
+    """The tools that the page offers now, or as soon as the awaited one is among them. The caller limits the time.
 
     Raises Failed (WEBMCP_MISSING) where there can be none, and Playwright's errors.
     """
+    patience = Deadline.after(min(APPEAR_SECONDS, until.left(clock.now()) / 2), clock.now())
+    while True:
+        found = await _known(page, until, clock)
+        there = awaited is None or any(tool.name == awaited for tool in found)
+        if there or patience.left(clock.now()) <= 0:
+            return found
+        await clock.sleep(0.05)
+
+
+async def _known(page: Page, until: Deadline, clock: Clock) -> tuple[ToolDescription, ...]:
+    """The tools now; of a page that is being replaced, those of the new one."""
     while True:
         try:
-            return await _listed(page, seconds)
+            return await _listed(page, max(LEAST_SECONDS, until.left(clock.now())))
         except PlaywrightError as error:
             if _NOT_ENABLED in error.message:
                 raise Failed(Failure("WEBMCP_MISSING", _WITHOUT, advice=_ENABLE)) from error
@@ -116,7 +127,9 @@ async def call_tool(attempt: ActContext, step: Tool) -> Mapping[str, Any]:
     A page that leaves for another one takes its answer along: `{"navigated": <address>}` is the answer then.
     """
     clock, watch = attempt.clock, attempt.tab.watch
-    await _await_offer(attempt, step.tool)
+    names = await _names(attempt, step.tool)
+    if step.tool not in names:
+        raise Failed(unknown(step.tool, names))
     began, lines = clock.now(), watch.lines.dropped + len(watch.lines)
     try:
         result = await attempt.page.webmcp.call_tool(step.tool, dict(step.arguments), timeout=attempt.ms())
@@ -127,7 +140,7 @@ async def call_tool(attempt: ActContext, step: Tool) -> Mapping[str, Any]:
             thrown = thrown_text(list(watch.lines)[max(0, lines - watch.lines.dropped) :])
             return {ANSWER: ToolAnswer(thrown or _THREW, is_error=True, seconds=clock.now() - began)}
         if _VANISHED.search(error.message):
-            raise Failed(unknown(step.tool, await _names(attempt))) from error
+            raise Failed(unknown(step.tool, await _names(attempt, None))) from error
         if not (_LEFT in error.message and await _navigated(attempt)):
             raise
         result = {"navigated": attempt.page.url}
@@ -136,22 +149,10 @@ async def call_tool(attempt: ActContext, step: Tool) -> Mapping[str, Any]:
     return {ANSWER: answer_of(step.tool, result, clock.now() - began)}
 
 
-async def _await_offer(attempt: ActContext, name: str) -> None:
-    """Wait until the page offers the tool. Raises Failed (TOOL_UNKNOWN, WEBMCP_MISSING)."""
-    known: tuple[str, ...] = ()
-
-    async def offers() -> bool:
-        nonlocal known
-        known = await _names(attempt)
-        return name in known
-
-    if not await poll_until(attempt.clock, offers, 0.05, min(APPEAR_SECONDS, attempt.left())):
-        raise Failed(unknown(name, known))
-
-
-async def _names(attempt: ActContext) -> tuple[str, ...]:
-    """The names of the tools that the page offers now."""
-    return tuple(tool.name for tool in await listed(attempt.page, attempt.left(), attempt.clock))
+async def _names(attempt: ActContext, awaited: str | None) -> tuple[str, ...]:
+    """The names of the tools that the page offers."""
+    found = await offered(attempt.page, awaited, attempt.deadline, attempt.clock)
+    return tuple(tool.name for tool in found)
 
 
 async def _navigated(attempt: ActContext) -> bool:

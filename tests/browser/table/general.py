@@ -48,6 +48,7 @@ GENERAL: dict[str, General] = {
     "BROWSER_LAUNCH_FAILED": ("unknown", "infrastructure", "critical", False, "run"),
     "BROWSER_ENDPOINT_DOWN": ("unknown", "infrastructure", "critical", True, "run"),
     "BROWSER_ENDPOINT_UNFIT": ("unknown", "infrastructure", "critical", False, "run"),
+    "WEBMCP_MISSING": ("unknown", "infrastructure", "error", False, "task"),
     "DRIVER_GONE": ("unknown", "infrastructure", "critical", False, "driver"),
     # 2.5 elements, 2.6 frames and dialogs
     "STEP_TIMEOUT": _act("timeout_step"),

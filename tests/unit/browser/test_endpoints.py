@@ -24,7 +24,7 @@ from harness.browser.endpoints import (
     on_loopback,
     reason,
 )
-from harness.browser.executable import Kind
+from harness.browser.executable import BrowserKind
 from harness.model.browser_settings import BrowserSettings
 from harness.recovery.failure import Failed
 from harness.resilience.breaker import Breaker, BreakerSettings
@@ -70,7 +70,9 @@ def test_the_executable_that_is_likely_there_comes_first(
 
     async def twice() -> None:
         for _ in range(2):
-            browser = await endpoint.launched(cast("Any", server), cast("Any", front), Kind(sealed=False), "--mark")
+            browser = await endpoint.launched(
+                cast("Any", server), cast("Any", front), BrowserKind(sealed=False), "--mark"
+            )
             assert browser == cast("Any", "browser")
 
     asyncio.run(twice())

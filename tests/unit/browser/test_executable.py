@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.browser.executable import INSTALL, VARIABLE, Kind, find, has_webmcp
+from harness.browser.executable import INSTALL, VARIABLE, BrowserKind, find, has_webmcp
 from harness.model.browser_settings import BrowserSettings
 from harness.recovery.failure import Failed
 
@@ -93,10 +93,10 @@ def test_no_browser_says_what_to_install(tmp_path: Path) -> None:
 def test_a_browser_with_webmcp_has_all_features_in_one_argument() -> None:
     """Chromium obeys only the last `--enable-features`."""
     given = ["--no-first-run", "--enable-features=Mine,Other", "--enable-features=Third"]
-    *others, features = Kind(sealed=False, webmcp=True).arguments(given)
+    *others, features = BrowserKind(sealed=False, webmcp=True).arguments(given)
     assert others == ["--no-first-run"]
     assert features.endswith(",Mine,Other,Third,WebMCP")
-    assert Kind(sealed=False).arguments(given) == given
+    assert BrowserKind(sealed=False).arguments(given) == given
 
 
 @pytest.mark.parametrize(
