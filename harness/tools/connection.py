@@ -144,8 +144,6 @@ class ToolConnection:
                 self._session, self._info = session, await session.introduce()
                 self._settled.set()
                 await self._over.wait()
-        except ToolServerError as error:
-            self._failure = error
         except (Exception, BaseExceptionGroup) as error:  # noqa: BLE001 - the library's, kept for who opens or calls
             self._failure = self._named(error)
         finally:
@@ -161,15 +159,19 @@ class ToolConnection:
             self._events.lost(self._failure)
 
     def _named(self, error: BaseException) -> ToolServerError:
+        """Why it was not opened. No call was sent yet, so nothing can have been lost with it."""
         from harness.tools.translation import named
 
-        return named(error, self._opening, self._link)
+        failure = named(error, self._opening, self._link)
+        if failure.problem is not ToolProblem.LOST:
+            return failure
+        return ToolServerError(ToolProblem.UNREACHED, failure.message, died=failure.died)
 
     async def _ask(self, question: Callable[[Session], Coroutine[Any, Any, T]], within: float) -> T:
         """Ask in a task of its own, for `within` seconds."""
         session = self._session
         if session is None or self._closing is not None:
-            raise self._failure or ToolServerError(ToolProblem.UNREACHED, "the connection is closed")
+            raise self._over_already()
         sending, context = Sending(), copy_context()
         context.run(current.set, sending)
         task = asyncio.get_running_loop().create_task(question(session), context=context)
@@ -186,6 +188,11 @@ class ToolConnection:
             what = "did not answer" if sending.sent else "did not take the request"
             raise self._silent(problem, f"it {what} within {within:g} s")
         return self._answer(task, sending)
+
+    def _over_already(self) -> ToolServerError:
+        if (failure := self._failure) is None:
+            return ToolServerError(ToolProblem.UNREACHED, "the connection is closed")
+        return ToolServerError(ToolProblem.UNREACHED, failure.message, died=failure.died)
 
     def _answer(self, task: asyncio.Task[T], sending: Sending) -> T:
         if task.cancelled():  # the client was ended under it
@@ -225,5 +232,7 @@ def _load() -> Callable[[Streams, Callable[[], None]], AbstractAsyncContextManag
     try:
         from harness.tools.session import session_over
     except ModuleNotFoundError as error:
+        if error.name not in ("mcp", "mcp_types"):
+            raise
         raise ToolServerError(ToolProblem.UNREACHED, NO_MCP) from error
     return session_over
