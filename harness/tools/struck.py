@@ -13,7 +13,7 @@ from msgspec import Struct
 from harness.model.tools import ToolAnswer
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Clock, Deadline
-from harness.spec.faults import ToolAnswerLost, ToolError, ToolFault, ToolHangs, ToolKilled, ToolRefused, ToolSlow
+from harness.spec.faults import ToolAnswerLost, ToolErrorAnswer, ToolFault, ToolHangs, ToolKilled, ToolRefused, ToolSlow
 from harness.tools.calls import ToolTry
 from harness.tools.exchange import ToolProblem, ToolServerError
 from harness.values import replace
@@ -51,7 +51,7 @@ async def send_struck(fault: ToolFault | None, sending: ToolTry, clock: Clock) -
     match fault:
         case None:
             return await sending.send()
-        case ToolError(message=message):
+        case ToolErrorAnswer(message=message):
             return ToolAnswer(message, is_error=True)
         case ToolRefused():
             raise _lost(fault, sending, ToolProblem.UNREACHED, "the connection was refused")
