@@ -95,6 +95,9 @@ async def _send_to_the_killed(fault: ToolFault, sending: ToolTry, clock: Clock) 
         finally:
             _signal_group(sending.pid, signal.SIGKILL)
         return await sent
+    except ToolServerError as error:
+        error.add_note(_injected(fault))
+        raise
     finally:
         sent.cancel()  # only a cancellation finds it under way
 

@@ -131,7 +131,7 @@ def test_a_killed_server_has_got_the_call_and_done_nothing() -> None:
             return ToolAnswer(line.decode())
 
         assert await send() == ToolAnswer("did order\n")
-        with pytest.raises(ToolServerError, match="it is gone"):
+        with pytest.raises(ToolServerError, match="it is gone\ninjected by fault tool_killed"):
             await send_struck(ToolKilled(server="mail"), sending(send, process.pid), SystemClock())
         assert await process.wait() == -signal.SIGKILL
 
