@@ -59,7 +59,7 @@ _ERRNOS: Final[Mapping[int, str]] = {
     **dict.fromkeys((errno.ENETUNREACH, errno.ENETDOWN, errno.ENETRESET), "fetch failed"),
     **dict.fromkeys((errno.EHOSTUNREACH, errno.EHOSTDOWN, errno.EADDRNOTAVAIL, errno.ENOTCONN), "fetch failed"),
 }
-_OAUTH: Final = frozenset(
+OAUTH: Final = frozenset(
     {"invalid_grant", "invalid_client", "unauthorized_client", "invalid_token", "access_denied", "insufficient_scope"}
 )
 """Error codes of RFC 6749 and RFC 6750, as clients put them into `error`."""
@@ -86,7 +86,7 @@ def kind_of_error(error: BaseException) -> str | None:
 
 def _oauth_kind(error: BaseException) -> str | None:
     code = getattr(error, "error", None)
-    return "oauth failed" if isinstance(code, str) and code in _OAUTH else None
+    return "oauth failed" if isinstance(code, str) and code in OAUTH else None
 
 
 def _os_kind(error: OSError) -> str | None:

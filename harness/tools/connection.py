@@ -32,13 +32,15 @@ class Sending(Struct):
     """Whether a part of a request may have left this process."""
     problem: ToolServerError | None = None
     """Why there can be no answer, if the transport knows."""
+    final: bool = False
+    """Whether the problem says nothing about the revision of the protocol: another one need not be tried."""
     opening: bool = False
-    """Whether they open the connection: after a problem the client must not try another revision of the protocol."""
+    """Whether the requests open the connection."""
 
-    def fail(self, problem: ToolProblem, message: str, *, retry_after: float | None = None) -> None:
-        """Keep the first problem: the later ones follow from it."""
-        if self.problem is None:
-            self.problem = ToolServerError(problem, message, retry_after=retry_after)
+    def fail(self, problem: ToolProblem, message: str, *, retry_after: float | None = None, final: bool) -> None:
+        """Keep the problem, if it is not only what follows from a final one."""
+        if not self.final:
+            self.problem, self.final = ToolServerError(problem, message, retry_after=retry_after), final
 
 
 current: ContextVar[Sending | None] = ContextVar("tool_call", default=None)
@@ -142,8 +144,6 @@ class ToolConnection:
                 self._session, self._info = session, await session.introduce()
                 self._settled.set()
                 await self._over.wait()
-        except ToolServerError as error:
-            self._failure = error
         except (Exception, BaseExceptionGroup) as error:  # noqa: BLE001 - the library's, kept for who opens or calls
             self._failure = self._named(error)
         finally:
@@ -159,9 +159,13 @@ class ToolConnection:
             self._events.lost(self._failure)
 
     def _named(self, error: BaseException) -> ToolServerError:
+        """Why it was not opened. No call was sent yet, so nothing can have been lost with it."""
         from harness.tools.translation import named
 
-        return named(error, self._opening, self._link)
+        failure = named(error, self._opening, self._link)
+        if failure.problem is not ToolProblem.LOST:
+            return failure
+        return ToolServerError(ToolProblem.UNREACHED, failure.message, died=failure.died)
 
     async def _ask(self, question: Callable[[Session], Coroutine[Any, Any, T]], within: float) -> T:
         """Ask in a task of its own, for `within` seconds."""
@@ -178,6 +182,8 @@ class ToolConnection:
         finally:
             task.cancel()  # it has no effect on one that is done
         if not task.done():
+            if sending.problem is not None:
+                raise sending.problem
             problem = ToolProblem.SLOW if sending.sent else ToolProblem.UNREACHED
             what = "did not answer" if sending.sent else "did not take the request"
             raise self._silent(problem, f"it {what} within {within:g} s")

@@ -1,0 +1,200 @@
+"""The transport below the client of MCP: the hosts of the run, and what became of each call.
+
+The client does not survive an error of its transport: all calls that are under way would end with one that failed. So
+this transport answers instead, and keeps the error with the call on whose behalf the request was made.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any, Final
+
+import httpx2
+
+from harness.resilience import Clock
+from harness.resilience.verdict import OAUTH, retry_after
+from harness.tools.connection import Sending, current
+from harness.tools.exchange import ToolProblem
+from harness.tools.http import FORGOTTEN, Hosts
+
+LOOPBACK: Final = "127.0.0.1"
+NOTICE: Final = 2.0
+"""Seconds that a message without an answer may take: the client sends the next one only then."""
+SHORT: Final = 2_000
+"""Bytes that such a message has at most."""
+SHOWN: Final = 300
+"""Characters of the body of a refusal that a message shows."""
+REFUSAL: Final = 64 * 1024
+"""Bytes of the body of a refusal that are read."""
+SESSION: Final = "mcp-session-id"
+_NOT_SENT: Final = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.UnsupportedProtocol)
+
+
+def client_with(transport: ToolTransport, headers: Mapping[str, str]) -> httpx2.AsyncClient:
+    """A client without limits of its own: each call has one."""
+    return httpx2.AsyncClient(transport=transport, headers=dict(headers), timeout=None)
+
+
+class ToolTransport(httpx2.AsyncBaseTransport):
+    """The connections to one server."""
+
+    def __init__(self, hosts: Hosts, clock: Clock, longest: int, forgotten: Callable[[], None]) -> None:
+        """`forgotten` is called when the server does not know the session any more."""
+        self._hosts, self._clock, self._longest, self._forgotten = hosts, clock, longest, forgotten
+        self._inner = httpx2.AsyncHTTPTransport(trust_env=False, limits=httpx2.Limits(max_connections=None))
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Answer the request; never raises an error of the network."""
+        if request.method != "POST":
+            return await self._send(request, Sending())
+        if _is_notice(await request.aread()):
+            try:
+                async with asyncio.timeout(NOTICE):
+                    return await self._send(request, Sending())
+            except TimeoutError:
+                return _stand_in(request, 202)
+        sending = current.get() or Sending()
+        if sending.opening and sending.final:
+            return _stand_in(request)
+        return await self._judged(request, await self._send(request, sending), sending)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    async def _send(self, request: httpx2.Request, sending: Sending) -> httpx2.Response:
+        try:
+            answer = await self._inner.handle_async_request(self._directed(request, sending))
+        except httpx2.TransportError as error:
+            _record(error, request, sending)
+            return _stand_in(request)
+        events = answer.headers.get("content-type", "").lower().startswith("text/event-stream")
+        body = _Body(answer, request, sending, None if events else self._longest)
+        return httpx2.Response(answer.status_code, headers=answer.headers, stream=body, extensions=answer.extensions)
+
+    def _directed(self, request: httpx2.Request, sending: Sending) -> httpx2.Request:
+        """The request as it goes out. The client keeps its own, by which it judges redirects."""
+
+        async def trace(event: str, _: Mapping[str, Any]) -> None:
+            sending.sent = sending.sent or event.endswith("send_request_headers.started")
+
+        port = self._hosts().get(request.url.host.lower())
+        url = request.url if port is None else request.url.copy_with(scheme="http", host=LOOPBACK, port=port)
+        headers = httpx2.Headers(request.headers)
+        headers["accept-encoding"] = "identity"  # the size of an answer is limited before it is decoded
+        extensions = {**request.extensions, "trace": trace}
+        return httpx2.Request(request.method, url, headers=headers, stream=request.stream, extensions=extensions)
+
+    async def _judged(self, request: httpx2.Request, answer: httpx2.Response, sending: Sending) -> httpx2.Response:
+        """The answer; the meaning of a refusal is kept with the call."""
+        if answer.status_code < 400:
+            return answer
+        body = await _beginning(answer)
+        problem, said = self._problem(request, answer, body)
+        if problem is not None:
+            wait = retry_after(answer.headers, self._clock.wall()) if problem is ToolProblem.BUSY else None
+            sending.fail(problem, said, retry_after=wait, final=problem in _FINAL)
+        return httpx2.Response(answer.status_code, headers=_whole(answer.headers), content=body)
+
+    def _problem(self, request: httpx2.Request, answer: httpx2.Response, body: bytes) -> tuple[ToolProblem | None, str]:
+        """What a refusal means; None: it is an error of the protocol, which the client reads."""
+        status = answer.status_code
+        said = f"it answers {status} {answer.reason_phrase}".rstrip()
+        more = body[:SHOWN].decode(errors="replace").strip()
+        said = f"{said}: {more}" if more else said
+        if status in (401, 403) or _oauth(body):
+            return ToolProblem.UNAUTHORIZED, said
+        if status in (429, 503):
+            return ToolProblem.BUSY, said
+        if SESSION in request.headers and (status == 404 or (status == 400 and b"session" in body.lower())):
+            self._forgotten()
+            return ToolProblem.UNREACHED, f"{FORGOTTEN} ({said})"
+        if _of_the_protocol(body):
+            return None, said
+        return (ToolProblem.LOST if status >= 500 else ToolProblem.GARBLED), said
+
+
+_FINAL: Final = (ToolProblem.UNAUTHORIZED, ToolProblem.BUSY, ToolProblem.UNREACHED)
+
+
+class _Body(httpx2.AsyncByteStream):
+    """The body of an answer. It ends quietly where the connection breaks, or the answer becomes too long."""
+
+    def __init__(self, answer: httpx2.Response, request: httpx2.Request, sending: Sending, most: int | None) -> None:
+        assert isinstance(answer.stream, httpx2.AsyncByteStream)
+        self._stream, self._request, self._sending, self._most = answer.stream, request, sending, most
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = 0
+        try:
+            async for chunk in self._stream:
+                size += len(chunk)
+                if self._most is not None and size > self._most:
+                    self._sending.fail(ToolProblem.GARBLED, f"its answer has more than {self._most} bytes", final=True)
+                    return
+                yield chunk
+        except httpx2.TransportError as error:
+            _record(error, self._request, self._sending)
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+def _record(error: httpx2.TransportError, request: httpx2.Request, sending: Sending) -> None:
+    """Keep with the call why it has no answer."""
+    said = str(error) or type(error).__name__
+    if isinstance(error, _NOT_SENT) or not sending.sent:
+        sending.fail(ToolProblem.UNREACHED, f"it cannot be reached at {_place(request)}: {said}", final=True)
+    else:
+        sending.fail(ToolProblem.LOST, f"the connection broke before its answer was complete: {said}", final=True)
+
+
+def _place(request: httpx2.Request) -> str:
+    return str(request.url.copy_with(userinfo=b"", query=None, fragment=None))
+
+
+def _stand_in(request: httpx2.Request, status: int = 502) -> httpx2.Response:
+    return httpx2.Response(status, request=request)
+
+
+def _is_notice(body: bytes) -> bool:
+    """Whether it is a message that gets no answer."""
+    if len(body) > SHORT:
+        return False
+    read = _document(body)
+    return isinstance(read, dict) and "id" not in read
+
+
+def _document(body: bytes) -> Any:
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _of_the_protocol(body: bytes) -> bool:
+    read = _document(body)
+    return isinstance(read, dict) and "jsonrpc" in read and isinstance(read.get("error"), dict)
+
+
+def _oauth(body: bytes) -> bool:
+    """Whether the body of a refusal is an error of RFC 6749 or RFC 6750 that concerns credentials."""
+    read = _document(body)
+    error = read.get("error") if isinstance(read, dict) else None
+    return isinstance(error, str) and error in OAUTH
+
+
+async def _beginning(answer: httpx2.Response) -> bytes:
+    body = b""
+    async for chunk in answer.stream:  # type: ignore[union-attr]
+        body += chunk
+        if len(body) > REFUSAL:
+            break
+    await answer.aclose()
+    return body[:REFUSAL]
+
+
+def _whole(headers: httpx2.Headers) -> dict[str, str]:
+    changed = ("content-length", "transfer-encoding", "content-encoding")
+    return {name: value for name, value in headers.items() if name not in changed}
