@@ -91,7 +91,10 @@ class RunTools:
         if (task := _TASK.get()) is not None:
             return await task.own.call(request, within)
         from harness.tools.calls import CallTerms, ServerCall
+        from harness.tools.verdicts import no_server
 
+        if request.server not in self.settings.tools:
+            raise no_server(request.server, request.tool, self.settings.tools)
         server, until = self.server(request.server, slot), Deadline.after(within, self.clock.now())
         return await ServerCall(server, request, CallTerms(self.clock), until, discard).run()
 
