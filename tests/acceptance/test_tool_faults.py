@@ -155,3 +155,28 @@ def test_a_campaign_over_all_faults_of_tools(tmp_path: Path) -> None:
     assert {name: each["struck"] for name, each in trials.items()} == dict.fromkeys(trials, 1)
     assert len(trials) == len(faults)
     assert effects(project)["SEND"] == 1
+
+
+PAGE = {
+    "LOST": ("tool_answer_lost", UNKNOWN, 1),
+    "REFUSED": ("tool_refused", None, 1),
+    "KILLED": ("tool_killed", "INVALID_INPUT", 0),
+    "ERROR": ("tool_error", "TOOL_FAILED", 0),
+}
+
+
+def test_faults_strike_the_tools_of_pages_too(project: Project) -> None:
+    cart = {"act": "tool", "server": "page", "tool": "add_to_cart", "arguments": {"sku": "WM-5521"}}
+    for name, (kind, _, _) in PAGE.items():
+        fault = {"kind": kind, "server": "${inputs.server}", "times": 1}
+        steps = [{"act": "open", "url": "https://shop.local/"}, cart]
+        rules = {"on_network_error": AGAIN, "on_assertion_fail": "save_trace_and_report"}
+        project.task(name, steps=steps, faults=[fault], error_recovery=rules, inputs={"server": "page"})
+    project.run("--task-workers", "2").assert_outcomes(passed=1, failed=3)
+    document = json.loads((project.path / ".harness" / "last-run.json").read_text("utf-8"))
+    codes = {each["task_id"]: each["code"] for each in document["results"]}
+    assert codes == {name: code for name, (_, code, _) in PAGE.items()}
+    for name, (_, code, bought) in PAGE.items():
+        if code is not None:
+            shop = project.report(name)["context"]["env_snapshot"]["env"]["shop"]
+            assert len(shop["cart"]) == bought, name
