@@ -138,6 +138,7 @@ def _read(file: Path, projects: _Projects, strict: bool, needs_steps: bool) -> t
         defaults=settings.defaults,
         extra_keys=settings.extra_keys,
         logins=None if unread else tuple(settings.logins),
+        tools=None if unread else {name: each.allow for name, each in settings.tools.items()},
     )
     try:
         task = load()

@@ -109,7 +109,8 @@ class ToolServer:
 
     @property
     def pid(self) -> int | None:
-        return self._line.open.pid if self._line else None
+        """Its process, while it is used."""
+        return self._line.open.pid if self._line and self.state is not ToolState.STOPPED else None
 
     # For the calls.
 
