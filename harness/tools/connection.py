@@ -144,8 +144,6 @@ class ToolConnection:
                 self._session, self._info = session, await session.introduce()
                 self._settled.set()
                 await self._over.wait()
-        except ToolServerError as error:
-            self._failure = error
         except (Exception, BaseExceptionGroup) as error:  # noqa: BLE001 - the library's, kept for who opens or calls
             self._failure = self._named(error)
         finally:
@@ -161,9 +159,13 @@ class ToolConnection:
             self._events.lost(self._failure)
 
     def _named(self, error: BaseException) -> ToolServerError:
+        """Why it was not opened. No call was sent yet, so nothing can have been lost with it."""
         from harness.tools.translation import named
 
-        return named(error, self._opening, self._link)
+        failure = named(error, self._opening, self._link)
+        if failure.problem is not ToolProblem.LOST:
+            return failure
+        return ToolServerError(ToolProblem.UNREACHED, failure.message, died=failure.died)
 
     async def _ask(self, question: Callable[[Session], Coroutine[Any, Any, T]], within: float) -> T:
         """Ask in a task of its own, for `within` seconds."""
