@@ -17,14 +17,14 @@ from harness.model.settings import Settings
 from harness.model.tool_settings import ToolServerSettings
 from harness.model.tools import ToolAnswer, ToolDescription, ToolRequest
 from harness.recovery.failure import Failed
-from harness.reporting.files import printable
+from harness.reporting.files import printable, visible
 from harness.reporting.redaction import Redactor
 from harness.resilience import Deadline, SystemClock
 from harness.resilience.events import discard
 from harness.runner.toolbox import RunTools
 from harness.spec.steps import EffectClass
 from harness.tools.calls import CallTerms, ServerCall
-from harness.tools.catalogue import effect_of
+from harness.tools.catalogue import effect_of, find
 from harness.tools.exchange import ToolServerError
 from harness.tools.server import ToolServer
 
@@ -54,7 +54,7 @@ class ListedServer(Struct, frozen=True):
     def lines(self) -> list[str]:
         """The server and a line for each tool: name, effect, where that comes from, description."""
         if self.problem:
-            return [f"{self.name}: {self.problem}"]
+            return [self.problem]
         rows = [self._row(tool) for tool in self.tools]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)] if rows else []
         table = ["  " + "  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
@@ -112,7 +112,9 @@ async def _list_one(settings: Settings, server: ToolServer, within: float | None
     info = server.info
     introduced = f"{printable(f'{info.name} {info.version}')}, MCP {info.protocol}" if info else ""
     if not server.catalogue.known:
-        return ListedServer(server.name, table, introduced, problem="it is there, but does not list its tools")
+        return ListedServer(
+            server.name, table, introduced, problem=f"{server.name}: it is there, but does not list its tools"
+        )
     return ListedServer(server.name, table, introduced, server.catalogue.tools)
 
 
@@ -139,11 +141,11 @@ class CallByHand(Struct, frozen=True):
                 request = ToolRequest(self.server, self.tool, self.arguments, effect)
                 return Called(request, source, await self._call(server, request))
             except (ToolServerError, Failed) as error:
-                fail(Redactor.of(self.settings).text(f"{self.server}: {_problem(server, error)}"))
+                fail(Redactor.of(self.settings).text(visible(_problem(server, error))))
 
     def _found(self, server: ToolServer) -> ToolDescription:
         """The tool as the server lists it; ends for one that it does not list."""
-        if (tool := server.catalogue.find(self.tool)) is not None:
+        if (tool := find(server.catalogue.tools, self.tool)) is not None:
             return tool
         if server.catalogue.known:
             fail(f"{self.server} has no tool `{self.tool}`: {server.catalogue.nearest(self.tool)}")
@@ -165,11 +167,15 @@ async def _know(server: ToolServer, within: float) -> None:
 def _problem(server: ToolServer, error: ToolServerError | Failed) -> str:
     """What went wrong, with the end of the log of a process that died, and where there is more."""
     if isinstance(error, Failed):
-        return f"{error.failure.message}{f'. {error.failure.advice}' if error.failure.advice else ''}"
-    death = error.died or server.last_death
-    log = [line for line in death.log_end.splitlines() if line.strip()][-LOG_LINES:] if death else []
-    more = f"`harness tools logs {server.name}` has its log" if server.stdio else ""
-    return "\n".join([error.message, *(f"  | {line}" for line in log), *([f"  {more}"] if more else [])])
+        failure = error.failure
+        told, log, died = failure.message, str(failure.details.get("stderr", "")), "stderr" in failure.details
+        told += f". {failure.advice}" if failure.advice else ""
+    else:
+        death = error.died or server.last_death
+        told, log, died = f"{server.name}: {error.message}", death.log_end if death else "", death is not None
+    lines = [line for line in log.splitlines() if line.strip()][-LOG_LINES:]
+    more = [f"  `harness tools logs {server.name}` has its log"] if died and server.stdio else []
+    return "\n".join([told, *(f"  | {line}" for line in lines), *more])
 
 
 @asynccontextmanager
@@ -194,7 +200,8 @@ async def _hosts(settings: Settings, names: Sequence[str]) -> dict[str, int]:
             fail(
                 f"the service `{each.name}` does not run: start it with `harness services start --persist {each.name}`"
             )
-    return {host: port for each in found for host, port in each.hosts.items()}
+    ports = ((host, port) for each in found for host, port in each.hosts.items())
+    return {host: port for host, port in ports if isinstance(port, int)}
 
 
 def _no_service(_slot: int, _url: str) -> Awaitable[None]:

@@ -15,6 +15,7 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     Field,
+    JsonValue,
     ValidationError,
     ValidationInfo,
     WithJsonSchema,
@@ -27,7 +28,7 @@ from harness.model.browser_settings import BrowserSettings, check_urls, of_envir
 from harness.model.cassette_settings import CassetteSettings
 from harness.model.model_settings import ModelSettings, checked_models
 from harness.model.service_settings import PORT_VARIABLE, ServiceSettings, overridden, ports_of_environment
-from harness.model.tool_settings import ToolServerSettings, checked_tools, unoffered
+from harness.model.tool_settings import ToolServerSettings, checked_tools, tool_problem, unoffered
 from harness.recovery.declaration import Declaration
 from harness.spec.defaults import Defaults, Meaning, as_tables, not_of_tasks
 from harness.spec.names import template_problem
@@ -111,10 +112,22 @@ class ChannelSettings(SettingsTable):
     python: str | None = Field(
         None, description="`package.module:callable`. It is called with the world id and returns the document."
     )
+    tool: str | None = Field(
+        None,
+        description="A tool of a server of `[tool.harness.tools]`, as `server.tool`. Its answer is the document. "
+        "Reading it counts as `read`, whatever the server says.",
+    )
+    arguments: dict[str, JsonValue] = Field(
+        default_factory=dict,
+        description="Arguments of `tool` and of its `restore`. `{world}` in a text is the id of the task's world.",
+    )
     restore: str | None = Field(
         None,
-        description="`package.module:callable`, called with the world id and the document that replaces the "
-        "present one. Only with `python`.",
+        description="With `python`: `package.module:callable`, called with the world id and the document that replaces "
+        "the present one. With `tool`: the tool that replaces it, as `server.tool`; it counts as `idempotent`.",
+    )
+    restore_argument: str = Field(
+        "document", min_length=1, description="Argument of a tool in `restore` that takes the new document."
     )
     readonly: bool = Field(
         False,
@@ -134,12 +147,31 @@ class ChannelSettings(SettingsTable):
         for inner, outer in (("table", "sqlite"), ("key", "table"), ("value", "key")):
             if getattr(self, inner) is not None and getattr(self, outer) is None:
                 raise ValueError(f"`{inner}` needs `{outer}` too")
-        if self.restore is not None and self.python is None:
-            raise ValueError("`restore` belongs to a channel with `python`; `url` and `file` are restored without it")
+        if self.restore is not None and self.python is None and self.tool is None:
+            raise ValueError(
+                "`restore` belongs to a channel with `python` or `tool`; `url` and `file` are restored without it"
+            )
+        self._check_tools()
         if self.readonly and (self.restore is not None or self.clock is not None):
             other = "clock" if self.restore is None else "restore"
             raise ValueError(f"`readonly = true` contradicts `{other}`, which writes: leave out one of them")
         return self
+
+    def _check_tools(self) -> None:
+        """Raise ValueError for a key of tools that has no effect, or a tool that is not written `server.tool`."""
+        if self.tool is None and self.arguments:
+            raise ValueError("`arguments` belongs to a channel with `tool`")
+        if (self.tool is None or self.restore is None) and "restore_argument" in self.model_fields_set:
+            raise ValueError("`restore_argument` belongs to a channel with `tool` and `restore`")
+        for key, name in (("tool", self.tool), ("restore", self.restore if self.tool else None)):
+            if name is not None and not all(name.partition(".")):
+                raise ValueError(f"`{key}` must be written `server.tool`, not {name!r}")
+
+    @property
+    def tools(self) -> tuple[tuple[str, str, str], ...]:
+        """The tools that it calls: the key, the server and the tool of each."""
+        named = (("tool", self.tool), ("restore", self.restore)) if self.tool is not None else ()
+        return tuple((key, *name.partition(".")[::2]) for key, name in named if name is not None)
 
 
 class MemorySettings(SettingsTable):
@@ -415,6 +447,14 @@ class Settings(SettingsTable):
         if name is not None and name not in self.channels:
             known = ", ".join(sorted(self.channels)) or "none"
             raise ValueError(f"memory.channel: there is no channel `{name}` in [tool.harness.channels]; known: {known}")
+        return self
+
+    @model_validator(mode="after")
+    def _channels_have_their_tools(self) -> Self:
+        for name, channel in self.channels.items():
+            for key, server, tool in channel.tools:
+                if problem := tool_problem(self.tools, server, tool):
+                    raise ValueError(f"channels.{name}.{key}: {problem}")
         return self
 
     @model_validator(mode="after")

@@ -124,6 +124,18 @@ def unoffered(patterns: Iterable[str], tools: Mapping[str, ToolServerSettings]) 
     return ""
 
 
+def tool_problem(tools: Mapping[str, ToolServerSettings], server: str, tool: str) -> str:
+    """Why a channel cannot be this tool; empty if it can. Whether the server has it is not known."""
+    if server == PAGE:
+        return f"a channel cannot be a tool of the page: `{PAGE}` belongs to one task"
+    if server not in tools:
+        known = f"known: {', '.join(tools)}" if tools else "there is none"
+        return f"there is no server `{server}` in [tool.harness.tools]; {known}"
+    if not tools[server].allows(tool):
+        return f"`allow` of [tool.harness.tools.{server}] does not name the tool `{tool}`"
+    return ""
+
+
 def checked_tools(tools: Mapping[str, ToolServerSettings]) -> Mapping[str, ToolServerSettings]:
     """Return the settings; raises ValueError for a server without a place, and for a page with one."""
     for name, settings in tools.items():

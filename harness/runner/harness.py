@@ -318,6 +318,7 @@ class Harness:
                 root=settings.root,
                 mark=settings.world_mark,
                 starts=starts,
+                call=partial(self.tools.call, slot),
             )
         return self._grounds[slot]
 

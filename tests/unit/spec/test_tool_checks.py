@@ -85,9 +85,7 @@ def test_a_group_fills_arguments_in_as_values_and_criteria_as_literals(tmp_path:
         "utf-8",
     )
     file = tmp_path / "a.task.yaml"
-    file.write_text(
-        "task_id: T\ngoal: g\nsteps:\n  - {use: read, with: {who: Ann, many: 2}}\n", "utf-8"
-    )
+    file.write_text("task_id: T\ngoal: g\nsteps:\n  - {use: read, with: {who: Ann, many: 2}}\n", "utf-8")
     (step,) = load_file(file, tools=SERVERS).spec.steps
     assert step.model_dump()["arguments"] == {"many": [2], "expect": "Ann", "expr": "of Ann"}
     assert step.model_dump()["expect"] == "result('who') == 'Ann'"
