@@ -120,6 +120,7 @@ class Harness:
         self.services = Services(
             settings.services, root=settings.root, logs=state / "logs", clock=self.clock, emit=self._of_services
         )
+        self.tools = RunTools(settings, run_id, self.clock, tell, self.services.hosts_of, self._recover)
         self._starts = state / "starts" / run_id
         self._grounds: dict[int, Channels] = {}
         """Slot -> channels to its services. If no state is shared, there is only slot 0."""
@@ -141,7 +142,6 @@ class Harness:
         self.browsers = Browsers(settings.browser, self.clock, ends, temp=temp, guard=guard, hosts=hosts)
         self.agents = self._make_agents()
         self.inference = Inference(settings, run_id, self.clock, self.circuits, tell, self.redactor)
-        self.tools = RunTools(settings, run_id, self.clock, tell, self.services.hosts_of, self._recover)
         self.memory = MemoryStore(temp / "memory.sqlite3")
         self._runs: Counter[str] = Counter()
         self._started = asyncio.Lock()

@@ -85,6 +85,10 @@ def connector(place: Place, environ: Mapping[str, str]) -> Connector:
 
 
 def _connect_of(place: Place, environ: Mapping[str, str]) -> Connect:
+    if place.settings.url is not None:
+        from harness.tools.http import over_http
+
+        return over_http(place.settings.url, place.headers(environ), lambda: place.hosts, place.clock)
     from harness.tools.stdio import over_stdio
 
     program = Program(place.argv(), place.environment(environ), place.folder)
