@@ -235,11 +235,12 @@ def _bare(url: str) -> str:
 
 
 class CarefulHarness(Harness):
-    """A harness whose browsers block requests, and which calls no tool of a server that writes."""
+    """A harness whose browsers block requests, and that calls no tool that writes."""
 
     def __init__(self, settings: Settings, run_id: str, held: RequestBlocker) -> None:
-        super().__init__(settings, run_id, only_reads=True)
+        super().__init__(settings, run_id)
         self.browsers.on_tab = held.install
+        self.tools.only_reads = True
 
 
 # The plan of a replay: the task, its last step, and where the replay writes.
@@ -398,7 +399,7 @@ def replay(
     ] = None,
     yes: Annotated[
         bool,
-        typer.Option("--yes", help="Send writes also to sites that keep what is written, and call tools that write."),
+        typer.Option("--yes", help="Send writes also to sites that keep what is written, and call such tools."),
     ] = False,
     run: Run = None,
     artifacts: Artifacts = None,

@@ -45,7 +45,6 @@ from harness.resilience import SystemClock
 from harness.resilience.events import Emit, ResilienceEvent, ServiceChanged, discard
 from harness.runner.circuits import RunCircuits
 from harness.runner.compile import recovers
-from harness.runner.held_tools import ReadingToolBox
 from harness.runner.inference import Inference, TaskInference
 from harness.runner.kept_ways import KeptWays
 from harness.runner.logins import Logins, NoArtifacts
@@ -109,16 +108,12 @@ class NoFaults:
 class Harness:
     """Everything that the tasks of one process share: services, browsers, memory, archive."""
 
-    def __init__(self, settings: Settings, run_id: str, tell: Emit = discard, *, only_reads: bool = False) -> None:
-        """`tell` receives the events of circuits and services, on the loop's thread. Raises ValueError or OSError.
-
-        `only_reads`: tools that write are not called.
-        """
+    def __init__(self, settings: Settings, run_id: str, tell: Emit = discard) -> None:
+        """`tell` receives the events of circuits and services, on the loop's thread. Raises ValueError or OSError."""
         if found := unusable_folders(settings):
             raise OSError("; ".join(found))
         (state := settings.root / ".harness").mkdir(exist_ok=True)
         self.settings = settings
-        self._only_reads = only_reads
         self.clock = SystemClock()
         self.circuits = RunCircuits(settings, self.clock, tell, os.environ)
         self._tell = tell
@@ -401,8 +396,7 @@ class Harness:
             stage = Stage(await self.browsers.open_session(request), world, NoFaults())
         else:
             stage = await self._stage_with_faults(plan, request, world, ground, inference)
-        box = ground.tools.box(plan, stage.session, stage.injector) if ground.tools else None
-        return replace(stage, toolbox=ReadingToolBox(box) if box and self._only_reads else box)
+        return replace(stage, toolbox=ground.tools.box(plan, stage.session, stage.injector)) if ground.tools else stage
 
     @staticmethod
     async def _routing(plan: Plan, world: TaskWorld) -> Routing | None:
@@ -493,12 +487,8 @@ RepairHere = Callable[[Plan, str, Mapping[str, Any]], Mapping[str, Any] | bool]
 class SyncHarness:
     """A Harness with synchronous methods; for pytest, the CLI and `execute_task`."""
 
-    def __init__(
-        self, settings: Settings, run_id: str | None = None, tell: Emit = discard, *, only_reads: bool = False
-    ) -> None:
-        """`only_reads`: tools that write are not called."""
+    def __init__(self, settings: Settings, run_id: str | None = None, tell: Emit = discard) -> None:
         self.settings = settings
-        self._only_reads = only_reads
         self._tell = tell
         self.run_id = run_id or new_run_id(datetime.now(UTC), os.getpid())
         self._loop = LoopThread()
@@ -509,7 +499,11 @@ class SyncHarness:
             raise
 
     async def _make(self) -> Harness:
-        return Harness(self.settings, self.run_id, self._tell, only_reads=self._only_reads)
+        return Harness(self.settings, self.run_id, self._tell)
+
+    def only_reads_with_tools(self) -> None:
+        """From now on, the steps of tasks call no tool that writes."""
+        self._harness.tools.only_reads = True
 
     def start(self) -> None:
         """Find or start the services. Raises Failed."""
