@@ -175,15 +175,15 @@ class TaskTools:
             return None
         box = self._box(plan)
         box.attach(session)
-        if self._run.only_reads:
-            from harness.runner.held_tools import ReadingToolBox
-
-            return ReadingToolBox(box)
         if plan.faults:
             from harness.tools.struck import StrikesTools, StruckWay
 
             if isinstance(injector, StrikesTools):
                 box.struck_by(StruckWay(injector, self._run.clock))
+        if self._run.only_reads:
+            from harness.runner.held_tools import ReadingToolBox
+
+            return ReadingToolBox(box)
         return box
 
     def _box(self, plan: Plan) -> TaskToolBox:

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from harness.faults.python import InjectionError, PendingInjections, check, fault_of
+from harness.model.channel_settings import ChannelSettings
 from harness.model.service_settings import ServiceSettings
-from harness.model.settings import ChannelSettings, Settings
+from harness.model.settings import Settings
 from harness.runner.api import inject_network_failure
 from harness.spec.faults import Refuse
 from tests.unit.fakes import Theatre
