@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 from harness.engine.attempt import task_timeout
 from harness.engine.effects import took_effect
 from harness.engine.events import attempt_ended, proposal_refused, step_ended
-from harness.engine.policy import HELD_BACK, act_refusal, tool_refusal, undeclared_call
+from harness.engine.policy import HELD_BACK, act_refusal, tool_refusal, undeclared_call, with_evidence
 from harness.engine.run import AGENT_STEPS, Run, TaskStop
 from harness.model.events import StepStarted
 from harness.model.plan import Plan
@@ -146,16 +146,16 @@ async def _allowed_call(run: Run, policy: AgentPolicy, step: Tool) -> Tool:
     """The call of a tool with its effect, if the agent may make it. Nothing is sent before. Raises BadProposalError."""
     if why := tool_refusal(policy, step):
         raise BadProposalError(why, "POLICY_ACT")
-    step = await weighed(run, step)
+    step = await _weighed(run, step)
     if why := await undeclared_call(run, step):
         raise BadProposalError(why, HELD_BACK)
-    return step
+    return with_evidence(run.plan, step) if step.effect_class == "write" else step
 
 
 _BY_STRENGTH: tuple[EffectClass, ...] = ("read", "idempotent", "write")
 
 
-async def weighed(run: Run, step: Tool) -> Tool:
+async def _weighed(run: Run, step: Tool) -> Tool:
     """The step with the effect that holds for it: the agent's own `effect` may only raise it.
 
     The effect of a tool that cannot be learned is a write.

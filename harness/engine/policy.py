@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
 
 from harness.criteria import parse
 from harness.engine.run import Run
@@ -60,6 +61,13 @@ async def undeclared_call(run: Run, step: Tool) -> str | None:
 def named(step: Tool) -> str:
     """The tool as `allowed_writes` names it: `server.tool`."""
     return f"{step.server}.{step.tool}"
+
+
+def with_evidence(plan: Plan, step: Tool) -> Tool:
+    """The call with the `done_when` of `allowed_writes`, if the agent has given none."""
+    entries = (each for each in plan.spec.allowed_writes if each.tool and each.done_when)
+    found = next((each.done_when for each in entries if fnmatchcase(named(step), each.tool or "")), None)
+    return step if step.done_when or found is None else step.model_copy(update={"done_when": found})
 
 
 LONGEST_ASKED = 500

@@ -10,6 +10,7 @@ from msgspec import Struct
 from harness.criteria import Json, parse
 from harness.engine.attempt import judge
 from harness.engine.run import SHORTEST_READ, Run
+from harness.model.record import RESULT
 from harness.model.tools import ToolAnswer, ToolRequest
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Assertion, Failed, Failure, Outcome, Passed
@@ -118,7 +119,8 @@ async def call_tool(called: CalledTool, step: Tool, until: Deadline, code: str, 
         unmet = await _expected(called, step, until, code, expect)
     except Failed as failed:
         unmet = _answered(step, failed.failure)
-    return unmet or Passed(called.named)
+    assert called.answer is not None
+    return unmet or Passed({**called.named, RESULT: called.answer.document})
 
 
 async def _expected(called: CalledTool, step: Tool, until: Deadline, code: str, expect: float) -> Failure | None:

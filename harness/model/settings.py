@@ -157,6 +157,12 @@ class ChannelSettings(SettingsTable):
             raise ValueError(f"`readonly = true` contradicts `{other}`, which writes: leave out one of them")
         return self
 
+    @property
+    def is_fixed(self) -> bool:
+        """Whether its settings say that it cannot be written."""
+        blind = (self.sqlite and not self.key) or (self.tool and not self.restore)
+        return self.readonly or bool(blind)
+
     def _check_tools(self) -> None:
         """Raise ValueError for a key of tools that has no effect, or a tool that is not written `server.tool`."""
         if self.tool is None and self.arguments:
@@ -516,9 +522,8 @@ class Settings(SettingsTable):
 
     @property
     def writable_channels(self) -> tuple[str, ...]:
-        """The channels that can be written; in a database only rows with a key can."""
-        fixed = {name for name, each in self.channels.items() if each.readonly or (each.sqlite and not each.key)}
-        return tuple(name for name in self.channels if name not in fixed)
+        """The channels that can be written; in a database only rows with a key can, and a tool needs its `restore`."""
+        return tuple(name for name, each in self.channels.items() if not each.is_fixed)
 
     @property
     def chosen_agent(self) -> str | None:

@@ -129,6 +129,7 @@ class Harness:
         self._logins = Logins(settings.root / LOGINS, settings.logins_of(run_id), self.clock, tell)
         self._episodes: dict[str, StorageState] = {}
         """World of an episode -> the browser storage of its last passed task."""
+        self.tools = RunTools(settings, run_id, self.clock, tell, self.services.hosts_of, self._recover)
         self.channels_of(0)
         self.redactor = Redactor.of(settings)
         self._trajectories = KeptWays(settings, run_id, self.redactor, self.clock)
@@ -499,6 +500,10 @@ class SyncHarness:
 
     async def _make(self) -> Harness:
         return Harness(self.settings, self.run_id, self._tell)
+
+    def only_reads_with_tools(self) -> None:
+        """From now on, the steps of tasks call no tool that writes."""
+        self._harness.tools.only_reads = True
 
     def start(self) -> None:
         """Find or start the services. Raises Failed."""

@@ -197,8 +197,15 @@ def expressions(spec: TaskSpec) -> Iterator[Found]:
             yield ("scoring_checkpoints", number, "when"), point.when, False
     for number, text in enumerate(spec.fallback_plan.relaxed_success_criteria):
         yield ("fallback_plan", "relaxed_success_criteria", number), text, False
+    yield from _of_writes(spec)
     for path, step in steps_of(spec):
         yield from _of_step(path, step)
+
+
+def _of_writes(spec: TaskSpec) -> Iterator[Found]:
+    for number, write in enumerate(spec.allowed_writes):
+        if write.done_when is not None:
+            yield ("allowed_writes", number, "done_when"), write.done_when, False
 
 
 def steps_of(spec: TaskSpec) -> Iterator[tuple[JsonPath, Step]]:

@@ -192,6 +192,13 @@ class AllowedWrite(Declaration):
         description="A tool that an agent may call although it writes: `server.tool`, in which `*` matches anything.",
     )
 
+    done_when: str | None = Field(
+        None,
+        min_length=1,
+        max_length=10_000,
+        description="Only with `tool`: criterion that tells whether the call took effect, if the agent gives none.",
+    )
+
     @model_validator(mode="after")
     def _names_something(self) -> Self:
         if self.tool is not None and (self.url or self.method or self.selector or self.frame):
@@ -200,11 +207,17 @@ class AllowedWrite(Declaration):
             raise ValueError("an allowed write needs `url`, `selector`, both, or `tool`")
         if self.tool is not None and not _TOOL.fullmatch(self.tool):
             raise ValueError(f"`tool` must be written `server.tool`, not {self.tool!r}")
+        if self.done_when is not None and self.tool is None:
+            raise ValueError("`done_when` is only for an allowed write with a `tool`")
         if self.method is not None and self.url is None:
             raise ValueError("`method` is only for an allowed write with a `url`")
         if self.frame is not None and self.selector is None:
             raise ValueError("`frame` is only for an allowed write with a `selector`")
-        if named := [each for each in (self.url, self.selector, self.frame, self.tool) if each and _REFERENCE in each]:
+        if named := [
+            each
+            for each in (self.url, self.selector, self.frame, self.tool, self.done_when)
+            if each and _REFERENCE in each
+        ]:
             raise ValueError(f"references are not filled in here: write `*` in the place of the one in {named[0]}")
         return self
 

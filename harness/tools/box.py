@@ -107,9 +107,12 @@ class TaskToolBox:
         server.begin()
         return server.catalogue.tools
 
-    async def look_at_page(self, within: float) -> tuple[ToolDescription, ...]:
-        """Ask the page for its tools, for `offered` and for checks. Raises Failed."""
-        self._of_page = await self._page().page_tools(within)
+    async def look_at_page(self, within: float, awaited: str | None = None) -> tuple[ToolDescription, ...]:
+        """Ask the page for its tools, for `offered` and for checks; it may take a moment to offer the awaited one.
+
+        Raises Failed.
+        """
+        self._of_page = await self._page().page_tools(within, awaited)
         return self._of_page
 
     def _page(self) -> Session:
@@ -122,7 +125,7 @@ class TaskToolBox:
         if name != PAGE and (declared := step.effect or settings.declared_effect(step.tool)):
             return declared
         try:
-            tools = await (self.look_at_page(within) if name == PAGE else self._listed(name, within))
+            tools = await (self.look_at_page(within, step.tool) if name == PAGE else self._listed(name, within))
         except (Failed, ToolServerError):  # the call itself will tell
             tools = ()
         return self._effect(name, step.tool, find(tools, step.tool), step.effect)
@@ -192,7 +195,7 @@ class TaskToolBox:
     async def _call_page(self, request: ToolRequest, settings: ToolServerSettings, until: Deadline) -> ToolAnswer:
         """Call a tool of the page, once: it is the task's rules that answer when the page does not."""
         session, clock = self._page(), self._terms.clock
-        tool = find(await self.look_at_page(until.left(clock.now())), request.tool)
+        tool = find(await self.look_at_page(until.left(clock.now()), request.tool), request.tool)
         if tool is not None and (wrong := misfit(tool.parameters, request.arguments)):
             raise refused("TOOL_INVALID", request, f"its arguments do not fit its schema: {wrong}")
         within = min(settings.limit_of(request.tool), until.left(clock.now()))

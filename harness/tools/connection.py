@@ -171,7 +171,7 @@ class ToolConnection:
         """Ask in a task of its own, for `within` seconds."""
         session = self._session
         if session is None or self._closing is not None:
-            raise self._failure or ToolServerError(ToolProblem.UNREACHED, "the connection is closed")
+            raise self._over_already()
         sending, context = Sending(), copy_context()
         context.run(current.set, sending)
         task = asyncio.get_running_loop().create_task(question(session), context=context)
@@ -188,6 +188,11 @@ class ToolConnection:
             what = "did not answer" if sending.sent else "did not take the request"
             raise self._silent(problem, f"it {what} within {within:g} s")
         return self._answer(task, sending)
+
+    def _over_already(self) -> ToolServerError:
+        if (failure := self._failure) is None:
+            return ToolServerError(ToolProblem.UNREACHED, "the connection is closed")
+        return ToolServerError(ToolProblem.UNREACHED, failure.message, died=failure.died)
 
     def _answer(self, task: asyncio.Task[T], sending: Sending) -> T:
         if task.cancelled():  # the client was ended under it
@@ -227,5 +232,7 @@ def _load() -> Callable[[Streams, Callable[[], None]], AbstractAsyncContextManag
     try:
         from harness.tools.session import session_over
     except ModuleNotFoundError as error:
+        if error.name not in ("mcp", "mcp_types"):
+            raise
         raise ToolServerError(ToolProblem.UNREACHED, NO_MCP) from error
     return session_over

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, Final, cast
 
@@ -22,6 +23,7 @@ from harness.tools.exchange import ServerInfo, ToolProblem, ToolServerError
 from harness.tools.translation import ASKS_FOR_INPUT, answered_error, knows_no
 from harness.values import replace
 
+logging.getLogger("mcp").addHandler(logging.NullHandler())  # what it logs without one is printed on the terminal
 Streams = tuple[Any, Any]
 """The stream of messages from the server, and that to it, as the library takes them."""
 MOST_PAGES: Final = 100
@@ -101,10 +103,13 @@ class Session:
 
     async def _listen(self) -> None:
         """Hear of changed tools by a subscription, since the newer revisions send nothing unasked."""
-        delay = LISTEN_AGAIN
+        delay, again = LISTEN_AGAIN, False
         while True:
             with contextlib.suppress(MCPError, SubscriptionLost, TimeoutError):
                 async with listen(self._client, tools_list_changed=True) as events:
+                    if again:
+                        self._changed()  # what happened meanwhile is not told later
+                    again = True
                     async for _ in events:
                         self._changed()
             await asyncio.sleep(delay)

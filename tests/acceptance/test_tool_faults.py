@@ -14,8 +14,10 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+import yaml
 
 from tests.acceptance.conftest import Project, Wanted
+from tests.acceptance.warm import warm
 
 SERVER = Path(__file__).with_name("mailbox_server.py")
 SETTINGS = f"""
@@ -48,20 +50,22 @@ class Case:
     more: Mapping[str, Any] = field(default_factory=dict)
     """More keys of the fault."""
     done_when: bool = False
+    warns: tuple[str, ...] = ()
 
 
 ONCE = {"times": 1}
+REPEATED, DONE = ("write_repeated", "network_error_recovered"), ("effect_already_done",)
 CASES = {
     "refused-read": Case("tool_refused", READ, None, None, 1, ONCE),
     "refused-write": Case("tool_refused", WRITE, None, None, 1, ONCE),
     "refused-always": Case("tool_refused", WRITE, "TOOL_UNAVAILABLE", "TOOL_UNAVAILABLE", 0),
     "killed-read": Case("tool_killed", READ, None, None, 1, ONCE),
     "killed-write": Case("tool_killed", WRITE, "TOOL_UNAVAILABLE", UNKNOWN, 0, ONCE),
-    "killed-write-known": Case("tool_killed", WRITE, "TOOL_UNAVAILABLE", None, 1, ONCE, done_when=True),
+    "killed-write-known": Case("tool_killed", WRITE, "TOOL_UNAVAILABLE", None, 1, ONCE, True, REPEATED),
     "killed-always": Case("tool_killed", READ, "TOOL_UNAVAILABLE", "TOOL_UNAVAILABLE", 0),
     "lost-read": Case("tool_answer_lost", READ, None, None, 2, ONCE),
     "lost-write": Case("tool_answer_lost", WRITE, "TOOL_UNAVAILABLE", UNKNOWN, 1, ONCE),
-    "lost-write-known": Case("tool_answer_lost", WRITE, "TOOL_UNAVAILABLE", None, 1, ONCE, done_when=True),
+    "lost-write-known": Case("tool_answer_lost", WRITE, "TOOL_UNAVAILABLE", None, 1, ONCE, True, DONE),
     "hangs-read": Case("tool_hangs", READ, None, None, 2, ONCE),
     "hangs-write": Case("tool_hangs", WRITE, "TOOL_TIMEOUT", UNKNOWN, 1, ONCE),
     "slow-read": Case("tool_slow", READ, None, None, 1, {"seconds": 0.1}),
@@ -69,6 +73,8 @@ CASES = {
     "too-slow-write": Case("tool_slow", WRITE, "TOOL_TIMEOUT", UNKNOWN, 1, {"seconds": 30}),
     "error-read": Case("tool_error", READ, "TOOL_FAILED", "TOOL_FAILED", 0),
     "error-write": Case("tool_error", WRITE, "TOOL_FAILED", "TOOL_FAILED", 0),
+    "bystander-read": Case("", READ, None, None, 1),
+    "bystander-write": Case("", WRITE, None, None, 1),
 }
 
 
@@ -80,7 +86,7 @@ def project_in(folder: Path) -> Project:
     return project
 
 
-def write(project: Project, name: str, case: Case, *, faults: bool = True) -> None:
+def write(project: Project, name: str, case: Case) -> None:
     done = {"done_when": SENT.format(name=name)} if case.done_when else {}
     step = {"act": "tool", "server": "mail", "tool": case.tool, "arguments": {"to": name}, **done}
     fault = {"kind": case.kind, "server": "mail", "tool": "*_*", **case.more}
@@ -88,8 +94,8 @@ def write(project: Project, name: str, case: Case, *, faults: bool = True) -> No
     project.task(
         name,
         steps=[step],
-        error_recovery={"on_network_error": AGAIN if case.done_when else "abort"},
-        **({"faults": [{**fault, "expect": expect}]} if faults else {}),
+        error_recovery={"on_network_error": AGAIN if case.more else "abort"},
+        **({"faults": [{**fault, "expect": expect}]} if case.kind else {}),
     )
 
 
@@ -114,5 +120,63 @@ def test_what_a_fault_of_tools_does(played: tuple[dict[str, Any], Counter[str]],
     case, record = CASES[name], played[0][name]
     told = f"{record['code']}: {record['message']}; {record['warnings']}"
     assert (record["code"], played[1][name]) == (case.code, case.effects), told
-    kinds = [each["kind"] for each in record["warnings"]]
-    assert kinds == (["effect_already_done"] if name == "lost-write-known" else []), told
+    assert tuple(each["type"] for each in record["warnings"]) == case.warns, told
+
+
+def test_a_campaign_over_all_faults_of_tools(tmp_path: Path) -> None:
+    project = project_in(tmp_path)
+    again = {"strategy": "retry_after_wait", "wait_before_retry_seconds": 0.1}
+    for name, tool in (("GET", READ), ("SEND", WRITE)):
+        step = {"act": "tool", "server": "mail", "tool": tool, "arguments": {"to": name}}
+        project.task(name, steps=[step], error_recovery={"on_assertion_fail": again})
+    outlasted = ("tool_refused", "tool_killed", "tool_answer_lost", "tool_hangs", "tool_slow")
+    read = [{"kind": kind, "times": 1, "expect": {"code": None, "recovered": True}} for kind in outlasted]
+    read.append({"kind": "tool_error", "times": 1, "expect": {"code": "TOOL_FAILED", "recovered": True}})
+    lost = {"kind": "tool_answer_lost", "times": 1, "expect": {"code": "TOOL_UNAVAILABLE", "recovered": False}}
+    faults = [{"tasks": "GET", "server": "mail", **each} for each in read] + [{"tasks": "SEND", "id": "lost", **lost}]
+    faults[4]["seconds"] = 0.1
+    (tmp_path / "all.faults.yaml").write_text(yaml.safe_dump({"faults": faults}), "utf-8")
+    arguments = (
+        "chaos",
+        ".",
+        "--faults",
+        "all.faults.yaml",
+        "--trials",
+        "1",
+        "--clean-trials",
+        "0",
+        "--json",
+        "chaos.json",
+    )
+    done = warm().run("tests.acceptance.command", *arguments, cwd=tmp_path, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads((tmp_path / "chaos.json").read_text("utf-8"))
+    trials = {each["fault"]: each for cell in found["cells"] for each in cell["trials"]}
+    assert {name: each["struck"] for name, each in trials.items()} == dict.fromkeys(trials, 1)
+    assert len(trials) == len(faults)
+    assert effects(project)["SEND"] == 1
+
+
+PAGE = {
+    "LOST": ("tool_answer_lost", UNKNOWN, 1),
+    "REFUSED": ("tool_refused", None, 1),
+    "KILLED": ("tool_killed", "INVALID_INPUT", 0),
+    "ERROR": ("tool_error", "TOOL_FAILED", 0),
+}
+
+
+def test_faults_strike_the_tools_of_pages_too(project: Project) -> None:
+    cart = {"act": "tool", "server": "page", "tool": "add_to_cart", "arguments": {"sku": "WM-5521"}}
+    for name, (kind, _, _) in PAGE.items():
+        fault = {"kind": kind, "server": "${inputs.server}", "times": 1}
+        steps = [{"act": "open", "url": "https://shop.local/"}, cart]
+        rules = {"on_network_error": AGAIN, "on_assertion_fail": "save_trace_and_report"}
+        project.task(name, steps=steps, faults=[fault], error_recovery=rules, inputs={"server": "page"})
+    project.run("--task-workers", "2").assert_outcomes(passed=1, failed=3)
+    document = json.loads((project.path / ".harness" / "last-run.json").read_text("utf-8"))
+    codes = {each["task_id"]: each["code"] for each in document["results"]}
+    assert codes == {name: code for name, (_, code, _) in PAGE.items()}
+    for name, (_, code, bought) in PAGE.items():
+        if code is not None:
+            shop = project.report(name)["context"]["env_snapshot"]["env"]["shop"]
+            assert len(shop["cart"]) == bought, name

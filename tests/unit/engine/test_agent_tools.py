@@ -182,6 +182,13 @@ def test_a_write_that_the_task_declares_is_called(spec: dict[str, Any], proposal
     assert (codes(result)[0], effects(result)) == (None, ["write"])
 
 
+def test_the_declaration_of_a_write_has_the_evidence_for_a_call_without_one() -> None:
+    allowed = [{"tool": "shop.place_*", "done_when": DONE}]
+    own = {**PLACE, "done_when": "json('env', 'x') == 1"}
+    result = played(listed(GET, PLACE, own, None), STRICT, allowed_writes=allowed)
+    assert [record.step.done_when for record in calls(result)] == [None, DONE, own["done_when"]]
+
+
 @pytest.mark.parametrize("allowed", ["tool shop.cancel_*", "tool mail.place_order", "POST http://shop.local/*"])
 def test_another_declaration_does_not_allow_it(allowed: str) -> None:
     assert calls(played(listed(PLACE, None), STRICT, allowed_writes=[allowed])) == []
