@@ -398,8 +398,7 @@ def replay(
         int | None, typer.Option(min=0, help="Stop before this step. Default: the step that failed.")
     ] = None,
     yes: Annotated[
-        bool,
-        typer.Option("--yes", help="Send writes also to sites that keep what is written, and call such tools."),
+        bool, typer.Option("--yes", help="Send writes also where they last, and call tools that do.")
     ] = False,
     run: Run = None,
     artifacts: Artifacts = None,
@@ -410,9 +409,8 @@ def replay(
     With --headed the window stays open until Enter or Ctrl-C. Without it, the replay keeps a screenshot, the DOM and
     the trace of that moment in .harness/replay.
     The task runs as its file is now, with its own faults, in a fresh world or after a reset, depending on `isolation`.
-    The steps before the stop are done again, also those that write; the replay names these. Without --yes it
-    sends no write to a site that this project does not serve, nor to a kept service whose state is not reset,
-    and calls no tool of a server that writes.
+    The steps before the stop are done again, also those that write; the replay names these. Without --yes it calls
+    no tool that writes, and sends no write to a site that this project does not serve or whose state is kept.
     Exit code: 1 when the task fails before that step.
 
     Example: harness replay B1-2025-001 --headed

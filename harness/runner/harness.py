@@ -129,7 +129,6 @@ class Harness:
         self._logins = Logins(settings.root / LOGINS, settings.logins_of(run_id), self.clock, tell)
         self._episodes: dict[str, StorageState] = {}
         """World of an episode -> the browser storage of its last passed task."""
-        self.tools = RunTools(settings, run_id, self.clock, tell, self.services.hosts_of, self._recover)
         self.channels_of(0)
         self.redactor = Redactor.of(settings)
         self._trajectories = KeptWays(settings, run_id, self.redactor, self.clock)

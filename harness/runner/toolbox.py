@@ -117,11 +117,11 @@ class RunTools:
 
     def make(self, name: str, hosts: Hosts, slot: int, file: StateFile | None = None) -> ToolServer:
         """A server with a process, or connections, of its own. `file` keeps its state for people."""
-        from harness.tools.places import Place, connector
+        from harness.tools.places import ServerPlace, connector
         from harness.tools.server import ServerTerms, ToolServer
 
         table = self.settings.tools[name]
-        place = Place(name, table, self.settings.root, hosts, self.clock)
+        place = ServerPlace(name, table, self.settings.root, hosts, self.clock)
         terms = ServerTerms(
             self.clock,
             self._emit,
