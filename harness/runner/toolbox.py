@@ -20,7 +20,6 @@ from harness.reporting.telemetry.stream import of_all_tasks
 from harness.resilience import Clock, Deadline
 from harness.resilience.events import Emit, ResilienceEvent, discard
 from harness.runner.compile import recovers
-from harness.spec.faults import ToolFault
 from harness.spec.steps import Tool
 
 if TYPE_CHECKING:
@@ -207,8 +206,10 @@ class TaskTools:
 
     def _has_own(self, plan: Plan, name: str) -> bool:
         """Whether the faults of the task strike the server or the way to it: other tasks must not suffer from that."""
-        if self._run.settings.tools[name].url is not None:
+        if not plan.faults or self._run.settings.tools[name].url is not None:
             return bool(plan.faults)
+        from harness.spec.faults import ToolFault
+
         return any(isinstance(fault, ToolFault) and fault.server in (None, name) for fault in plan.faults)
 
     def calls(self, plan: Plan) -> tuple[ToolCall, ...]:
