@@ -501,6 +501,10 @@ class SyncHarness:
     async def _make(self) -> Harness:
         return Harness(self.settings, self.run_id, self._tell)
 
+    def only_reads_with_tools(self) -> None:
+        """From now on, the steps of tasks call no tool that writes."""
+        self._harness.tools.only_reads = True
+
     def start(self) -> None:
         """Find or start the services. Raises Failed."""
         self._loop.call(self._harness.start())

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from harness.model.events import Event
 from harness.model.plan import Plan
-from harness.model.ports import Injector, Session
+from harness.model.ports import Injector, Session, ToolBox
 from harness.model.settings import Settings
 from harness.model.tool_settings import shared_problem
 from harness.model.tools import ToolAnswer, ToolCall, ToolRequest
@@ -63,6 +63,8 @@ class RunTools:
         self._recover = recover
         self._mended = mended
         self._servers: dict[tuple[str, int], ToolServer] = {}
+        self.only_reads = False
+        """Whether the steps of tasks call no tool that writes: nobody has agreed to it."""
 
     def of(self, plan: Plan, emit: Callable[[Event], None], slot: int = 0) -> TaskTools:
         """The tools for one task and the tasks inside it. `emit` receives the events of the task itself."""
@@ -166,7 +168,7 @@ class TaskTools:
         """The hosts of the project as the calls find them: with faults, through their gates."""
         self._hosts = hosts
 
-    def box(self, plan: Plan, session: Session, injector: Injector) -> TaskToolBox | None:
+    def box(self, plan: Plan, session: Session, injector: Injector) -> ToolBox | None:
         """The toolbox of a task with an open session; None if the project names no servers and no step calls a tool."""
         if not (self._run.settings.tools or any(isinstance(step, Tool) for step in plan.spec.steps)):
             return None
@@ -177,6 +179,10 @@ class TaskTools:
 
             if isinstance(injector, StrikesTools):
                 box.struck_by(StruckWay(injector, self._run.clock))
+        if self._run.only_reads:
+            from harness.runner.held_tools import ReadingToolBox
+
+            return ReadingToolBox(box)
         return box
 
     def _box(self, plan: Plan) -> TaskToolBox:
