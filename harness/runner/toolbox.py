@@ -15,6 +15,7 @@ from harness.model.events import Event
 from harness.model.plan import Plan
 from harness.model.ports import Injector, Session, ToolBox
 from harness.model.settings import Settings
+from harness.model.tool_settings import shared_problem
 from harness.model.tools import ToolAnswer, ToolCall, ToolRequest
 from harness.reporting.telemetry.stream import of_all_tasks
 from harness.resilience import Clock, Deadline
@@ -35,18 +36,6 @@ _TASK: ContextVar[TaskTools | None] = ContextVar("taskspec_tools", default=None)
 """The tools of the task that runs here, for the channels that it reads."""
 
 
-def shared_problem(settings: Settings, workers: int) -> str:
-    """Why so many xdist workers cannot use the tool servers; empty if they can."""
-    shared = [name for name, each in settings.tools.items() if each.shared]
-    if workers < 2 or not shared:
-        return ""
-    return (
-        f"[tool.harness.tools.{shared[0]}] has `shared = true`: there must be only one process of it, and each of "
-        f"{workers} xdist workers would start its own. Run without `-n` (`--task-workers` runs tasks side by side in "
-        "one process), or give it a `url`"
-    )
-
-
 class RunTools:
     """The tool servers of a run, for all tasks of the process. It is used on the harness's loop."""
 
@@ -58,9 +47,13 @@ class RunTools:
         tell: Emit,
         hosts: Callable[[int], Hosts],
         recover: Callable[[int, str], Awaitable[None]],
+        mended: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """`hosts` of a slot; `recover` restarts the service behind a URL in a slot. Raises ValueError."""
-        if problem := shared_problem(settings, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))):
+        """`hosts` of a slot; `recover` restarts the service behind a URL in a slot. Raises ValueError.
+
+        `mended` is called with the name of a server whose restart a person has ordered.
+        """
+        if problem := shared_problem(settings.tools, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))):
             raise ValueError(problem)
         self.settings = settings
         self.clock = clock
@@ -68,6 +61,7 @@ class RunTools:
         self._tell = tell
         self._hosts = hosts
         self._recover = recover
+        self._mended = mended
         self._servers: dict[tuple[str, int], ToolServer] = {}
         self.only_reads = False
         """Whether the steps of tasks call no tool that writes: nobody has agreed to it."""
@@ -127,13 +121,19 @@ class RunTools:
             connector(place, os.environ),
             partial(self._recover, slot, table.url or ""),
             partial(self._note, file),
-            file.restart_ordered if file else lambda: False,
+            partial(self._restart_ordered, name, file),
         )
         return ToolServer(name, table, terms)
 
     def _emit(self, event: ResilienceEvent) -> None:
         with of_all_tasks():
             self._tell(event)
+
+    def _restart_ordered(self, name: str, file: StateFile | None) -> bool:
+        ordered = file is not None and file.restart_ordered()
+        if ordered:
+            self._mended(name)
+        return ordered
 
     def _note(self, file: StateFile | None, server: ToolServer) -> None:
         if file is not None:

@@ -79,8 +79,9 @@ def connector(place: ServerPlace, environ: Mapping[str, str]) -> Connector:
     async def connect(events: ConnectionEvents) -> Connection:
         if find_spec("mcp") is None:
             raise Failed(_not_installed(place.name))
+        make = _connect_of(place, environ)
         await asyncio.to_thread(import_module, "harness.tools.session")
-        return _connect_of(place, environ)(events)
+        return make(events)
 
     return connect
 

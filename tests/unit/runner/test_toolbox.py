@@ -12,13 +12,15 @@ import pytest
 from harness.model.plan import Plan
 from harness.model.ports import Injector, Session
 from harness.model.settings import Settings
-from harness.model.tools import ToolAnswer, ToolRequest
+from harness.model.tool_settings import shared_problem
+from harness.model.tools import ToolAnswer, ToolRequest, ToolState
 from harness.recovery.failure import Failed
-from harness.resilience.events import Emit
+from harness.resilience.events import Emit, discard
 from harness.runner.compile import compile_plan
-from harness.runner.toolbox import RunTools, TaskTools, shared_problem
+from harness.runner.toolbox import RunTools, TaskTools
 from harness.spec.task import TaskSpec
 from harness.tools.server import ToolServer
+from harness.tools.statefile import kept_states, order_restart
 from tests.unit.resilience.virtual import LoopClock, play
 from tests.unit.tools.scripted_server import Shop
 
@@ -139,10 +141,40 @@ async def _made(config: Settings, which: Plan) -> Any:
 
 def test_only_one_process_can_use_a_shared_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = settings(tmp_path, tools={"mail": {"command": ["mail"], "shared": True}})
-    assert shared_problem(config, 1) == ""
-    assert "each of 2 xdist workers would start its own" in shared_problem(config, 2)
-    assert shared_problem(settings(tmp_path), 2) == ""
+    assert shared_problem(config.tools, 1) == ""
+    assert "each of 2 xdist workers would start its own" in shared_problem(config.tools, 2)
+    assert shared_problem(settings(tmp_path).tools, 2) == ""
     Tools(config)
     monkeypatch.setenv("PYTEST_XDIST_WORKER_COUNT", "2")
     with pytest.raises(ValueError, match=r"\[tool.harness.tools.mail\] has `shared = true`"):
         Tools(config)
+
+
+def test_an_order_to_restart_is_told_once_for_the_circuit(tmp_path: Path) -> None:
+    async def nothing(slot: int, url: str) -> None:
+        """There is no service."""
+
+    async def main() -> None:
+        table = {"command": ["mail"], "environment": {"KEY": "${env:NOT_SET_ANYWHERE}"}}
+        mended: list[str] = []
+        tools = RunTools(
+            settings(tmp_path, tools={"mail": table}),
+            "r1",
+            LoopClock(),
+            discard,
+            HOSTS.__getitem__,
+            nothing,
+            mended.append,
+        )
+        with pytest.raises(Failed, match="NOT_SET_ANYWHERE"):
+            await tools.call(0, ToolRequest("mail", "get_code", {}, "read"), 10)
+        await asyncio.sleep(2)
+        assert [each.reason.partition(":")[0] for each in kept_states(tmp_path)] == ["Tool server `mail`"]
+        assert mended == []
+        order_restart(tmp_path, "mail")
+        await asyncio.sleep(2)
+        assert mended == ["mail"]
+        await tools.close()
+        assert [each.state for each in kept_states(tmp_path)] == [ToolState.STOPPED]
+
+    play(main())
