@@ -68,7 +68,7 @@ WORKERS = f"pytest {FIRST} -n 2 --task-workers auto"
 DEAD_END = "pytest tasks/ --task-browser-endpoint ws://127.0.0.1:9/SECRET"
 NOWHERE = "pytest tasks/ --task-browser-executable nowhere"
 
-CALL = "harness tools call mail get_code '{\"to\": \"ann@shop.local\"}'"
+CALL = 'harness tools call mail get_code \'{"to": "ann@shop.local"}\''
 LISTED = (
     r"mail: 2 tools \(mailbox, MCP \S+\)\n"
     r"  get_code      read   \(its server says so\)      The newest code that was mailed to an address.\n"
