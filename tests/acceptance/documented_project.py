@@ -35,7 +35,12 @@ def write_projects(base: Path, sites: dict[str, int]) -> None:
     hosts = ", ".join(f'"{host}" = {port}' for host, port in sites.items())
     settings = PYPROJECT.format(base=min(sites.values()), hosts=hosts)
     served = {name: pyproject(free_base()) for name in ("kept", "started")}
-    for name, text in {**dict.fromkeys(("shop", "done", "agents"), settings), "fresh": "", "tools": "", **served}.items():
+    for name, text in {
+        **dict.fromkeys(("shop", "done", "agents"), settings),
+        "fresh": "",
+        "tools": "",
+        **served,
+    }.items():
         (base / name / "tasks").mkdir(parents=True)
         (base / name / "pytest.ini").write_text(INI + MARKERS, "utf-8")
         if text:

@@ -68,7 +68,7 @@ WORKERS = f"pytest {FIRST} -n 2 --task-workers auto"
 DEAD_END = "pytest tasks/ --task-browser-endpoint ws://127.0.0.1:9/SECRET"
 NOWHERE = "pytest tasks/ --task-browser-executable nowhere"
 
-CALL = "harness tools call mail get_code '{\"to\": \"ann@shop.local\"}'"
+CALL = 'harness tools call mail get_code \'{"to": "ann@shop.local"}\''
 LISTED = (
     r"mail: 2 tools \(mailbox, MCP \S+\)\n"
     r"  get_code      read   \(its server says so\)      The newest code that was mailed to an address.\n"
@@ -159,7 +159,8 @@ RULES: tuple[Rule, ...] = (
     # tools
     Ran(r"harness tools list( mail)?", LISTED, folder="tools"),
     Ran(r"harness tools call( mail get_code '.*')?", '"code": "123456"', line=CALL, folder="tools"),
-    Ran(r"harness tools (status|restart( mail)?)", r"mail.*(no run|running|over)", (0,), "{text}", "tools"),
+    Ran(r"harness tools status", r"mail.*(no run|running|over)", folder="tools"),
+    Ran(r"harness tools restart( mail)?", "mail: no run uses it now", line="harness tools restart mail", folder="tools"),
     Ran(r"harness tools logs( mail)?", r"started at|no log yet", ONE, folder="tools"),
     Ran(r"harness validate --tools", "1 task file", (0,), "harness validate tasks/ --tools", "tools"),
     Ran(r"pytest tasks/code\.task\.yaml", r"tools: 1 call\n(.|\n)*1 passed", folder="tools"),
