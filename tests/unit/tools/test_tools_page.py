@@ -9,12 +9,12 @@ from harness.tools.exchange import ToolProblem
 from harness.tools.verdicts import VERDICTS
 from tests.unit.tools.test_agents_page import ROOT, source_of
 
-DESIGN = (ROOT / "docs" / "design" / "tools.md").read_text("utf-8")
+TABLES = (ROOT / "docs" / "design" / "tools.md").read_text("utf-8")
 PAGE = (ROOT / "docs" / "tools.md").read_text("utf-8")
 
 
 def test_each_row_names_tests_that_exist() -> None:
-    rows = [line for line in DESIGN.splitlines() if line.startswith("| ") and ".py::" in line]
+    rows = [line for line in TABLES.splitlines() if line.startswith("| ") and ".py::" in line]
     named = [name.strip() for row in rows for name in row.rstrip(" |").rpartition("|")[2].split(",")]
     assert len(named) >= len(rows) > 40
     assert [name for name in named if not source_of(name.rstrip("*"))] == []
@@ -23,7 +23,7 @@ def test_each_row_names_tests_that_exist() -> None:
 
 
 def test_all_requirements_of_the_recovery_system_are_there() -> None:
-    assert [int(number) for number in re.findall(r"^\| (\d+) \|", DESIGN, re.MULTILINE)] == [*range(1, 21)]
+    assert [int(number) for number in re.findall(r"^\| (\d+) \|", TABLES, re.MULTILINE)] == [*range(1, 21)]
 
 
 def test_all_states_and_codes_are_explained() -> None:
