@@ -159,7 +159,8 @@ RULES: tuple[Rule, ...] = (
     # tools
     Ran(r"harness tools list( mail)?", LISTED, folder="tools"),
     Ran(r"harness tools call( mail get_code '.*')?", '"code": "123456"', line=CALL, folder="tools"),
-    Ran(r"harness tools (status|restart( mail)?)", r"mail.*(no run|running|over)", (0,), "{text}", "tools"),
+    Ran(r"harness tools status", r"mail.*(no run|running|over)", folder="tools"),
+    Ran(r"harness tools restart( mail)?", "mail: no run uses it now", (0,), "harness tools restart mail", "tools"),
     Ran(r"harness tools logs( mail)?", r"started at|no log yet", ONE, folder="tools"),
     Ran(r"harness validate --tools", "1 task file", (0,), "harness validate tasks/ --tools", "tools"),
     Ran(r"pytest tasks/code\.task\.yaml", r"tools: 1 call\n(.|\n)*1 passed", folder="tools"),
