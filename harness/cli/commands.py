@@ -91,6 +91,10 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
         ),
         "history": Command("harness.cli.history:app", "Show and compare earlier runs, and find flaky tasks."),
         "services": Command("harness.cli.services:app", "Show, start and stop the services, and read their logs."),
+        "tools": Command(
+            "harness.cli.tools:app",
+            "Show tool servers and their tools, call a tool, order a restart, and read their logs.",
+        ),
     }
 )
 

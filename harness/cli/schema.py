@@ -91,6 +91,10 @@ VALUES: Mapping[str, Mapping[str, str]] = {
         "failed": "Chromium's `net::ERR_FAILED`, without a further reason.",
         "timed_out": "Chromium's `net::ERR_TIMED_OUT`.",
     },
+    "status": {
+        "ok": "The tool must answer with a result.",
+        "error": "The tool must answer that it failed.",
+    },
     "impact": {
         "minor": "Any violation fails the step.",
         "moderate": "Violations that are at least moderate fail the step.",

@@ -28,12 +28,14 @@ from harness.spec.parametrize import expand
 def run_verify(
     paths: Annotated[list[Path], typer.Argument(help="Task files, or folders with task files.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Also call tools of servers that write.")] = False,
 ) -> None:
     """Run each task without its steps (it must not pass), and as written (it must end as its file declares).
 
     The run without steps is made twice: on a blank page, and on the first page that the task opens.
     A task runs after its dependencies and after the earlier tasks of its episode.
     The command names each success criterion that holds before anything is done: such a criterion proves nothing.
+    Tools of servers that write are not called without --yes: their servers may keep what is written.
     If an agent chooses the steps of a task, the only trial of that task is the one without steps.
     Exit code: 1 when a task tests nothing, does not end as declared, or has a file that does not load. The other tasks
     are run all the same.
@@ -42,7 +44,7 @@ def run_verify(
     """
     checked = check_paths(paths, strict=False, needs_steps=False)
     tasks = [case for task in _runnable_tasks(checked) for case in expand(task)]
-    verdicts = _verified(tasks, checked.loaded[0].folder, told_on_stderr=as_json)
+    verdicts = _verified(tasks, checked.loaded[0].folder, told_on_stderr=as_json, writes=yes)
     unsound = sum(not verdict.sound for verdict in verdicts)
     typer.echo(f"{how_many(len(tasks), 'task')}, {len(tasks) - unsound} sound", err=as_json)
     if skipped := [f"{task.spec.task_id} ({task.spec.own.skip})" for task in checked.loaded if task.spec.own.skip]:
@@ -73,7 +75,7 @@ def _runnable_tasks(checked: Checked) -> list[Loaded]:
     return [task for task in whole if not task.spec.own.skip]
 
 
-def _verified(tasks: Sequence[Loaded], folder: Path, *, told_on_stderr: bool) -> list[TaskVerification]:
+def _verified(tasks: Sequence[Loaded], folder: Path, *, told_on_stderr: bool, writes: bool) -> list[TaskVerification]:
     """Run the tasks, and print what was found about each."""
     from harness.runner.harness import SyncHarness  # Playwright is loaded only when tasks run
 
@@ -83,6 +85,8 @@ def _verified(tasks: Sequence[Loaded], folder: Path, *, told_on_stderr: bool) ->
         harness = SyncHarness(settings, run, events.emit)
     except ValueError as error:  # an error in the settings, or in a file that they name
         fail(str(error))
+    if not writes:
+        harness.only_reads_with_tools()
     try:
         return [_print_verdict(verdict, told_on_stderr) for verdict in verify(tasks, harness, events.on)]
     finally:

@@ -35,6 +35,11 @@ async def reset(request: Request) -> JSONResponse:
     return JSONResponse(document(request))
 
 
+async def effects(request: Request) -> JSONResponse:
+    """GET /effects: how often each tool of the shop has changed the caller's world."""
+    return JSONResponse(worlds(request).effects(world_id(request)))
+
+
 async def _write(request: Request, *, patch: bool) -> JSONResponse:
     try:
         body = _parse(await request.body())
@@ -70,4 +75,5 @@ ROUTES = [
     Route("/env", replace, methods=["PUT"]),
     Route("/env", patch, methods=["PATCH"]),
     Route("/env/reset", reset, methods=["POST"]),
+    Route("/effects", effects),
 ]

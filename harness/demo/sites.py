@@ -14,7 +14,7 @@ from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from harness.demo import VERSION, bank, control, gov, models, shop
+from harness.demo import VERSION, bank, control, gov, models, shop, tools
 from harness.demo.merchants import food, stream, transport, travel, utility
 from harness.demo.visit import page
 from harness.demo.worlds import Worlds
@@ -22,7 +22,7 @@ from harness.demo.worlds import Worlds
 STATIC: Final = Path(__file__).with_name("static")
 HOSTS: Final[Mapping[str, Sequence[BaseRoute]]] = {
     "world.local": control.ROUTES,
-    "shop.local": shop.ROUTES,
+    "shop.local": [*shop.ROUTES, *tools.ROUTES],
     "bank.local": bank.ROUTES,
     "gov.local": gov.ROUTES,
     "util.local": utility.ROUTES,

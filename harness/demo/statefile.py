@@ -16,6 +16,9 @@ CREATE TABLE IF NOT EXISTS documents (
     world TEXT NOT NULL, site TEXT NOT NULL, collection TEXT NOT NULL, id TEXT NOT NULL, depth INTEGER NOT NULL,
     body TEXT NOT NULL, PRIMARY KEY (world, site, collection, id, depth)
 );
+CREATE TABLE IF NOT EXISTS effects (
+    world TEXT NOT NULL, name TEXT NOT NULL, times INTEGER NOT NULL, PRIMARY KEY (world, name)
+);
 """
 _COMPANIONS: Final = ("-wal", "-shm", "-journal")
 """The suffixes of files that SQLite keeps next to its own."""

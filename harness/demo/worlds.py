@@ -25,6 +25,9 @@ _TOUCH: Final = """
 INSERT INTO worlds (world, used) VALUES (?, (SELECT coalesce(max(used), 0) + 1 FROM worlds))
 ON CONFLICT (world) DO UPDATE SET used = excluded.used
 """
+_COUNT: Final = """
+INSERT INTO effects (world, name, times) VALUES (?, ?, 1) ON CONFLICT (world, name) DO UPDATE SET times = times + 1
+"""
 _STALE: Final = "SELECT world FROM worlds ORDER BY used DESC LIMIT -1 OFFSET ?"
 
 
@@ -44,13 +47,23 @@ class Worlds:
             return to_document(self._rows(world).items())
 
     @contextmanager
-    def change(self, world: str) -> Iterator[Document]:
-        """Yield the document for changes and store what changed; an exception inside stores nothing."""
+    def change(self, world: str, effect: str = "") -> Iterator[Document]:
+        """Yield the document for changes and store what changed; an exception inside stores nothing.
+
+        A change with an ``effect`` is counted under this name.
+        """
         with self._transaction():
             before = self._rows(world)
             document = to_document(before.items())
             yield document
-            self._store(world, before, to_rows(document))
+            after = to_rows(document)
+            self._store(world, before, after)
+            if effect and after != before:
+                self._db.execute(_COUNT, (world, effect))
+
+    def effects(self, world: str) -> dict[str, int]:
+        """Return how often each counted effect was had; a document that is put back does not change it."""
+        return dict(self._db.execute("SELECT name, times FROM effects WHERE world = ? ORDER BY name", (world,)))
 
     def replace(self, world: str, document: Document) -> None:
         """Make ``document`` the whole document of a world, in its own order."""
@@ -109,8 +122,8 @@ class Worlds:
             self._drop(world)
 
     def _drop(self, world: str) -> None:
-        self._db.execute("DELETE FROM documents WHERE world = ?", (world,))
-        self._db.execute("DELETE FROM worlds WHERE world = ?", (world,))
+        for table in ("documents", "effects", "worlds"):
+            self._db.execute(f"DELETE FROM {table} WHERE world = ?", (world,))  # noqa: S608 - the three names above
 
 
 def _address(world: str, key: Key) -> tuple[str, str, str, str, int]:

@@ -14,12 +14,14 @@ from harness.criteria.paths import PathError, path_of_key
 from harness.environment.channel import MAX_DOCUMENT, Channel, assigned, corrupt, encoded, refusal, rejected, unreadable
 from harness.environment.python_channel import PythonChannel
 from harness.environment.sqlite_channel import SqliteChannel
-from harness.model.settings import ChannelSettings, WorldMark
+from harness.model.channel_settings import ChannelSettings
+from harness.model.settings import WorldMark
 from harness.recovery.failure import Failed, Failure
 from harness.resilience.threads import on_own_thread
 
 if TYPE_CHECKING:
     from harness.environment.http_channel import Recover
+    from harness.environment.tool_channel import CallTool
 
 # A channel in a JSON file, the same for every world.
 
@@ -158,13 +160,14 @@ class Channels:
         root: Path,
         mark: WorldMark = WorldMark(),  # noqa: B008 - frozen
         starts: Path | None = None,
+        call: CallTool | None = None,
     ) -> None:
         """The channels of a project.
 
         `mark` tells the site which world it is. `starts` is a folder for the original files: they are reset to these,
-        for all processes of the run; None: files cannot be reset.
+        for all processes of the run; None: files cannot be reset. `call` calls tools of servers.
         """
-        made = partial(_channel, hosts=hosts, recover=recover, root=root, mark=mark, starts=starts)
+        made = partial(_channel, hosts=hosts, recover=recover, root=root, mark=mark, starts=starts, call=call)
         self._channels = {name: made(name, each) for name, each in settings.items()}
         self.clocks: Mapping[str, str] = {name: each.clock for name, each in settings.items() if each.clock}
         """Channel -> path at which the task's `time` is written."""
@@ -272,8 +275,9 @@ def _channel(
     root: Path,
     mark: WorldMark,
     starts: Path | None,
+    call: CallTool | None,
 ) -> Channel:
-    kinds = ("url", "file", "python", "sqlite")
+    kinds = ("url", "file", "python", "sqlite", "tool")
     if [getattr(settings, kind) is not None for kind in kinds].count(True) != 1:
         raise ValueError(f"channel `{name}` needs exactly one of {', '.join(f'`{kind}`' for kind in kinds)}")
     match settings:
@@ -283,6 +287,12 @@ def _channel(
             return HttpChannel(name, url, timeout=settings.timeout, hosts=hosts, recover=recover, mark=mark)
         case ChannelSettings(file=str(file)):
             return FileChannel(name, root / file, timeout=settings.timeout, start=starts and starts / f"{name}.json")
+        case ChannelSettings(tool=str()):
+            from harness.environment.tool_channel import ToolChannel  # few projects have tool servers
+
+            if call is None:
+                raise ValueError(f"channel `{name}` is a tool, and no tools can be called here")
+            return ToolChannel(name, settings, call)
         case ChannelSettings(python=str(target)):
             return PythonChannel(name, target, restore=settings.restore, root=root, timeout=settings.timeout)
     database, table = root / str(settings.sqlite), settings.table

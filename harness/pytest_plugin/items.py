@@ -92,6 +92,7 @@ def items_of(file: TaskFile) -> Iterator[TaskItem]:
             defaults=state.settings.defaults,
             extra_keys=state.settings.extra_keys,
             logins=tuple(state.settings.logins),
+            tools={name: each.allow for name, each in state.settings.tools.items()},
         )
     except SpecError as error:
         raise file.CollectError(commandless(str(error))) from None

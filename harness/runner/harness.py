@@ -113,13 +113,13 @@ class Harness:
         if found := unusable_folders(settings):
             raise OSError("; ".join(found))
         (state := settings.root / ".harness").mkdir(exist_ok=True)
-        self.settings = settings
-        self.clock = SystemClock()
+        self.settings, self.clock, self._tell = settings, SystemClock(), tell
         self.circuits = RunCircuits(settings, self.clock, tell, os.environ)
-        self._tell = tell
         self.services = Services(
             settings.services, root=settings.root, logs=state / "logs", clock=self.clock, emit=self._of_services
         )
+        hosts_of, mended = self.services.hosts_of, self.circuits.tool_mended
+        self.tools = RunTools(settings, run_id, self.clock, tell, hosts_of, self._recover, mended)
         self._starts = state / "starts" / run_id
         self._grounds: dict[int, Channels] = {}
         """Slot -> channels to its services. If no state is shared, there is only slot 0."""
@@ -141,7 +141,6 @@ class Harness:
         self.browsers = Browsers(settings.browser, self.clock, ends, temp=temp, guard=guard, hosts=hosts)
         self.agents = self._make_agents()
         self.inference = Inference(settings, run_id, self.clock, self.circuits, tell, self.redactor)
-        self.tools = RunTools(settings, run_id, self.clock, tell, self.services.hosts_of, self._recover)
         self.memory = MemoryStore(temp / "memory.sqlite3")
         self._runs: Counter[str] = Counter()
         self._started = asyncio.Lock()
@@ -318,6 +317,7 @@ class Harness:
                 root=settings.root,
                 mark=settings.world_mark,
                 starts=starts,
+                call=partial(self.tools.call, slot),
             )
         return self._grounds[slot]
 
@@ -498,6 +498,10 @@ class SyncHarness:
 
     async def _make(self) -> Harness:
         return Harness(self.settings, self.run_id, self._tell)
+
+    def only_reads_with_tools(self) -> None:
+        """From now on, the steps of tasks call no tool that writes."""
+        self._harness.tools.only_reads = True
 
     def start(self) -> None:
         """Find or start the services. Raises Failed."""

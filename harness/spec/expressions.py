@@ -198,7 +198,7 @@ def expressions(spec: TaskSpec) -> Iterator[Found]:
     for number, text in enumerate(spec.fallback_plan.relaxed_success_criteria):
         yield ("fallback_plan", "relaxed_success_criteria", number), text, False
     yield from _of_writes(spec)
-    for path, step in _steps(spec):
+    for path, step in steps_of(spec):
         yield from _of_step(path, step)
 
 
@@ -208,7 +208,7 @@ def _of_writes(spec: TaskSpec) -> Iterator[Found]:
             yield ("allowed_writes", number, "done_when"), write.done_when, False
 
 
-def _steps(spec: TaskSpec) -> Iterator[tuple[JsonPath, Step]]:
+def steps_of(spec: TaskSpec) -> Iterator[tuple[JsonPath, Step]]:
     """All steps of the task and of its repairs."""
     for number, step in enumerate(spec.steps):
         yield ("steps", number), step
@@ -234,7 +234,7 @@ def _of_step(path: JsonPath, step: Step) -> Iterator[Found]:
 def interpolated(spec: TaskSpec) -> Iterator[tuple[JsonPath, str, bool]]:
     """All texts that may contain references, and whether `${memory...}` is allowed in each."""
     yield from ((path, text, False) for path, text in _texts((), _values(spec)))
-    steps = dict(_steps(spec))
+    steps = dict(steps_of(spec))
     found = ((path, text) for path, text, _ in expressions(spec) if "${" in text)
     yield from ((path, text, True) for path, text in found if not _is_within_steps(path, steps))
     for path, step in steps.items():
@@ -470,7 +470,7 @@ def expression_problems(spec: TaskSpec, origin: Origin, channels: frozenset[str]
         except CriterionError as error:
             yield _unreadable(path, text, error, origin)
             continue
-        if any(each.reads_result for each in parsed) and not _has_answer(path, dict(_steps(spec))):
+        if any(each.reads_result for each in parsed) and not _has_answer(path, dict(steps_of(spec))):
             yield _no_answer(path, text, origin)
         named = frozenset(chain.from_iterable(each.channels for each in parsed))
         yield from _unmatched(path, chain.from_iterable(each.request_patterns for each in parsed), origin)

@@ -115,13 +115,14 @@ def load_file(
     defaults: Sequence[Defaults] = (),
     extra_keys: Mapping[str, Meaning] = MappingProxyType({}),
     logins: Collection[str] | None = None,
+    tools: Mapping[str, tuple[str, ...]] | None = None,
 ) -> Loaded:
     """Load one task, from a file or a directory with a `task_spec.json`. Raises SpecError with all its problems.
 
     `strict`: a warning becomes an error, and so does a missing `required` key (validation.REQUIRED). `needs_steps` is
     False if an agent may choose the steps of a task that has none. `defaults` are the project's values for keys that
     the file omits. `extra_keys` are the project's own keys, with their meaning; `agents` and `logins` are its agents
-    and logins; None: any name is accepted.
+    and logins, and `tools` its tool servers with what they allow; None: any name is accepted.
     """
     path = Path(path)
     if path.is_dir():
@@ -134,6 +135,10 @@ def load_file(
     problems += of_groups
     if spec is not None and spec.login is not None and logins is not None:
         problems += login_problems(spec.login, gathered.origin, logins)
+    if spec is not None and tools is not None and _calls_tools(spec):
+        from harness.spec.tool_checks import tool_problems  # few tasks call tools
+
+        problems += tool_problems(spec, gathered.origin, tools)
     if spec is not None and strict:
         problems = [replace(each, severity="error") for each in problems]
         problems += strict_problems(spec, gathered.origin)
@@ -141,6 +146,10 @@ def load_file(
     if spec is None or errors:
         raise SpecError(sorted(errors, key=lambda each: (each.file != main.file, each.line or 0, each.column or 0)))
     return Loaded(spec, path, gathered.origin, tuple(problems))
+
+
+def _calls_tools(spec: TaskSpec) -> bool:
+    return any(step.act == "tool" for steps in (spec.steps, *(each.steps for each in spec.repairs)) for step in steps)
 
 
 def _with_groups(gathered: Gathered, folder: Path) -> tuple[Gathered, list[Problem]]:

@@ -54,6 +54,9 @@ def _spellings(secret: str) -> set[str]:
 CRITERIA_OF_STEPS = ("expr", "done_when", "remember", "expect")
 """Fields of steps that contain criteria or value expressions."""
 
+DATA_OF_STEPS = ("value", "arguments")
+"""Fields of steps that take values of any type: a reference alone takes the type of what it refers to."""
+
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
@@ -129,7 +132,7 @@ def _field(name: str, value: Any, scope: ReferenceScope, last: bool) -> Any:
         changed = {key: interpolate(item, scope, last=last) for key, item in value if holds_reference(item)}
         texts = {key: as_text(new) if isinstance(getattr(value, key), str) else new for key, new in changed.items()}
         return value.model_copy(update=texts)
-    if name in ("value", "arguments"):
+    if name in DATA_OF_STEPS:
         return interpolate(value, scope, last=last)
     if isinstance(value, dict):
         return {key: _field(name, item, scope, last) for key, item in value.items()}
@@ -161,6 +164,7 @@ def _texts(value: Any) -> Any:
 
 __all__ = [
     "CRITERIA_OF_STEPS",
+    "DATA_OF_STEPS",
     "BadReferenceError",
     "MissingMemory",
     "ReferenceScope",

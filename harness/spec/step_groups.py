@@ -20,7 +20,7 @@ from harness.recovery.declaration import Declaration
 from harness.spec.file_names import GROUP_SUFFIXES, is_step_group, is_use
 from harness.spec.loaded import Gathered
 from harness.spec.problems import JsonPath, Problem, SpecError, describe_value, did_you_mean, join_or, kind
-from harness.spec.references import CRITERIA_OF_STEPS, as_text
+from harness.spec.references import CRITERIA_OF_STEPS, DATA_OF_STEPS, as_text
 from harness.spec.source import Origin, Place, Source, read_mapping
 from harness.spec.validation import problems_of_error, value_at
 from harness.values import replace
@@ -316,8 +316,10 @@ class _Expansion(Struct):
             here = Place(loaded.source, ("steps", number), (place.shown, *place.used))
             yield from self.steps(self._fill(step, values, here), here, inside)
 
-    def _fill(self, value: Any, values: Mapping[str, Any], place: Place, criterion: bool = False) -> Any:
-        """The value with `${with.NAME}` filled in; in a criterion as a literal."""
+    def _fill(
+        self, value: Any, values: Mapping[str, Any], place: Place, criterion: bool = False, *, data: bool = False
+    ) -> Any:
+        """The value with `${with.NAME}` filled in; in a criterion as a literal. `data`: no key in it is a criterion."""
         if isinstance(value, str):
             try:
                 return fill_criterion(value, values) if criterion else fill(value, values)
@@ -328,10 +330,18 @@ class _Expansion(Struct):
                 return value.replace("${with.", "$${with.")  # it is told once
         if isinstance(value, dict):
             return {
-                key: self._fill(each, values, place, criterion or key in CRITERIA_OF_STEPS)
+                key: self._fill(
+                    each,
+                    values,
+                    place,
+                    criterion or (key in CRITERIA_OF_STEPS and not data),
+                    data=data or key in DATA_OF_STEPS,
+                )
                 for key, each in value.items()
             }
-        return [self._fill(each, values, place, criterion) for each in value] if isinstance(value, list) else value
+        if isinstance(value, list):
+            return [self._fill(each, values, place, criterion, data=data) for each in value]
+        return value
 
     def _with_outputs(self, last: Any, used: Use, loaded: LoadedGroup, values: Mapping[str, Any], place: Place) -> Any:
         """The last step of the group, which remembers the outputs."""

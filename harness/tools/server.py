@@ -109,7 +109,8 @@ class ToolServer:
 
     @property
     def pid(self) -> int | None:
-        return self._line.open.pid if self._line else None
+        """Its process, while it is used."""
+        return self._line.open.pid if self._line and self.state is not ToolState.STOPPED else None
 
     # For the calls.
 
@@ -281,10 +282,9 @@ class ToolServer:
         if self.stdio or not line.calls:
             self._end(line)
 
-    def _end(self, line: Line) -> None:
-        if (connection := line.connection) is not None:
-            line.given_up = False
-            self._in_background(connection.close())
+    def _end(self, line: Line) -> asyncio.Task[None] | None:
+        line.given_up = False
+        return self._in_background(line.connection.close()) if line.connection else None
 
     # Its tools.
 
@@ -350,20 +350,22 @@ class ToolServer:
         line, self._line = self._line, None
         before = self._connecting
         self.phase.note(Sign.ORDERED, "restart_ordered")
-        if self.state is not ToolState.CONNECTING:
+        if self.state is not ToolState.CONNECTING:  # nothing has used it yet, or it is closed
             return
         if before is not None:
             before.cancel()
-        self._connecting = self._in_background(self._connect_after(line))
+        self._connecting = self._in_background(self._connect_after(self._end(line) if line else None))
 
-    async def _connect_after(self, line: Line | None) -> ToolServerError | Failed | None:
-        if line is not None:
-            await line.open.close()
+    async def _connect_after(self, end: asyncio.Task[None] | None) -> ToolServerError | Failed | None:
+        """Connect when the connection before has ended: there are never two processes of a server."""
+        if end is not None:
+            await asyncio.wait((end,))
         return await self._connect()
 
     async def close(self) -> None:
         """End everything that belongs to it. Bounded; it never raises."""
-        self.phase.note(Sign.CLOSED, "closed")
+        well = self.state in (ToolState.UNKNOWN, ToolState.ONLINE)
+        self.phase.note(Sign.CLOSED, "closed" if well else f"closed while {self.state}: {self.phase.reason}")
         tasks = [task for task in (self._watching, self._connecting) if task is not None]
         for task in tasks:
             task.cancel()

@@ -60,7 +60,7 @@ TRANSITIONS: Final[Mapping[ToolState, Mapping[Sign, ToolState]]] = {
     _S.RESTARTING: {**_FOUND_BAD, **_BY_PEOPLE, Sign.SOUGHT: _S.RESTARTING, Sign.CONNECTED: _S.ONLINE},
     _S.REQUIRES_REAUTH: {**dict.fromkeys(_LATE, _S.REQUIRES_REAUTH), **_BY_PEOPLE},
     _S.PERMANENTLY_FAILED: {**dict.fromkeys(_LATE, _S.PERMANENTLY_FAILED), **_BY_PEOPLE},
-    _S.STOPPED: dict.fromkeys((*_LATE, Sign.CLOSED), _S.STOPPED),
+    _S.STOPPED: dict.fromkeys((*_LATE, Sign.ORDERED, Sign.CLOSED), _S.STOPPED),
 }
 """State -> sign -> the state that follows. A sign that the table lacks is a defect: reported as an InvariantBroken."""
 PERMANENT: Final = frozenset({_S.REQUIRES_REAUTH, _S.PERMANENTLY_FAILED, _S.STOPPED})

@@ -54,6 +54,8 @@ TABLES = {
     "models.breaker": "[tool.harness.models.NAME.breaker]",
     "models.pace": "[tool.harness.models.NAME.pace]",
     "models.price": "[tool.harness.models.NAME.price]",
+    "tools": "[tool.harness.tools.NAME]",
+    "tools.breaker": "[tool.harness.tools.NAME.breaker]",
     "telemetry": "[tool.harness.telemetry]",
 }
 """Key -> the heading of its table."""

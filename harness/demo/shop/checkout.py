@@ -47,7 +47,7 @@ async def submit(request: Request) -> Response:
 
 def _place_order(world: Document, form: FormData) -> Response:
     """Place the order; a breakdown right after it leaves the cart full: sending the form again orders again."""
-    number = place(world, form)
+    number = place(world, form, world["shop"]["cart"])
     broken = strike(world["shop"], "after_commit")
     if broken is not None:
         return broken
@@ -55,10 +55,10 @@ def _place_order(world: Document, form: FormData) -> Response:
     return see_other(f"/orders/{number}/confirmation")
 
 
-def place(world: Document, form: FormData) -> str:
-    """Make a paid order out of the cart and return its number; raise ``RefusedError``."""
+def place(world: Document, form: FormData, cart: Document) -> str:
+    """Make a paid order out of a cart and return its number; raise ``RefusedError``."""
     shop = world["shop"]
-    items, speed = lines(shop), field(form, "shipping_speed")
+    items, speed = lines({**shop, "cart": cart}), field(form, "shipping_speed")
     card = shop["bindings"].get(field(form, "card"))
     if not items:
         raise RefusedError("Your cart is empty.")

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from harness.spec.problems import JsonPath, Problem
 from harness.spec.source import Origin
-from harness.spec.steps import Check, Click, Dialog, Open, Press, Select, Step, Type, Uncheck, Upload, Wait
+from harness.spec.steps import Check, Click, Dialog, Open, Press, Select, Step, Tool, Type, Uncheck, Upload, Wait
 from harness.spec.task import TaskSpec
 
 # Judges whether a selector or a note suggests an act that must not be done twice: by its words, so without certainty.
@@ -115,6 +115,8 @@ def write_advice(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
 
 def _of(steps: Sequence[Step], path: JsonPath, origin: Origin) -> Iterator[Problem]:
     for number, step in enumerate(steps):
+        if isinstance(step, Tool) and step.effect is None:
+            continue  # the settings or the server say what it does
         if step.effect_class == "write" and step.done_when is None:
             message = "a `write` without `done_when`: when it fails halfway, the task ends with OUTCOME_UNKNOWN"
             hint = (

@@ -1,0 +1,311 @@
+"""`harness tools`: the tool servers of `[tool.harness.tools]`: their states, tools and logs, calls, and restarts."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from harness.cli.ending import JSON_LINES, fail
+from harness.cli.project import settings_at
+from harness.environment.status import follow, last_lines
+from harness.model.settings import Settings, SettingsError
+from harness.model.tools import PAGE, ToolState
+from harness.reporting.files import printable, shown_path, visible
+from harness.reporting.redaction import Redactor
+from harness.reporting.telemetry.metrics import UNWELL
+from harness.reporting.tool_lines import as_text
+from harness.resilience import SystemClock
+from harness.spec.problems import did_you_mean, join_or
+from harness.tools.places import log_of
+from harness.tools.statefile import KeptState, kept_states, order_restart
+from harness.tools.statefile import as_json as state_document
+
+NOT_WELL = 3
+"""The exit code of `status` if a server cannot be used, as of `harness services status`."""
+
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="Show tool servers and their tools, call a tool, order a restart, and read their logs.",
+)
+
+Names = Annotated[
+    list[str] | None, typer.Argument(metavar="SERVER", help="Names from [tool.harness.tools]. Default: all.")
+]
+Name = Annotated[str, typer.Argument(metavar="SERVER", help="Name from [tool.harness.tools].")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
+
+
+def project() -> Settings:
+    """The settings of this folder's project. Ends without tool servers."""
+    try:
+        settings = settings_at(Path.cwd())
+    except SettingsError as error:
+        fail(str(error))
+    if not settings.tools:
+        fail(f"there is no [tool.harness.tools.<name>] in {shown_path(settings.root / 'pyproject.toml')}")
+    return settings
+
+
+def check_names(names: Iterable[str], known: Iterable[str]) -> None:
+    """End for a name that is not known, with the nearest one."""
+    there = tuple(known)
+    for name in names:
+        if name not in there:
+            near = did_you_mean(name, there) or f"there are: {', '.join(there)}"
+            fail(f"no server `{name}` in [tool.harness.tools]; {near}")
+
+
+def placed(settings: Settings, name: str) -> str:
+    """The name of a server with a place of its own; ends for `page`, which only a task has."""
+    check_names((name,), settings.tools)
+    if name == PAGE:
+        fail(f"`{PAGE}` stands for the page of a task: its tools are there only while a task runs")
+    return name
+
+
+# The states of servers, from the files that runs write.
+
+
+@app.command()
+def status(names: Names = None, as_json: AsJson = False) -> None:
+    """Show the state of each tool server as runs have seen it: reason, tools, crashes, and since when.
+
+    A run that is under way is named; otherwise this is how the last run has left the server. Nothing is connected to.
+
+    Exit code: 0 all are well as far as is known, 3 one cannot be used, 1 a name or a setting is wrong.
+
+    Example: harness tools status
+    """
+    settings = project()
+    found = kept_states(settings.root)
+    check_names(names or (), dict.fromkeys((*settings.tools, *(each.server for each in found))))
+    wanted = tuple(names or dict.fromkeys((*settings.tools, *(each.server for each in found))))
+    states = [each for each in found if each.server in wanted]
+    unseen = [name for name in wanted if all(each.server != name for each in states)]
+    if as_json:
+        never = [{"server": name, "kind": _kind(settings, name), "state": ToolState.UNKNOWN.value} for name in unseen]
+        documents = [{"kind": "stdio" if each.stdio else "http", **state_document(each)} for each in states]
+        typer.echo(json.dumps([*documents, *never], indent=2, ensure_ascii=False))
+    else:
+        for line in _table(settings, states, unseen):
+            typer.echo(line)
+    raise typer.Exit(NOT_WELL if any(each.state in UNWELL for each in states) else 0)
+
+
+def _kind(settings: Settings, name: str) -> str:
+    if name == PAGE:
+        return PAGE
+    found = settings.tools.get(name)
+    return "" if found is None else "stdio" if found.command else "http"
+
+
+_HEAD = ("server", "kind", "state", "reason", "tools", "crashes", "since", "run")
+
+
+def _table(settings: Settings, states: Sequence[KeptState], unseen: Sequence[str]) -> list[str]:
+    """A head and a line for each server and process, in columns as wide as they need; then what is to be done."""
+    rows = [_HEAD, *map(_row, states), *((name, _kind(settings, name), *_unseen(name)) for name in unseen)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+    return [*lines, *dict.fromkeys(mended for each in states if (mended := _mended(each)))]
+
+
+def _row(each: KeptState) -> tuple[str, ...]:
+    count = f"{len(each.tools)}{' (old list)' if each.stale else ''}" if each.tools else ""
+    since = datetime.fromisoformat(each.since).astimezone()
+    run = f"{each.run} ({'running' if each.alive else 'over'})"
+    facts = (each.server, "stdio" if each.stdio else "http", each.state.value, printable(each.reason)[:60], count)
+    return (*facts, str(each.crashes or ""), f"{since:%Y-%m-%d %H:%M:%S}", run)
+
+
+def _unseen(name: str) -> tuple[str, ...]:
+    why = "the page of each task" if name == PAGE else "no run has used it"
+    return (ToolState.UNKNOWN.value, why, "", "", "", "")
+
+
+def _mended(each: KeptState) -> str:
+    """What a person can do about a server that does not come back by itself."""
+    name = each.server
+    if each.state is ToolState.PERMANENTLY_FAILED:
+        return f"{name}: look at its end (`harness tools logs {name}`), mend it, then `harness tools restart {name}`"
+    if each.state is ToolState.REQUIRES_REAUTH:
+        return f"{name}: give it valid credentials, then `harness tools restart {name}`"
+    return ""
+
+
+# The tools of servers, which are connected to for that.
+
+
+@app.command("list")
+def list_(
+    names: Names = None,
+    seconds: Annotated[
+        float | None, typer.Option("--timeout", metavar="SECONDS", min=0.1, help="Limit for each server.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Connect to tool servers and list their tools: the effect of each, where that comes from, and whether it may be
+    called.
+
+    Exit code: 0, or 1 when a server cannot be connected to or a name is not known.
+
+    Example: harness tools list mail
+    """
+    from harness.cli.tool_calls import listed  # it needs the room of tools, and the SDK
+
+    settings = project()
+    for name in names or ():
+        placed(settings, name)
+    wanted = names or [name for name in settings.tools if name != PAGE]
+    found = asyncio.run(listed(settings, wanted, seconds))
+    if as_json:
+        typer.echo(json.dumps([each.as_json() for each in found], indent=2, ensure_ascii=False))
+    else:
+        for each in found:
+            typer.echo("\n".join(map(visible, each.lines())))
+    if PAGE in settings.tools and not names and not as_json:
+        typer.echo(f"{PAGE}: the tools of the page of each task")
+    raise typer.Exit(1 if any(each.problem for each in found) else 0)
+
+
+# A call by hand.
+
+
+@app.command()
+def call(
+    server: Name,
+    tool: Annotated[str, typer.Argument(metavar="TOOL", help="Name of the tool.")],
+    arguments: Annotated[str, typer.Argument(metavar="ARGUMENTS", help="Arguments as a JSON object.")] = "{}",
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before a call that writes.")] = False,
+    seconds: Annotated[
+        float | None, typer.Option("--timeout", metavar="SECONDS", min=0.1, help="Limit. Default: as in the settings.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Call a tool and print its result. Its effect is said, and a call that writes is asked about first.
+
+    Exit code: 0, or 1 when there is no answer, the tool answers that it failed, or the call was not made.
+
+    Example: harness tools call mail get_code '{"to": "ann@shop.local"}'
+    """
+    from harness.cli.tool_calls import CallByHand
+
+    settings = project()
+    by_hand = CallByHand(settings, placed(settings, server), tool, _object(arguments), seconds)
+    found = asyncio.run(by_hand.made(lambda effect, source: ask_before(f"{server}.{tool}", effect, source, yes)))
+    redactor = Redactor.of(settings)
+    if as_json:
+        typer.echo(json.dumps(redactor.json(found.as_json()), indent=2, ensure_ascii=False, default=str))
+    else:
+        result = found.answer.document
+        text = as_text(result) if isinstance(result, str) else json.dumps(result, indent=2, ensure_ascii=False)
+        typer.echo(visible(redactor.text(text)))
+    if found.answer.is_error:
+        fail(f"{server}.{tool} answered that it failed")
+
+
+def _object(text: str) -> dict[str, Any]:
+    """The arguments; ends for a text that is no JSON object."""
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        fail(f'ARGUMENTS is not JSON: {error}: expected an object such as \'{{"to": "ann@shop.local"}}\'')
+    if not isinstance(found, dict):
+        fail(f'ARGUMENTS must be a JSON object such as \'{{"to": "ann@shop.local"}}\', not {text}')
+    return found
+
+
+def ask_before(name: str, effect: str, source: str, yes: bool) -> None:
+    """Say the effect of a call on stderr; end if it writes and nobody agrees."""
+    typer.echo(f"{name}: {effect} ({source})", err=True)
+    if effect != "write" or yes:
+        return
+    if not sys.stdin.isatty():
+        fail(f"{name} was not called: it writes, and nobody can be asked here; `--yes` calls it all the same")
+    if not typer.confirm(f"Call {name}?", err=True):
+        fail(f"{name} was not called")
+
+
+# Restarts, and logs.
+
+
+@app.command()
+def restart(server: Name, as_json: AsJson = False) -> None:
+    """Let the runs that use a tool server connect to it anew: its crashes and refused credentials are forgotten.
+
+    A run notices it within a second. Later runs begin without crashes and refusals anyway.
+
+    Exit code: 0, or 1 when the name is not known or the order cannot be written.
+
+    Example: harness tools restart mail
+    """
+    settings = project()
+    name = placed(settings, server)
+    try:
+        using = order_restart(settings.root, name)
+    except OSError as error:
+        fail(f"the order cannot be written: {error}")
+    if as_json:
+        typer.echo(json.dumps({"server": name, "ordered": [state_document(each) for each in using]}, indent=2))
+        return
+    for each in using:
+        crashes = f", {each.crashes} crashes forgotten" if each.crashes else ""
+        typer.echo(f"{name}: restart ordered of run {each.run} (pid {each.owner}); it was {each.state.value}{crashes}")
+    if not using:
+        typer.echo(f"{name}: no run uses it now, and the next one begins without crashes and refusals")
+
+
+@app.command()
+def logs(
+    names: Names = None,
+    count: Annotated[int, typer.Option("-n", "--lines", min=0, help="Number of lines to show, from the end.")] = 20,
+    wait: Annotated[bool, typer.Option("--follow", "-f", help="Show new lines until Ctrl-C.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help=JSON_LINES)] = False,
+) -> None:
+    """Show the end of what tool servers with a `command` have written to their standard error.
+
+    Exit code: 0, or 1 when a name is not known, or when there is no log yet (without --follow).
+
+    Example: harness tools logs mail -n 50 --follow
+    """
+    settings = project()
+    for name in names or ():
+        placed(settings, name)
+    started = [name for name, each in settings.tools.items() if each.command is not None]
+    if elsewhere := [name for name in names or () if name not in started]:
+        fail(f"`{elsewhere[0]}` has a `url`: whoever runs it has its log")
+    files = {name: log_of(settings.root, name) for name in names or started}
+    if not files:
+        fail(f"no server in [tool.harness.tools] has a `command`: {join_or(settings.tools)} run elsewhere")
+    if not wait and not any(file.is_file() for file in files.values()):
+        fail(f"no log yet: {', '.join(shown_path(file) for file in files.values())}")
+    tell = _teller(Redactor.of(settings), several=len(files) > 1, as_json=as_json)
+    for name, file in files.items():
+        for line in last_lines(file, count):
+            tell(name, line)
+    if wait:
+        asyncio.run(_follow(files, tell))
+
+
+def _teller(redactor: Redactor, *, several: bool, as_json: bool) -> Callable[[str, str], None]:
+    """A function that prints one line of a server's log."""
+
+    def tell(name: str, line: str) -> None:
+        clean = redactor.text(line)
+        shown = visible(f"{name} | {clean}" if several else clean)
+        print(json.dumps({"server": name, "line": clean}) if as_json else shown, flush=True)
+
+    return tell
+
+
+async def _follow(files: Mapping[str, Path], tell: Callable[[str, str], None]) -> None:
+    async for name, line in follow(files, SystemClock()):
+        tell(name, line)

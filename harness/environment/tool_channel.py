@@ -1,0 +1,95 @@
+"""A channel that is a tool of a server: one tool returns the document, and another one may replace it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from harness.environment.channel import WorldLocks, assigned, refusal, rejected, unreadable
+from harness.model.channel_settings import ChannelSettings
+from harness.model.tools import ToolAnswer, ToolRequest
+from harness.recovery.failure import Failed
+from harness.spec.steps import EffectClass
+
+CallTool = Callable[[ToolRequest, float], Awaitable[ToolAnswer]]
+"""Calls a tool within so many seconds. Raises Failed."""
+WORLD = "{world}"
+"""What stands in `arguments` for the id of the world."""
+_AWAY = ("TOOL_UNAVAILABLE", "TOOL_TIMEOUT", "CIRCUIT_OPEN")
+"""Failures of a server that was not reached; any other is an answer."""
+
+
+class ToolChannel:
+    """`tool` reads, and `restore` replaces the document, which is its argument `restore_argument`.
+
+    Both get the `arguments` of the settings. Reading is a `read`, and replacing is `idempotent`, by declaration.
+    """
+
+    def __init__(self, name: str, settings: ChannelSettings, call: CallTool) -> None:
+        self._name = name
+        self._settings = settings
+        self._call = call
+        self._writing = WorldLocks()
+
+    async def read(self, world: str) -> Any:
+        tool = str(self._settings.tool)
+        answer = await self._answer(tool, "read", self._arguments(world))
+        document = answer.document
+        if answer.structured is None and document == answer.text:
+            raise rejected(self._name, f"{tool} did not answer with JSON: {answer.text[:200]!r}")
+        return document
+
+    async def writable(self) -> bool:
+        return self._settings.restore is not None
+
+    async def write(self, world: str, path: str, value: Any) -> None:
+        async with self._writing.of(world):
+            await self._replace(world, assigned(self._name, await self.read(world), path, value))
+
+    async def restore(self, world: str, document: Any) -> None:
+        async with self._writing.of(world):
+            await self._replace(world, document)
+
+    async def merge(self, world: str, patch: Any) -> bool:  # noqa: ARG002
+        return False
+
+    async def resettable(self) -> bool:
+        return False
+
+    async def reset(self, world: str) -> None:  # noqa: ARG002
+        raise refusal(self._name, "a channel of a tool cannot be reset; declare in `reset` of [tool.harness] what can")
+
+    async def close(self) -> None:
+        """There is nothing to close: the server belongs to the run."""
+
+    async def _replace(self, world: str, document: Any) -> None:
+        if self._settings.restore is None:
+            raise refusal(self._name, "name in its `restore` the tool that replaces the document")
+        copy = json.loads(json.dumps(document))
+        arguments = {**self._arguments(world), self._settings.restore_argument: copy}
+        await self._answer(self._settings.restore, "idempotent", arguments)
+
+    async def _answer(self, tool: str, effect: EffectClass, arguments: Mapping[str, Any]) -> ToolAnswer:
+        server, _, name = tool.partition(".")
+        try:
+            answer = await self._call(ToolRequest(server, name, arguments, effect), self._settings.timeout)
+        except Failed as failed:
+            failure = failed.failure
+            raised = unreadable if failure.code in _AWAY else rejected
+            raise raised(self._name, f"{tool}: {failure.message} ({failure.code})", failed) from failed
+        if answer.is_error:
+            raise rejected(self._name, f"{tool} answered that it failed: {answer.text[:500]}")
+        return answer
+
+    def _arguments(self, world: str) -> dict[str, Any]:
+        return {key: _filled(value, world) for key, value in self._settings.arguments.items()}
+
+
+def _filled(value: Any, world: str) -> Any:
+    """The value with the id of the world in each of its texts."""
+    if isinstance(value, str):
+        return value.replace(WORLD, world)
+    if isinstance(value, dict):
+        return {key: _filled(each, world) for key, each in value.items()}
+    return [_filled(each, world) for each in value] if isinstance(value, list) else value

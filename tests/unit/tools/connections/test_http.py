@@ -1,0 +1,216 @@
+"""Tool servers over Streamable HTTP: answers, failures by name, and what one call's failure does to the others."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from harness.resilience import SystemClock
+from harness.tools.connection import ToolConnection
+from harness.tools.exchange import Connect, ServerInfo, ToolProblem
+from harness.tools.http import over_http
+from tests.unit.tools.connections.conftest import HttpServer, Play, Serve, Told, eventually
+from tests.unit.tools.connections.test_stdio import ERAS, call, not_opened, refused
+
+Shared = Callable[[str], HttpServer]
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_a_server_of_either_era_is_opened_listed_called_and_looked_at(
+    shared_servers: Shared, play: Play, era: str
+) -> None:
+    async def scene(connection: ToolConnection, _: Told) -> None:
+        assert await connection.open(20) == ServerInfo("shop", "7", ERAS[era])
+        names = {tool.name for tool in await connection.list_tools(5)}
+        assert {"echo", "slow", "kill"} <= names
+        answer = await call(connection, "echo", text="a", n=1)
+        assert (answer.text, answer.is_error) == ("a1", False)
+        assert (await call(connection, "fails")).is_error
+        unknown = await refused(connection, "nothing")
+        assert unknown.problem is ToolProblem.UNKNOWN_TOOL
+        await connection.look(5)
+        assert (connection.pid, connection.died) == (None, None)
+
+    play(shared_servers(era).connections(), scene, opens=False)
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_twenty_calls_at_once_get_their_own_answers(shared_servers: Shared, play: Play, era: str) -> None:
+    async def scene(connection: ToolConnection, _: Told) -> None:
+        slow = asyncio.create_task(refused(connection, "slow", within=0.5, seconds=30))
+        bad = asyncio.create_task(refused(connection, "status_500"))
+        answers = await asyncio.gather(*(call(connection, "echo", n=n) for n in range(20)))
+        assert [answer.text for answer in answers] == [str(n) for n in range(20)]
+        assert ((await slow).problem, (await bad).problem) == (ToolProblem.SLOW, ToolProblem.LOST)
+        assert (await call(connection, "echo", n=1)).text == "1"
+
+    play(shared_servers(era).connections(), scene)
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_refusals_have_their_names(shared_servers: Shared, play: Play, era: str) -> None:
+    expected = {
+        "status_401": (ToolProblem.UNAUTHORIZED, None, "it answers 401 Unauthorized: not now"),
+        "status_403": (ToolProblem.UNAUTHORIZED, None, "403 Forbidden"),
+        "oauth": (ToolProblem.UNAUTHORIZED, None, "invalid_grant"),
+        "status_429": (ToolProblem.BUSY, 7.0, "429"),
+        "status_503": (ToolProblem.BUSY, 7.0, "503 Service Unavailable"),
+        "status_502": (ToolProblem.LOST, None, "502 Bad Gateway"),
+        "status_405": (ToolProblem.GARBLED, None, "405"),
+        "moved_far": (ToolProblem.GARBLED, None, "http://elsewhere.local/mcp not followed"),
+        "page": (ToolProblem.GARBLED, None, "Unexpected content type: text/plain"),
+    }
+
+    async def scene(connection: ToolConnection, told: Told) -> None:
+        for tool, (problem, wait, words) in expected.items():
+            error = await refused(connection, tool)
+            assert (tool, error.problem, error.retry_after) == (tool, problem, wait)
+            assert words in error.message
+        assert (await call(connection, "echo", n=1)).text == "1"
+        assert not told.lost
+
+    play(shared_servers(era).connections(), scene)
+
+
+def test_a_redirect_within_the_origin_is_followed(shared_servers: Shared, play: Play) -> None:
+    async def scene(connection: ToolConnection, _: Told) -> None:
+        assert (await call(connection, "echo", n=1)).text == "1"
+
+    play(shared_servers("new").connections("/moved"), scene)
+
+
+@pytest.mark.parametrize("habits", [(), ("json",)])
+def test_an_answer_that_is_too_long_is_named(serve: Serve, play: Play, habits: tuple[str, ...]) -> None:
+    async def scene(connection: ToolConnection, _: Told) -> None:
+        assert len((await call(connection, "big", size=2_000_000)).text) == 2_000_000
+        error = await refused(connection, "big", size=6_000_000)
+        assert error.problem is (ToolProblem.GARBLED)
+        assert (await call(connection, "echo", n=1)).text == "1"
+
+    play(serve("new", *habits).connections(longest=5_000_000), scene)
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_a_server_that_is_killed_in_a_call_harms_only_what_was_sent(serve: Serve, play: Play, era: str) -> None:
+    server = serve(era)
+
+    async def scene(connection: ToolConnection, _: Told) -> None:
+        others = [asyncio.create_task(refused(connection, "slow", seconds=30)) for _ in range(3)]
+        await asyncio.sleep(0.5)
+        for error in [await refused(connection, "kill"), *[await other for other in others]]:
+            assert error.problem is ToolProblem.LOST
+        server.end()
+        error = await refused(connection, "echo")
+        assert error.problem is ToolProblem.UNREACHED
+        assert "shop.local/mcp" in error.message
+
+    play(server.connections(), scene)
+
+
+def test_a_session_that_a_new_server_does_not_know_is_lost_without_effect(serve: Serve, play: Play) -> None:
+    first = serve("old")
+
+    async def scene(connection: ToolConnection, told: Told) -> None:
+        first.end()
+        await asyncio.to_thread(serve, "old", port=first.port)
+        error = await refused(connection, "echo")
+        assert error.problem is ToolProblem.UNREACHED
+        assert "it does not know the session any more" in error.message
+        await eventually(lambda: bool(told.lost))
+        assert (await refused(connection, "echo")).problem is ToolProblem.UNREACHED
+
+    play(first.connections(), scene)
+
+
+def test_a_server_of_the_new_era_may_be_replaced_at_any_time(serve: Serve, play: Play) -> None:
+    first = serve("new")
+
+    async def scene(connection: ToolConnection, told: Told) -> None:
+        first.end()
+        await asyncio.to_thread(serve, "new", port=first.port)
+        assert (await call(connection, "echo", n=1)).text == "1"
+        assert not told.lost
+
+    play(first.connections(), scene)
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_changed_tools_are_told(serve: Serve, play: Play, era: str) -> None:
+    async def scene(connection: ToolConnection, told: Told) -> None:
+        await asyncio.sleep(0.5)  # the subscription stands
+        await call(connection, "change")
+        await eventually(lambda: told.changed >= 1)
+        assert "echo2" in {tool.name for tool in await connection.list_tools(5)}
+
+    play(serve(era).connections(), scene)
+
+
+def test_credentials_are_sent_and_their_refusal_is_named(serve: Serve, play: Play) -> None:
+    server = serve("old", "guarded")
+
+    async def wrong(connection: ToolConnection, _: Told) -> None:
+        error = await not_opened(connection, 20)
+        assert error.problem is ToolProblem.UNAUTHORIZED
+        assert "invalid_token" in error.message
+
+    async def right(connection: ToolConnection, _: Told) -> None:
+        assert (await call(connection, "echo", n=1)).text == "1"
+
+    play(server.connections(headers={"Authorization": "Bearer wrong"}), wrong, opens=False)
+    play(server.connections(headers={"Authorization": "Bearer right"}), right)
+
+
+def _nobody() -> Connect:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        hosts = {"shop.local": free.getsockname()[1]}
+    return over_http("http://shop.local/mcp", {}, lambda: hosts, SystemClock())
+
+
+def _unnamed() -> Connect:
+    return over_http("http://no-such-host.invalid/mcp", {}, dict, SystemClock())
+
+
+@pytest.mark.parametrize("place", [_nobody, _unnamed])
+def test_a_server_that_is_not_there_is_unreached(play: Play, place: Callable[[], Connect]) -> None:
+    async def scene(connection: ToolConnection, told: Told) -> None:
+        error = await not_opened(connection, 20)
+        assert error.problem is ToolProblem.UNREACHED
+        assert "it cannot be reached at http://" in error.message
+        assert not told.lost
+
+    play(place(), scene, opens=False)
+
+
+async def _silent_server(play_with: Callable[[int], Any], answer: bytes | None) -> None:
+    """A server that takes a connection, and ends it (with `answer`) or keeps silent (None)."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(10)
+        if answer is not None:
+            writer.write(answer)
+            writer.close()
+        else:
+            await asyncio.sleep(30)
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        await play_with(server.sockets[0].getsockname()[1])
+        server.close()
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [(None, ToolProblem.SLOW), (b"", ToolProblem.UNREACHED), (b"SSH-2.0\r\n", ToolProblem.UNREACHED)],
+)
+def test_what_is_no_server_is_told_when_it_is_opened(answer: bytes | None, problem: ToolProblem) -> None:
+    async def scene(port: int) -> None:
+        connection = over_http(f"http://127.0.0.1:{port}/mcp", {}, dict, SystemClock())(Told().events())
+        assert isinstance(connection, ToolConnection)
+        assert (await not_opened(connection, 1)).problem is problem
+        await connection.close()
+
+    asyncio.run(_silent_server(scene, answer))
