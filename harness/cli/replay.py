@@ -415,9 +415,7 @@ def replay(
 
     Example: harness replay B1-2025-001 --headed
     """
-
-    kept = the_failure(task, run, artifacts, "harness replay")
-    settings = _settings(headed)
+    kept, settings = the_failure(task, run, artifacts, "harness replay"), _settings(headed)
     plan = plan_of(kept, settings, run_id := new_run_id(datetime.now(UTC), os.getpid()))
     index = stop_index(kept, plan, step)
     _announce(plan, index, settings, yes)

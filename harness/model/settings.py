@@ -22,7 +22,7 @@ from pydantic import (
     model_validator,
 )
 
-from harness.model.agent_settings import AgentSettings, chain_problem
+from harness.model.agent_settings import AgentSettings, agents_problem
 from harness.model.browser_settings import BrowserSettings, check_urls, of_environment
 from harness.model.cassette_settings import CassetteSettings
 from harness.model.channel_settings import ChannelSettings
@@ -373,11 +373,8 @@ class Settings(SettingsTable):
 
     @model_validator(mode="after")
     def _agents_follow_each_other(self) -> Self:
-        for name, each in self.agents.items():
-            if problem := chain_problem(name, each, self.agents):
-                raise ValueError(f"agents.{name}{problem}")
-            if problem := unoffered(each.policy.tools or (), self.tools):
-                raise ValueError(f"agents.{name}.policy.tools: {problem}")
+        if problem := agents_problem(self.agents) or unoffered(self.agents, self.tools):
+            raise ValueError(problem)
         return self
 
     @field_validator("world_header", "world_cookie", "reset", "parallel")

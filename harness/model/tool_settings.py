@@ -10,10 +10,9 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
 
-from harness.model.agent_settings import OwnBreakerTable
+from harness.model.agent_settings import AgentSettings, OwnBreakerTable
 from harness.model.tools import PAGE
 from harness.recovery.declaration import Declaration
-from harness.resilience.limit import TOOL_TIMEOUTS
 from harness.spec.problems import did_you_mean, join_or
 from harness.spec.steps import EffectClass
 
@@ -93,6 +92,8 @@ class ToolServerSettings(Declaration):
 
     def limit_of(self, tool: str) -> float:
         """Seconds that one call of the tool may take."""
+        from harness.resilience.limit import TOOL_TIMEOUTS  # it loads asyncio, which settings alone do not need
+
         return (
             self.timeouts.get(tool)
             or (TOOL_TIMEOUTS.get(tool) if "timeout" not in self.model_fields_set else None)
@@ -113,8 +114,13 @@ def offered_to_agents(tools: Mapping[str, ToolServerSettings]) -> dict[str, tupl
     return {name: settings.allow for name, settings in tools.items() if settings.agents}
 
 
-def unoffered(patterns: Iterable[str], tools: Mapping[str, ToolServerSettings]) -> str:
-    """Why a pattern (`server.tool`) of an agent's policy can fit no tool that is offered to agents; empty: all can."""
+def unoffered(agents: Mapping[str, AgentSettings], tools: Mapping[str, ToolServerSettings]) -> str:
+    """Why a pattern of an agent's policy can fit no tool that is offered to agents, with its place; empty: all can."""
+    found = ((name, _unoffered(each.policy.tools or (), tools)) for name, each in agents.items())
+    return next((f"agents.{name}.policy.tools: {problem}" for name, problem in found if problem), "")
+
+
+def _unoffered(patterns: Iterable[str], tools: Mapping[str, ToolServerSettings]) -> str:
     for pattern in patterns:
         server = pattern.partition(".")[0]
         fitting = [name for name in tools if fnmatchcase(name, server)]

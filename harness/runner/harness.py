@@ -113,10 +113,8 @@ class Harness:
         if found := unusable_folders(settings):
             raise OSError("; ".join(found))
         (state := settings.root / ".harness").mkdir(exist_ok=True)
-        self.settings = settings
-        self.clock = SystemClock()
+        self.settings, self.clock, self._tell = settings, SystemClock(), tell
         self.circuits = RunCircuits(settings, self.clock, tell, os.environ)
-        self._tell = tell
         self.services = Services(
             settings.services, root=settings.root, logs=state / "logs", clock=self.clock, emit=self._of_services
         )

@@ -128,7 +128,7 @@ def test_every_rule_is_where_the_map_says() -> None:
 def test_every_act_is_where_the_map_says() -> None:
     places = touched("an act")
     assert {home(each) for each in members(Step)} <= places
-    assert set(ACTIONS) == set(members(Step)) - {Assert}, "`assert` is judged by the engine"
+    assert set(ACTIONS) == set(members(Step)) - {Assert}, "the engine judges `assert`"
     assert [act for act in ACTIONS.values() if not within(home(act), places)] == []
 
 

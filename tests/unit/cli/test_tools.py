@@ -114,16 +114,16 @@ def test_no_log_yet(root: Path) -> None:
 def test_who_is_asked_may_say_no(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import typer
 
-    from harness.cli.tools import _agreed
+    from harness.cli.tools import ask_before
 
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
     monkeypatch.setattr(typer, "confirm", lambda *_args, **_options: False)
     with pytest.raises(typer.Exit):
-        _agreed("mail.send", "write", "by `effects`", yes=False)
+        ask_before("mail.send", "write", "by `effects`", yes=False)
     monkeypatch.setattr(typer, "confirm", lambda *_args, **_options: True)
-    _agreed("mail.send", "write", "by `effects`", yes=False)
-    _agreed("mail.send", "write", "by `effects`", yes=True)
-    _agreed("mail.get", "idempotent", "its server says so", yes=False)
+    ask_before("mail.send", "write", "by `effects`", yes=False)
+    ask_before("mail.send", "write", "by `effects`", yes=True)
+    ask_before("mail.get", "idempotent", "its server says so", yes=False)
 
 
 @pytest.mark.parametrize(
