@@ -18,6 +18,7 @@ from harness.model.settings import Recording, Settings, Tracing, WorldMark
 from harness.model.tools import PAGE
 from harness.recovery.failure import Failed, Failure
 from harness.spec.context import ContextOptions, playwright_options
+from harness.spec.expressions import steps_of
 from harness.spec.names import Domains
 from harness.spec.steps import Tool
 from harness.spec.task import TaskSpec
@@ -37,8 +38,7 @@ def wants_webmcp(spec: TaskSpec, settings: Settings) -> bool:
 
     Other tasks have a browser without WebMCP, in which pages behave as in that of their visitors.
     """
-    steps = (*spec.steps, *(step for repair in spec.repairs for step in repair.steps))
-    return PAGE in settings.tools or any(isinstance(step, Tool) and step.server == PAGE for step in steps)
+    return PAGE in settings.tools or any(isinstance(each, Tool) and each.server == PAGE for _, each in steps_of(spec))
 
 
 class SessionRequest(Struct, frozen=True):

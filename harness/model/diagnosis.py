@@ -283,8 +283,7 @@ def error_report(plan: Plan, result: TaskResult, context: Context, expected: boo
         score=None if result.score is None else _score_json(result.score),
         expected=expected,
         source=plan.source,
-        **_agent_facts(plan, result),
-        **_tool_facts(result),
+        **{**_agent_facts(plan, result), **_tool_facts(result)},
     )
 
 

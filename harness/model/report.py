@@ -7,7 +7,7 @@ from datetime import datetime
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from harness.model.consumption import ModelCallLine, ModelFigures
-from harness.model.tool_use import ToolCallLine, ToolError, ToolFigures
+from harness.model.tool_use import ToolCallLine, ToolErrorReport, ToolFigures
 from harness.recovery.catalog import Category, ErrorType, Severity
 from harness.spec.task import FinalState
 
@@ -143,7 +143,7 @@ class ErrorReport(BaseModel):
     tool_calls: tuple[ToolCallLine, ...] = Field(
         (), description="The first 200 calls of tools; partial_trace.json has their arguments and results."
     )
-    tool_error: ToolError | None = Field(None, description="The call of a tool behind the failure.")
+    tool_error: ToolErrorReport | None = Field(None, description="The call of a tool behind the failure.")
 
 
 OF_TOOLS = {"tools", "tools_total", "tool_calls", "tool_error"}

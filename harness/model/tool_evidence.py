@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from harness.model.figures import tool_calls
 from harness.model.record import Attempt, StepRecord, TaskResult
-from harness.model.tool_use import ToolError, ToolErrorDetails, ToolErrorPayload, call_code
+from harness.model.tool_use import ToolErrorDetails, ToolErrorPayload, ToolErrorReport, call_code
 from harness.model.tools import LONGEST_DOCUMENT, ToolCall
 from harness.recovery.failure import Failure
 from harness.spec.steps import Tool
@@ -128,13 +128,13 @@ def _is_of_tools(failure: Failure, result: TaskResult) -> bool:
     return failure.code == "OUTCOME_UNKNOWN" and any(isinstance(step, Tool) for step in steps)
 
 
-def tool_error(call: ToolCall) -> ToolError:
-    """The document of 001 (DESIGN 11) for a call that failed."""
+def tool_error(call: ToolCall) -> ToolErrorReport:
+    """The document `tool_error` for a call that failed (docs/design/tools.md). It is not redacted."""
     arguments, _ = bounded(dict(call.arguments), ROUGHLY)
     result, _ = bounded(call.result, ROUGHLY)
     answered = call.outcome == "error"
     text = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False, default=str)
-    return ToolError(
+    return ToolErrorReport(
         payload=ToolErrorPayload(
             tool_call_id=call.id,
             tool=f"{call.server}.{call.tool}",

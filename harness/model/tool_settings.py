@@ -19,6 +19,8 @@ from harness.spec.steps import EffectClass
 
 _OF_PAGES = frozenset({"timeout", "timeouts", "effects", "allow", "agents"})
 """The keys that a table for the page's own tools may have."""
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,100}")
+"""Names of files begin with it, and in `server.tool` a dot ends it."""
 Limit = Annotated[float, Field(gt=0, le=3600)]
 
 
@@ -144,6 +146,8 @@ def tool_problem(tools: Mapping[str, ToolServerSettings], server: str, tool: str
 def checked_tools(tools: Mapping[str, ToolServerSettings]) -> Mapping[str, ToolServerSettings]:
     """Return the settings; raises ValueError for a server without a place, and for a page with one."""
     for name, settings in tools.items():
+        if not _NAME.fullmatch(name):
+            raise ValueError(f".{name}: the name of a tool server has only letters, digits, `_` and `-`")
         placed = settings.command is not None or settings.url is not None
         if name == PAGE and (wrong := sorted(settings.model_fields_set - _OF_PAGES)):
             raise ValueError(f".{PAGE}: `{wrong[0]}` has no effect on the tools of the page: leave it out")
@@ -161,3 +165,15 @@ def secrets(tools: Mapping[str, ToolServerSettings], environ: Mapping[str, str])
     for each in tools.values():
         for text in (*each.headers.values(), *each.environment.values()):
             yield from (value for name in _REFERENCE.findall(text) if (value := environ.get(name)))
+
+
+def shared_problem(tools: Mapping[str, ToolServerSettings], workers: int) -> str:
+    """Why so many xdist workers cannot use the servers; empty if they can."""
+    shared = [name for name, each in tools.items() if each.shared]
+    if workers < 2 or not shared:
+        return ""
+    return (
+        f"[tool.harness.tools.{shared[0]}] has `shared = true`: there must be only one process of it, and each of "
+        f"{workers} xdist workers would start its own. Run without `-n` (`--task-workers` runs tasks side by side in "
+        "one process), or give it a `url`"
+    )

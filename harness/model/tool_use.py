@@ -175,7 +175,7 @@ class ToolErrorPayload(BaseModel):
     max_retries: int = Field(description="How often the call could be repeated by the schedule of its server.")
 
 
-class ToolError(BaseModel):
+class ToolErrorReport(BaseModel):
     """The call of a tool behind the failure."""
 
     model_config = ConfigDict(frozen=True, defer_build=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 import os
 import shutil
 import threading
@@ -39,7 +40,7 @@ from harness.reporting.files import (
 )
 from harness.reporting.grading import grading
 from harness.reporting.redact_files import redact_trace
-from harness.reporting.redaction import Redactor, masked_call, masked_step
+from harness.reporting.redaction import Redactor, masked_call, masked_fields, masked_step
 from harness.reporting.task_record import write_trace
 from harness.reporting.whole_trace import TRACE, write_whole_trace
 
@@ -172,11 +173,20 @@ def report_json(report: ErrorReport, redactor: Redactor) -> Json:
     if whole["step"]:
         whole["step"] = masked_step(whole["step"])
     if whole.get("tool_error"):
-        whole["tool_error"]["payload"] = masked_call(whole["tool_error"]["payload"])
+        whole["tool_error"]["payload"] = _masked_error(whole["tool_error"]["payload"])
     redacted: dict[str, Json] = redactor.json(_without_null(whole))
     if told := redacted.get("tool_error"):
         told["payload"] = _bounded_error(told["payload"])
     return redacted
+
+
+def _masked_error(payload: dict[str, Json]) -> dict[str, Json]:
+    """The call that failed without the values of fields with the name of a secret, sent or answered."""
+    details = payload["details"]
+    with contextlib.suppress(ValueError, RecursionError):
+        answered = json.loads(details["stdout"])
+        details = {**details, "stdout": json.dumps(masked_fields(answered), ensure_ascii=False)}
+    return {**masked_call(payload), "details": details}
 
 
 def _bounded_error(payload: dict[str, Json]) -> dict[str, Json]:

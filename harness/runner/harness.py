@@ -120,7 +120,8 @@ class Harness:
         self.services = Services(
             settings.services, root=settings.root, logs=state / "logs", clock=self.clock, emit=self._of_services
         )
-        self.tools = RunTools(settings, run_id, self.clock, tell, self.services.hosts_of, self._recover)
+        hosts_of, mended = self.services.hosts_of, self.circuits.tool_mended
+        self.tools = RunTools(settings, run_id, self.clock, tell, hosts_of, self._recover, mended)
         self._starts = state / "starts" / run_id
         self._grounds: dict[int, Channels] = {}
         """Slot -> channels to its services. If no state is shared, there is only slot 0."""

@@ -18,14 +18,13 @@ from harness.model.tools import PAGE, OfferedTool, ToolAnswer, ToolCall, ToolDes
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Clock, Deadline
 from harness.resilience.events import Emit, ResilienceEvent, discard
-from harness.spec.problems import did_you_mean, join_or
 from harness.spec.steps import EffectClass, Tool
 from harness.tools.calls import CallTerms, ServerCall, ToolTry, Way, straight
 from harness.tools.catalogue import effect_in_page, effect_of, find, misfit
 from harness.tools.exchange import ToolServerError
 from harness.tools.ledger import CallEntry, ToolLedger
 from harness.tools.server import ToolServer
-from harness.tools.verdicts import VERDICTS, CallFacts, failure_of, refused
+from harness.tools.verdicts import VERDICTS, CallFacts, failure_of, no_server, refused
 
 ServerOf = Callable[[str], ToolServer]
 """Name of a server in the settings -> the server, for this task. It connects to nothing."""
@@ -143,21 +142,17 @@ class TaskToolBox:
 
     async def _listed(self, name: str, within: float) -> tuple[ToolDescription, ...]:
         """The tools of a server, which is connected to if nobody knows them yet. Raises ToolServerError, Failed."""
-        server, until = self._known(name, name), Deadline.after(within, self._terms.clock.now())
+        server, until = self._known(name, "tools/list"), Deadline.after(within, self._terms.clock.now())
         if not server.catalogue.known and not server.phase.permanent:
             with server.in_use():
                 await server.connected(within)
                 await server.know_tools(until.left(self._terms.clock.now()))
         return server.catalogue.tools
 
-    def _known(self, name: str, called: str) -> ToolServer:
+    def _known(self, name: str, tool: str) -> ToolServer:
         """The server of that name. Raises Failed."""
         if name not in self._settings:
-            known = did_you_mean(name, self._settings) or (
-                f"known: {join_or(self._settings)}" if self._settings else "there is none"
-            )
-            message = f"`{called}` was not called: there is no server `{name}` in [tool.harness.tools] ({known})"
-            raise Failed(Failure("TOOL_UNKNOWN", message, details={"server": name}))
+            raise no_server(name, tool, self._settings)
         return self._server(name)
 
     # Calls.
@@ -176,9 +171,8 @@ class TaskToolBox:
             advice = f"Add it to {where} if it may be called, or call another one."
             raise refused("POLICY_TOOL", request, f"{where} does not name it", advice)
         if request.server == PAGE:
-            entry.tries = 1
-            return await self._call_page(request, settings, until)
-        server = self._known(request.server, f"{request.server}.{request.tool}")
+            return await self._call_page(request, settings, until, entry)
+        server = self._known(request.server, request.tool)
         terms = CallTerms(self._terms.clock, self._way, self._terms.meta, self._terms.again)
         call = ServerCall(server, request, terms, until, self._telling(request))
         try:
@@ -197,13 +191,16 @@ class TaskToolBox:
 
         return tell
 
-    async def _call_page(self, request: ToolRequest, settings: ToolServerSettings, until: Deadline) -> ToolAnswer:
+    async def _call_page(
+        self, request: ToolRequest, settings: ToolServerSettings, until: Deadline, entry: CallEntry
+    ) -> ToolAnswer:
         """Call a tool of the page, once: it is the task's rules that answer when the page does not."""
         session, clock = self._page(), self._terms.clock
         tool = find(await self.look_at_page(until.left(clock.now()), request.tool), request.tool)
         if tool is not None and (wrong := misfit(tool.parameters, request.arguments)):
             raise refused("TOOL_INVALID", request, f"its arguments do not fit its schema: {wrong}")
         within = min(settings.limit_of(request.tool), until.left(clock.now()))
+        entry.tries = 1
         call = partial(session.call_page_tool, request.tool, request.arguments, within, request.effect)
         try:
             return await self._way(ToolTry(request, call, within))

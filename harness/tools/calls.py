@@ -117,11 +117,14 @@ class ServerCall:
         if server.phase.permanent:
             raise permanently(server, self._facts)
         self.tries += 1
-        line = await server.connected(self._left)
-        await server.know_tools(self._left)
-        if wrong := server.catalogue.misfit(request.tool, request.arguments):
+        try:
+            line = await server.connected(self._left)
+            await server.know_tools(self._left)
+            if wrong := server.catalogue.misfit(request.tool, request.arguments):
+                raise refused("TOOL_INVALID", request, f"its arguments do not fit its schema: {wrong}")
+        except Failed:
             self.tries -= 1
-            raise refused("TOOL_INVALID", request, f"its arguments do not fit its schema: {wrong}")
+            raise
         answer = await self._send(line)
         if answer.is_error and not server.catalogue.surely_has(request.tool) and _UNKNOWN.search(answer.text):
             raise ToolServerError(ToolProblem.UNKNOWN_TOOL, answer.text)

@@ -7,7 +7,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -26,6 +26,7 @@ from harness.tools.server import Connector, ToolServer
 from harness.tools.statefile import KeptState, ListedTool, born
 
 NEEDED: Final = "pip install 'pytest-taskspec[mcp]'"
+PYTHON: Final = "{python}"
 LOGS: Final = Path(".harness/logs")
 _REFERENCE = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 
@@ -35,7 +36,7 @@ def log_of(root: Path, server: str) -> Path:
     return root / LOGS / f"tool-{server}.log"
 
 
-class Place(Struct, frozen=True):
+class ServerPlace(Struct, frozen=True):
     """A server as the settings name it, seen from one slot."""
 
     name: str
@@ -47,7 +48,7 @@ class Place(Struct, frozen=True):
 
     def argv(self) -> tuple[str, ...]:
         assert self.settings.command is not None
-        return tuple(sys.executable if word == "{python}" else word for word in self.settings.command)
+        return tuple(sys.executable if word == PYTHON else word for word in self.settings.command)
 
     def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
         """What the environment of the process has in addition. Raises Failed for a variable that is not set."""
@@ -72,19 +73,20 @@ class Place(Struct, frozen=True):
         return self.root / (self.settings.cwd or ".")
 
 
-def connector(place: Place, environ: Mapping[str, str]) -> Connector:
+def connector(place: ServerPlace, environ: Mapping[str, str]) -> Connector:
     """A function that makes connections to the server; it imports the SDK, in a thread, since that takes 0.6 s."""
 
     async def connect(events: ConnectionEvents) -> Connection:
         if find_spec("mcp") is None:
             raise Failed(_not_installed(place.name))
+        make = _connect_of(place, environ)
         await asyncio.to_thread(import_module, "harness.tools.session")
-        return _connect_of(place, environ)(events)
+        return make(events)
 
     return connect
 
 
-def _connect_of(place: Place, environ: Mapping[str, str]) -> Connect:
+def _connect_of(place: ServerPlace, environ: Mapping[str, str]) -> Connect:
     if place.settings.url is not None:
         from harness.tools.http import over_http
 
@@ -105,7 +107,7 @@ def kept_state(server: ToolServer, run: str) -> KeptState:
     phase, info, settings = server.phase, server.info, server.settings
     return KeptState(
         server=server.name,
-        place=shlex.join(settings.command) if settings.command else str(settings.url),
+        place=_command_line(settings.command) if settings.command else str(settings.url),
         stdio=server.stdio,
         state=phase.state,
         reason=phase.reason,
@@ -120,6 +122,10 @@ def kept_state(server: ToolServer, run: str) -> KeptState:
         tools=tuple(_listed(tool, settings) for tool in server.catalogue.tools),
         stale=server.catalogue.stale,
     )
+
+
+def _command_line(command: Sequence[str]) -> str:
+    return " ".join(word if word == PYTHON else shlex.quote(word) for word in command)
 
 
 def _listed(tool: ToolDescription, settings: ToolServerSettings) -> ListedTool:

@@ -364,7 +364,8 @@ class ToolServer:
 
     async def close(self) -> None:
         """End everything that belongs to it. Bounded; it never raises."""
-        self.phase.note(Sign.CLOSED, "closed")
+        well = self.state in (ToolState.UNKNOWN, ToolState.ONLINE)
+        self.phase.note(Sign.CLOSED, "closed" if well else f"closed while {self.state}: {self.phase.reason}")
         tasks = [task for task in (self._watching, self._connecting) if task is not None]
         for task in tasks:
             task.cancel()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, Final, cast
 
@@ -19,9 +20,10 @@ from pydantic import ValidationError
 
 from harness.model.tools import ToolAnswer, ToolDescription, ToolHints
 from harness.tools.exchange import ServerInfo, ToolProblem, ToolServerError
-from harness.tools.translation import ASKS_FOR_INPUT, answered_error, knows_no
+from harness.tools.translation import ASKS_FOR_INPUT, answered_error, refusal_in
 from harness.values import replace
 
+logging.getLogger("mcp").addHandler(logging.NullHandler())  # what it logs without one is printed on the terminal
 Streams = tuple[Any, Any]
 """The stream of messages from the server, and that to it, as the library takes them."""
 MOST_PAGES: Final = 100
@@ -42,7 +44,7 @@ class _Client(ClientSession):
 
 
 @contextlib.asynccontextmanager
-async def session_over(streams: Streams, changed: Callable[[], None]) -> AsyncIterator[Session]:
+async def session_over(streams: Streams, changed: Callable[[], None]) -> AsyncIterator[McpSession]:
     """A session over the streams; `changed` is called when the server says that its tools have changed."""
 
     async def handle(message: IncomingMessage) -> None:
@@ -50,7 +52,7 @@ async def session_over(streams: Streams, changed: Callable[[], None]) -> AsyncIt
             changed()
 
     async with _Client(*streams, message_handler=handle, client_info=_OURSELVES) as client:
-        session = Session(client, changed)
+        session = McpSession(client, changed)
         try:
             yield session
         finally:
@@ -60,7 +62,7 @@ async def session_over(streams: Streams, changed: Callable[[], None]) -> AsyncIt
 _OURSELVES = protocol.Implementation(name="pytest-taskspec", version="1")
 
 
-class Session:
+class McpSession:
     """What the harness asks of a server. All methods but `end` raise the library's errors, or ToolServerError."""
 
     def __init__(self, client: _Client, changed: Callable[[], None]) -> None:
@@ -101,10 +103,13 @@ class Session:
 
     async def _listen(self) -> None:
         """Hear of changed tools by a subscription, since the newer revisions send nothing unasked."""
-        delay = LISTEN_AGAIN
+        delay, again = LISTEN_AGAIN, False
         while True:
             with contextlib.suppress(MCPError, SubscriptionLost, TimeoutError):
                 async with listen(self._client, tools_list_changed=True) as events:
+                    if again:
+                        self._changed()  # what happened meanwhile is not told later
+                    again = True
                     async for _ in events:
                         self._changed()
             await asyncio.sleep(delay)
@@ -143,8 +148,8 @@ class Session:
                 answer = await self._call(tool, arguments, meta)
             else:
                 raise
-        if answer.is_error and knows_no(tool, answer.text):
-            raise ToolServerError(ToolProblem.UNKNOWN_TOOL, answer.text)
+        if answer.is_error and (problem := refusal_in(answer.text, tool)) is not None:
+            raise ToolServerError(problem, answer.text)
         return replace(answer, seconds=asyncio.get_running_loop().time() - began)
 
     async def _call(self, tool: str, arguments: Mapping[str, Any], meta: Mapping[str, str]) -> ToolAnswer:

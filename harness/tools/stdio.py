@@ -49,6 +49,8 @@ class ProcessLink:
         self._input: LineWriter | None = None
         self._output: LineReader | None = None
         self._stopping = False
+        self._dumb = False
+        """Whether its pipes have ended although it runs."""
         self._ended = asyncio.Event()
         """Set when its process is gone and was reaped."""
         self._died: ServerDied | None = None
@@ -93,10 +95,9 @@ class ProcessLink:
                 await asyncio.wait((reader,), timeout=LOOK)
             if child.has_ended():
                 await asyncio.wait((reader,), timeout=REST)
-            elif await child.wait(REST):
-                pass
-            if child.has_ended():
+            if await child.wait(REST):
                 await self._reap(child)
+            self._dumb = self._died is None
             over()
         finally:
             reader.cancel()
@@ -129,8 +130,10 @@ class ProcessLink:
         problem = ToolProblem.LOST if sent else ToolProblem.UNREACHED
         if self._died is not None:
             return ToolServerError(problem, str(self._died), died=self._died)
-        what = "closed its standard input" if self._broken else "closed its standard output"
-        return ToolServerError(problem, f"its process {what}")
+        if not self._dumb:
+            return ToolServerError(problem, "the connection was closed")
+        what = "input" if self._broken else "output"
+        return ToolServerError(problem, f"its process closed its standard {what}")
 
     @property
     def trouble(self) -> str:

@@ -13,7 +13,7 @@ from msgspec import Struct
 from harness.model.tools import ToolAnswer
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Clock, Deadline
-from harness.spec.faults import ToolAnswerLost, ToolError, ToolFault, ToolHangs, ToolKilled, ToolRefused, ToolSlow
+from harness.spec.faults import ToolAnswerLost, ToolErrorAnswer, ToolFault, ToolHangs, ToolKilled, ToolRefused, ToolSlow
 from harness.tools.calls import ToolTry
 from harness.tools.exchange import ToolProblem, ToolServerError
 from harness.values import replace
@@ -51,7 +51,7 @@ async def send_struck(fault: ToolFault | None, sending: ToolTry, clock: Clock) -
     match fault:
         case None:
             return await sending.send()
-        case ToolError(message=message):
+        case ToolErrorAnswer(message=message):
             return ToolAnswer(message, is_error=True)
         case ToolRefused():
             raise _lost(fault, sending, ToolProblem.UNREACHED, "the connection was refused")
@@ -95,6 +95,9 @@ async def _send_to_the_killed(fault: ToolFault, sending: ToolTry, clock: Clock) 
         finally:
             _signal_group(sending.pid, signal.SIGKILL)
         return await sent
+    except ToolServerError as error:
+        error.add_note(_injected(fault))
+        raise
     finally:
         sent.cancel()  # only a cancellation finds it under way
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from msgspec import Struct
 
 from harness.model.tools import ToolRequest, ToolState
 from harness.recovery.catalog import Effect
-from harness.recovery.failure import Failed, Failure
+from harness.recovery.failure import Circumstances, Failed, Failure
 from harness.resilience.retry import schedule
 from harness.resilience.verdict import KINDS, Kind, RetryVerdict
+from harness.spec.problems import did_you_mean, join_or
 from harness.spec.steps import EffectClass
 from harness.tools.exchange import ServerDied, ToolProblem, ToolServerError
 from harness.tools.server import ToolServer
@@ -111,7 +112,8 @@ def permanently(server: ToolServer, facts: CallFacts) -> Failed:
     died = server.last_death if state is ToolState.PERMANENTLY_FAILED else None
     details = facts.details | {"state": state.value} | _of_death(died)
     advice = _MENDED_BY[state].format(server=name)
-    return Failed(Failure(code, message, details=details, effect=facts.effect, advice=advice))
+    failure = Failure(code, message, details=details, effect=facts.effect, advice=advice)
+    return Failed(failure.also(Circumstances(permanent=True)))
 
 
 def refused(code: str, request: ToolRequest, why: str, advice: str = "") -> Failed:
@@ -120,3 +122,10 @@ def refused(code: str, request: ToolRequest, why: str, advice: str = "") -> Fail
     return Failed(
         Failure(code, f"Tool `{request.server}.{request.tool}` was not called: {why}", details=details, advice=advice)
     )
+
+
+def no_server(name: str, tool: str, names: Collection[str]) -> Failed:
+    """The failure of a call of a server that the settings do not name."""
+    known = did_you_mean(name, names) or (f"known: {join_or(sorted(names))}" if names else "there is none")
+    message = f"`{name}.{tool}` was not called: there is no server `{name}` in [tool.harness.tools] ({known})"
+    return Failed(Failure("TOOL_UNKNOWN", message, details={"server": name, "tool": tool}))

@@ -103,6 +103,17 @@ def test_a_session_does_all_that_it_does_here(run: Any, server: PlaywrightServer
     assert stage.browsers.described.endswith(f"(at {server.url.removesuffix('/browsers')})")
 
 
+def test_pages_offer_tools_there_too(run: Any, server: PlaywrightServer, elsewhere: Make) -> None:
+    stage = elsewhere(server.url)
+
+    async def body() -> None:
+        session = await stage.session(webmcp=True)
+        await passed(session, {"act": "open", "url": f"https://{SHOP}/"})
+        assert await session.page_tools(10) == ()
+
+    run(body())
+
+
 def test_the_next_endpoint_serves_when_the_first_is_dead(run: Any, server: PlaywrightServer, elsewhere: Make) -> None:
     with closed_port() as port:
         stage = elsewhere(f"ws://127.0.0.1:{port}/", server.url)

@@ -65,7 +65,7 @@ from harness.spec.faults.network import (
 )
 from harness.spec.faults.tools import (
     ToolAnswerLost,
-    ToolError,
+    ToolErrorAnswer,
     ToolFault,
     ToolHangs,
     ToolKilled,
@@ -92,7 +92,7 @@ InModels = (
     | ModelEmpty
 )  # fmt: skip
 """Faults in the answers of models."""
-InTools = ToolKilled | ToolHangs | ToolSlow | ToolError | ToolRefused | ToolAnswerLost
+InTools = ToolKilled | ToolHangs | ToolSlow | ToolErrorAnswer | ToolRefused | ToolAnswerLost
 """Faults in the calls of tools."""
 Fault = Annotated[
     Refuse | Tls | Offline | Hang | Reset | Empty | Garbage | Truncate | Slow | Status | Dns | Abort
@@ -102,7 +102,7 @@ Fault = Annotated[
     | ServiceKilled | ServiceRestarted | PortTaken
     | ModelSlowFirstToken | ModelStall | ModelCut | ModelBadArguments | ModelUnknownTool | ModelRefusal | ModelOverflow
     | ModelEmpty
-    | ToolKilled | ToolHangs | ToolSlow | ToolError | ToolRefused | ToolAnswerLost,
+    | ToolKilled | ToolHangs | ToolSlow | ToolErrorAnswer | ToolRefused | ToolAnswerLost,
     ChosenBy("kind"),
 ]  # fmt: skip
 
@@ -169,7 +169,7 @@ __all__ = [
     "StorageCleared",
     "Tls",
     "ToolAnswerLost",
-    "ToolError",
+    "ToolErrorAnswer",
     "ToolFault",
     "ToolHangs",
     "ToolKilled",

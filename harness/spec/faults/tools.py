@@ -69,7 +69,7 @@ class ToolSlow(ToolFault):
     seconds: float = Field(30, gt=0, le=LONGEST, description="Delay of the answer, in seconds.")
 
 
-class ToolError(ToolFault):
+class ToolErrorAnswer(ToolFault):
     """The answer is that the tool has failed; the tool does not see the call."""
 
     kind: Literal["tool_error"] = "tool_error"

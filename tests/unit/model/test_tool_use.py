@@ -134,21 +134,11 @@ def test_each_attempt_has_its_own_calls() -> None:
 def test_the_call_behind_a_failure() -> None:
     failed = replace(sample.failed(PLAN, UNAVAILABLE, 1), tool_calls=(CALL, LOST, replace(ERROR, step=None)))
     assert failed_call(failed) is None
-    of_tool = replace(failed, failure=replace_code("TOOL_UNAVAILABLE"))
+    of_tool = replace(failed, failure=Failure("TOOL_UNAVAILABLE", "m"))
     assert failed_call(of_tool) is LOST
     assert failed_call(replace(of_tool, tool_calls=(replace(ERROR, step=None), CALL))) is not None
-    unsure = replace(failed, failure=replace_code("OUTCOME_UNKNOWN"))
+    unsure = replace(failed, failure=Failure("OUTCOME_UNKNOWN", "m"))
     assert failed_call(unsure) is LOST
-
-
-def replace_code(code: str) -> Any:
-    """A failure with this code, also before the catalog has it."""
-    return _Coded(code, "m")
-
-
-class _Coded:
-    def __init__(self, code: str, message: str) -> None:
-        self.code, self.message = code, message
 
 
 def test_the_error_document() -> None:

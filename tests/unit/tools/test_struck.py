@@ -12,7 +12,7 @@ import pytest
 from harness.model.tools import ToolAnswer, ToolRequest
 from harness.recovery.failure import Failed
 from harness.resilience import SystemClock
-from harness.spec.faults import ToolAnswerLost, ToolError, ToolFault, ToolHangs, ToolKilled, ToolRefused, ToolSlow
+from harness.spec.faults import ToolAnswerLost, ToolErrorAnswer, ToolFault, ToolHangs, ToolKilled, ToolRefused, ToolSlow
 from harness.tools.calls import ToolTry
 from harness.tools.exchange import ToolProblem, ToolServerError
 from harness.tools.struck import StruckWay, send_struck
@@ -55,7 +55,7 @@ def tried(fault: ToolFault | None) -> tuple[Any, int, float]:
     ("fault", "expected"),
     [
         (None, (ANSWER, 1, 1)),
-        (ToolError(message="no such mailbox"), (ToolAnswer("no such mailbox", is_error=True), 0, 0)),
+        (ToolErrorAnswer(message="no such mailbox"), (ToolAnswer("no such mailbox", is_error=True), 0, 0)),
         (ToolRefused(), (ToolProblem.UNREACHED, 0, 0)),
         (ToolSlow(seconds=4), (ToolAnswer("done", {"order": 7}, seconds=5), 1, 5)),
         (ToolSlow(seconds=9.5), (ToolProblem.SLOW, 1, 10)),
@@ -99,7 +99,7 @@ class Strikes:
 
     def strike_tool(self, server: str, tool: str, step: int) -> ToolFault | None:
         self.asked.append((server, tool, step))
-        return ToolError()
+        return ToolErrorAnswer()
 
 
 def test_the_calls_of_steps_are_struck_and_those_of_channels_are_not() -> None:
@@ -131,7 +131,7 @@ def test_a_killed_server_has_got_the_call_and_done_nothing() -> None:
             return ToolAnswer(line.decode())
 
         assert await send() == ToolAnswer("did order\n")
-        with pytest.raises(ToolServerError, match="it is gone"):
+        with pytest.raises(ToolServerError, match="it is gone\ninjected by fault tool_killed"):
             await send_struck(ToolKilled(server="mail"), sending(send, process.pid), SystemClock())
         assert await process.wait() == -signal.SIGKILL
 

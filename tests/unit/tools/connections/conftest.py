@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -55,15 +57,20 @@ def raw(tmp_path: Path) -> Callable[..., Connect]:
 @pytest.fixture
 def play() -> Iterator[Play]:
     """Play a scene with an open connection, beside a task that must not be disturbed; then close it."""
-    before: set[psutil.Process] = set()
 
     def run(connect: Connect, scene: Scene, *, opens: bool = True) -> Any:
-        before.update(psutil.Process().children(recursive=True))
         return asyncio.run(_play(connect, scene, opens=opens))
 
     yield run
-    _, left = psutil.wait_procs(set(psutil.Process().children(recursive=True)) - before, timeout=5)
+    _, left = psutil.wait_procs([child for child in psutil.Process().children(recursive=True) if _is_raw(child)], 5)
     assert not left
+
+
+def _is_raw(process: psutil.Process) -> bool:
+    try:
+        return str(RAW) in process.cmdline()
+    except psutil.Error:
+        return False
 
 
 async def _play(connect: Connect, scene: Scene, *, opens: bool) -> Any:
@@ -94,19 +101,15 @@ async def eventually(holds: Callable[[], bool], within: float = 10.0) -> None:
 
 
 class HttpServer:
-    """`tool_server.py`, running."""
+    """A server of `tool_server.py`."""
 
-    def __init__(self, era: str, *habits: str, port: int = 0) -> None:
-        command = [sys.executable, str(SERVER), str(port), era, *habits]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        assert self.process.stdout is not None
-        self.port = int(self.process.stdout.readline())
+    def __init__(self, pid: int, port: int) -> None:
+        self.process, self.port = psutil.Process(pid), port
 
     def end(self) -> None:
-        self.process.kill()
-        self.process.wait(5)
-        assert self.process.stdout is not None
-        self.process.stdout.close()
+        with contextlib.suppress(psutil.NoSuchProcess):
+            self.process.kill()
+        psutil.wait_procs([self.process], timeout=5)
 
     def connections(self, path: str = "/mcp", headers: Mapping[str, str] | None = None, **options: Any) -> Connect:
         """Connections to it under the name `shop.local`."""
@@ -114,33 +117,48 @@ class HttpServer:
         return over_http(f"http://shop.local{path}", headers or {}, lambda: hosts, SystemClock(), **options)
 
 
-Serve = Callable[..., HttpServer]
+class Serve:
+    """Starts HTTP servers."""
 
+    def __init__(self, mother: subprocess.Popen[str]) -> None:
+        self._mother = mother
+        self.started: list[HttpServer] = []
 
-@pytest.fixture
-def serve() -> Iterator[Serve]:
-    """Start a server that the test may break."""
-    servers: list[HttpServer] = []
+    def __call__(self, era: str, *habits: str, port: int = 0) -> HttpServer:
+        assert self._mother.stdin is not None
+        assert self._mother.stdout is not None
+        print(port, era, *habits, file=self._mother.stdin, flush=True)
+        pid, taken = map(int, self._mother.stdout.readline().split())
+        self.started.append(HttpServer(pid, taken))
+        return self.started[-1]
 
-    def start(era: str = "new", *habits: str, port: int = 0) -> HttpServer:
-        servers.append(HttpServer(era, *habits, port=port))
-        return servers[-1]
-
-    yield start
-    for server in servers:
-        server.end()
+    def end(self) -> None:
+        for server in self.started:
+            server.end()
 
 
 @pytest.fixture(scope="session")
-def shared_servers() -> Iterator[Callable[[str], HttpServer]]:
+def mother() -> Iterator[subprocess.Popen[str]]:
+    """The process of which each HTTP server is a fork."""
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        [sys.executable, SERVER], stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True
+    ) as one:
+        yield one
+        one.kill()
+
+
+@pytest.fixture
+def serve(mother: subprocess.Popen[str]) -> Iterator[Serve]:
+    """Start a server that the test may break."""
+    servers = Serve(mother)
+    yield servers
+    servers.end()
+
+
+@pytest.fixture(scope="session")
+def shared_servers(mother: subprocess.Popen[str]) -> Iterator[Callable[[str], HttpServer]]:
     """The server of an era, which all tests share and none breaks."""
-    servers: dict[str, HttpServer] = {}
-
-    def of(era: str) -> HttpServer:
-        if era not in servers:
-            servers[era] = HttpServer(era)
-        return servers[era]
-
-    yield of
-    for server in servers.values():
-        server.end()
+    servers = Serve(mother)
+    yield cache(servers)
+    servers.end()

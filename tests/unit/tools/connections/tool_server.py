@@ -1,4 +1,7 @@
-"""A tool server over HTTP, by the library: `python tool_server.py PORT [new|old] [habit ...]`; port 0 is any."""
+"""Tool servers over HTTP, by the library: one for each line `PORT [new|old] [habit ...]` of the input; port 0 is any.
+
+Each is a fork of this process, because to import the library takes a second. Its pid and port are written.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,6 @@ from mcp.server.mcpserver import Context, MCPServer
 from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse
 from starlette.types import Message, Receive, Scope, Send
 
-PORT, ERA, HABITS = int(sys.argv[1]), sys.argv[2], set(sys.argv[3:])
 server = MCPServer("shop", version="7")
 
 
@@ -49,14 +51,15 @@ def fails() -> str:
 async def change(ctx: Context[Any, Any]) -> str:
     server.add_tool(echo, name="echo2")
     await ctx.session.send_tool_list_changed()
+    await ctx.notify_tools_changed()
     return "changed"
 
 
 class Gate:
     """Answers instead of the server, as the call says in the tool's name: `status_401`, `moved_far`, ..."""
 
-    def __init__(self, app: Any) -> None:
-        self._app = app
+    def __init__(self, app: Any, era: str, habits: set[str]) -> None:
+        self._app, self._era, self._habits = app, era, habits
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["method"] != "POST":
@@ -78,9 +81,9 @@ class Gate:
 
     def _instead(self, scope: Scope, message: dict[str, Any], tool: str) -> Any:
         headers = dict(scope["headers"])
-        if "guarded" in HABITS and headers.get(b"authorization") != b"Bearer right":
+        if "guarded" in self._habits and headers.get(b"authorization") != b"Bearer right":
             return JSONResponse({"error": "invalid_token"}, 401, {"www-authenticate": "Bearer"})
-        if ERA == "old" and message.get("method") == "server/discover":
+        if self._era == "old" and message.get("method") == "server/discover":
             return PlainTextResponse("Bad Request", 400)
         if tool.startswith("status_"):
             wait = {"retry-after": "7"} if tool.endswith(("429", "503")) else {}
@@ -96,18 +99,25 @@ class Gate:
         return None
 
 
-app = Gate(server.streamable_http_app(json_response="json" in HABITS, transport_security=None, host="0.0.0.0"))
-config = uvicorn.Config(app, host="127.0.0.1", port=PORT, log_level="error", lifespan="on")
-serving = uvicorn.Server(config)
-
-
-async def main() -> None:
+async def serve(port: int, era: str, *habits: str) -> None:
+    app = server.streamable_http_app(json_response="json" in habits, host="0.0.0.0")
+    gate = Gate(app, era, set(habits))
+    serving = uvicorn.Server(uvicorn.Config(gate, host="127.0.0.1", port=port, log_level="error", lifespan="on"))
     task = asyncio.create_task(serving.serve())
     while not serving.started:
         await asyncio.sleep(0.01)
-    print(serving.servers[0].sockets[0].getsockname()[1], flush=True)
+    print(os.getpid(), serving.servers[0].sockets[0].getsockname()[1], flush=True)
     await task
 
 
+def main() -> None:
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    while line := sys.stdin.readline():
+        if os.fork() == 0:
+            port, era, *habits = line.split()
+            asyncio.run(serve(int(port), era, *habits))
+            return
+
+
 if __name__ == "__main__":
-    asyncio.run(main())
+    main()
