@@ -13,7 +13,6 @@ from pydantic import Field, model_validator
 from harness.model.agent_settings import AgentSettings, OwnBreakerTable
 from harness.model.tools import PAGE
 from harness.recovery.declaration import Declaration
-from harness.resilience.limit import TOOL_TIMEOUTS
 from harness.spec.problems import did_you_mean, join_or
 from harness.spec.steps import EffectClass
 
@@ -93,6 +92,8 @@ class ToolServerSettings(Declaration):
 
     def limit_of(self, tool: str) -> float:
         """Seconds that one call of the tool may take."""
+        from harness.resilience.limit import TOOL_TIMEOUTS  # it loads asyncio, which settings alone do not need
+
         return (
             self.timeouts.get(tool)
             or (TOOL_TIMEOUTS.get(tool) if "timeout" not in self.model_fields_set else None)

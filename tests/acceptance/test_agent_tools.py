@@ -182,12 +182,10 @@ def test_a_campaign_of_all_faults_of_tools_places_each_order_once(project: Proje
     del task["task_id"], task["faults"], task["expect"]
     project.task("ORDER", steps=[], **task)
     (project.path / "tools.faults.yaml").write_text(json.dumps({"name": "tools", "faults": FAULTS}), "utf-8")
-    arguments = ("chaos", ".", "--faults", "tools.faults.yaml", "--json", "c.json")
-    done = harness(*arguments, cwd=project.path, timeout=500, COLUMNS="120")
+    done = harness("chaos", ".", "--faults", "tools.faults.yaml", cwd=project.path, timeout=500, COLUMNS="120")
     assert done.returncode == 0, done.stdout + done.stderr
-    campaign = json.loads((project.path / "c.json").read_text("utf-8"))
-    cells = {cell["fault"]: cell for cell in campaign["cells"]}
-    assert {fault: cell["passed"] == cell["trials"] for fault, cell in cells.items()} == dict.fromkeys(cells, True)
+    assert f"faulted trials that pass: 100 % ({len(FAULTS)}/{len(FAULTS)})" in done.stdout
+    assert "clean trials that pass: 100 %" in done.stdout
 
 
 FAULTS = [
