@@ -28,7 +28,8 @@ def test_each_key_of_each_table_has_a_row_and_a_meaning() -> None:
 
 def test_each_table_has_a_section() -> None:
     assert [title for title in TABLES.values() if f"\n## `{title}`\n" not in PAGE] == []
-    assert len(TABLES) == len(
+    shared = {"tools.breaker"}  # it has the keys of `agents.breaker`
+    assert len(TABLES.keys() - shared) == len(
         [name for name, each in Settings.model_json_schema()["$defs"].items() if "properties" in each]
     )
 
