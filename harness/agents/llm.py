@@ -13,7 +13,7 @@ from harness.agents.served import served_tools
 from harness.agents.settled import settled
 from harness.agents.tools import DONE, GIVE_UP, LOOK, InvalidCallError, checked, step_of
 from harness.agents.view import PageView
-from harness.model.inference import ModelClient, Prompt, ToolCall
+from harness.model.inference import FunctionCall, ModelClient, Prompt
 from harness.model.plan import Plan
 from harness.model.policy import AgentPolicy
 from harness.model.ports import Observe
@@ -80,7 +80,7 @@ class LlmAgent:
             except InvalidCallError as error:
                 raise _invalid(f"{call.name} {mapping_text(call.arguments)}", str(error)) from error
 
-    async def _ask(self, prompt: Prompt) -> ToolCall:
+    async def _ask(self, prompt: Prompt) -> FunctionCall:
         """The one call of the model's answer. Raises Failed."""
         try:
             answer = await self._models.ask(self._model, prompt)
@@ -102,7 +102,7 @@ def _invalid(proposal: str, why: str) -> Failed:
     return Failed(Failure(INVALID, why, details={"proposal": proposal}))
 
 
-def _proposal(call: ToolCall, view: PageView) -> dict[str, Any] | None:
+def _proposal(call: FunctionCall, view: PageView) -> dict[str, Any] | None:
     """What a call proposes. Raises InvalidCallError, and Failed if it gives up."""
     if call.name == DONE:
         return None
@@ -111,7 +111,7 @@ def _proposal(call: ToolCall, view: PageView) -> dict[str, Any] | None:
     return step_of(call, view)
 
 
-async def _looked(now: Situation, call: ToolCall, observe: Observe) -> Situation:
+async def _looked(now: Situation, call: FunctionCall, observe: Observe) -> Situation:
     """The situation after a closer look. Raises InvalidCallError, and Failed if the page cannot be read."""
     arguments = {name: value for name, value in call.arguments.items() if value not in (None, "", False)}
     if len(arguments) != 1:

@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from harness.model.inference import ToolCall, ToolDefinition
+from harness.model.inference import FunctionCall, ToolDefinition
 from harness.model.policy import CALLS
 from harness.model.tools import OfferedTool
 
@@ -39,7 +39,7 @@ class ServedTools(Struct, frozen=True):
     left_out: tuple[str, ...] = ()
     """The tools (`server.tool`) that are too many or too large."""
 
-    def step_of(self, call: ToolCall) -> dict[str, Any]:
+    def step_of(self, call: FunctionCall) -> dict[str, Any]:
         """The step that calls one of these tools. Its server's schema is checked when it is called."""
         offered = self.by_name[call.name]
         return {

@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from harness.agents.view import PageView
-from harness.model.inference import ToolCall, ToolDefinition
+from harness.model.inference import FunctionCall, ToolDefinition
 from harness.model.snapshot import REF_ENGINE, PageElement
 from harness.spec.problems import did_you_mean, join_or
 from harness.spec.steps import (
@@ -237,7 +237,7 @@ _OWN = (
 # From a call to a step.
 
 
-def checked(call: ToolCall, offered: Mapping[str, ToolDefinition]) -> ToolCall:
+def checked(call: FunctionCall, offered: Mapping[str, ToolDefinition]) -> FunctionCall:
     """The call, if it is of an offered tool and its arguments fit. Raises InvalidCallError."""
     if call.name not in offered:
         hint = did_you_mean(call.name, offered) or f"the tools are {join_or(sorted(offered))}"
@@ -255,7 +255,7 @@ def checked(call: ToolCall, offered: Mapping[str, ToolDefinition]) -> ToolCall:
     for name in required:
         if name not in given or (given[name] == "" and name != MAY_BE_EMPTY):
             raise InvalidCallError(f"`{call.name}` needs the argument `{name}`")
-    return ToolCall(call.name, given)
+    return FunctionCall(call.name, given)
 
 
 MAY_BE_EMPTY = "text"
@@ -275,7 +275,7 @@ def _fits(value: Any, kind: str) -> bool:
     return isinstance(value, _TYPES[kind]) and (kind == "boolean" or not isinstance(value, bool))
 
 
-def step_of(call: ToolCall, view: PageView) -> dict[str, Any]:
+def step_of(call: FunctionCall, view: PageView) -> dict[str, Any]:
     """The step that a checked call asks for, as in a file. Raises InvalidCallError, never guesses."""
     if call.name == REMEMBER:
         return _remembering(call, view)
@@ -297,7 +297,7 @@ def step_of(call: ToolCall, view: PageView) -> dict[str, Any]:
     return {**step, "note": _literal(" to ".join(notes))} if notes else step
 
 
-def _remembering(call: ToolCall, view: PageView) -> dict[str, Any]:
+def _remembering(call: FunctionCall, view: PageView) -> dict[str, Any]:
     """The step that keeps the text of an element. Raises InvalidCallError."""
     selector, element = _target(call, "target", "element", view)
     quoted = selector.replace("\\", "\\\\").replace("'", "\\'")
@@ -306,7 +306,7 @@ def _remembering(call: ToolCall, view: PageView) -> dict[str, Any]:
     return {"act": "wait", "value": 0, "remember": {key: f"text('{quoted}')"}, "note": note}
 
 
-def _target(call: ToolCall, name: str, description: str, view: PageView) -> tuple[str, PageElement | None]:
+def _target(call: FunctionCall, name: str, description: str, view: PageView) -> tuple[str, PageElement | None]:
     """The selector of a target, and its element if it is a ref. Raises InvalidCallError."""
     target = str(call.arguments[name]).removeprefix(REF_ENGINE)
     if not REF.fullmatch(target):

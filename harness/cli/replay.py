@@ -44,7 +44,7 @@ from harness.spec.loaded import Loaded
 from harness.spec.names import host_of, new_run_id
 from harness.spec.parametrize import expand, task_named
 from harness.spec.problems import SpecError
-from harness.spec.steps import Step
+from harness.spec.steps import Step, Tool
 from harness.values import replace
 
 # Runs a task up to a step, and stops there with its page open.
@@ -289,9 +289,20 @@ def stop_index(kept: ArtifactDirectory, plan: Plan, step: int | None) -> int:
     return index
 
 
-def writes(plan: Plan, index: int) -> tuple[str, ...]:
+def writes(plan: Plan, index: int, settings: Settings) -> tuple[str, ...]:
     """The steps before the stop that write, as text."""
-    return tuple(step_text(plan, number) for number in range(index) if plan.steps[number].effect_class == "write")
+    return tuple(step_text(plan, number) for number in range(index) if _writes(plan.steps[number], settings))
+
+
+def _writes(step: Step, settings: Settings) -> bool:
+    """Return whether a step writes, as far as file and settings say; a tool that neither names may be one that reads.
+
+    If it writes after all, it is not called without `--yes`.
+    """
+    if not isinstance(step, Tool) or step.effect is not None:
+        return step.effect_class == "write"
+    table = settings.tools.get(step.server)
+    return table is not None and table.declared_effect(step.tool) == "write"
 
 
 def place(plan: Plan, index: int) -> str:
@@ -387,8 +398,7 @@ def replay(
         int | None, typer.Option(min=0, help="Stop before this step. Default: the step that failed.")
     ] = None,
     yes: Annotated[
-        bool,
-        typer.Option("--yes", help="Send writes also to sites that keep what is written, and call such tools."),
+        bool, typer.Option("--yes", help="Send writes also where they last, and call tools that do.")
     ] = False,
     run: Run = None,
     artifacts: Artifacts = None,
@@ -399,15 +409,13 @@ def replay(
     With --headed the window stays open until Enter or Ctrl-C. Without it, the replay keeps a screenshot, the DOM and
     the trace of that moment in .harness/replay.
     The task runs as its file is now, with its own faults, in a fresh world or after a reset, depending on `isolation`.
-    The steps before the stop are done again, also those that write; the replay names these. Without --yes it
-    sends no write to a site that this project does not serve, nor to a kept service whose state is not reset.
+    The steps before the stop are done again, also those that write; the replay names these. Without --yes it calls
+    no tool that writes, and sends no write to a site that this project does not serve or whose state is kept.
     Exit code: 1 when the task fails before that step.
 
     Example: harness replay B1-2025-001 --headed
     """
-
-    kept = the_failure(task, run, artifacts, "harness replay")
-    settings = _settings(headed)
+    kept, settings = the_failure(task, run, artifacts, "harness replay"), _settings(headed)
     plan = plan_of(kept, settings, run_id := new_run_id(datetime.now(UTC), os.getpid()))
     index = stop_index(kept, plan, step)
     _announce(plan, index, settings, yes)
@@ -442,7 +450,7 @@ def _announce(plan: Plan, index: int, settings: Settings, yes: bool) -> None:
     typer.echo(f"{plan.task_id} {setting(settings)}, up to {place(plan, index)} (of 0-{len(plan.steps) - 1})", err=True)
     for line in left_out(plan, settings):
         typer.echo(line, err=True)
-    if not (found := writes(plan, index)):
+    if not (found := writes(plan, index, settings)):
         return
     typer.echo(f"these steps write again: {'; '.join(found)}", err=True)
     if (hosts := foreign_hosts(plan, index, settings)) and not yes:

@@ -51,6 +51,10 @@ class ListedServer(Struct, frozen=True):
     tools: tuple[ToolDescription, ...] = ()
     problem: str = ""
 
+    def effect_of(self, tool: ToolDescription) -> tuple[EffectClass, str]:
+        """The effect of one of its tools, and what says so."""
+        return effect_and_source(tool, self.settings)
+
     def lines(self) -> list[str]:
         """The server and a line for each tool: name, effect, where that comes from, description."""
         if self.problem:

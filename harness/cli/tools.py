@@ -200,7 +200,7 @@ def call(
 
     settings = project()
     by_hand = CallByHand(settings, placed(settings, server), tool, _object(arguments), seconds)
-    found = asyncio.run(by_hand.made(lambda effect, source: _agreed(f"{server}.{tool}", effect, source, yes)))
+    found = asyncio.run(by_hand.made(lambda effect, source: ask_before(f"{server}.{tool}", effect, source, yes)))
     redactor = Redactor.of(settings)
     if as_json:
         typer.echo(json.dumps(redactor.json(found.as_json()), indent=2, ensure_ascii=False, default=str))
@@ -223,7 +223,7 @@ def _object(text: str) -> dict[str, Any]:
     return found
 
 
-def _agreed(name: str, effect: str, source: str, yes: bool) -> None:
+def ask_before(name: str, effect: str, source: str, yes: bool) -> None:
     """Say the effect of a call on stderr; end if it writes and nobody agrees."""
     typer.echo(f"{name}: {effect} ({source})", err=True)
     if effect != "write" or yes:

@@ -67,11 +67,13 @@ class Checked(Struct, frozen=True):
         return main if main in self.files else file
 
 
-def check_paths(paths: Sequence[Path], *, strict: bool, agent: str | None = None, needs_steps: bool = True) -> Checked:
+def check_paths(
+    paths: Sequence[Path], *, strict: bool, agent: str | None = None, needs_steps: bool = True, tools: bool = False
+) -> Checked:
     """Check files. `strict`: warnings are errors, and the keys of a complete file are required.
 
     `agent` chooses the steps of tasks without steps, in place of the settings' one; `needs_steps` is False if steps are
-    not required.
+    not required. `tools`: the tool servers that the tasks name are asked for their tools.
     """
     plans, groups = find_fault_plans(paths), find_groups(paths)
     try:
@@ -92,10 +94,22 @@ def check_paths(paths: Sequence[Path], *, strict: bool, agent: str | None = None
     grouped = _promoted((each for file in groups for each in check_group(file)), strict)
     recorded = [problem for folder in dict.fromkeys(file.parent for file in files) for problem in _of_cassettes(folder)]
     of_tasks = (each for several in found for each in several)
-    problems = (*projects.problems(), *of_tasks, *suite, *planned, *grouped, *recorded)
+    asked = _promoted(_of_servers(loaded, projects), strict) if tools else ()
+    problems = (*projects.problems(), *of_tasks, *suite, *planned, *grouped, *recorded, *asked)
     labels = (tuple(map(file_label, each)) for each in (files, plans, groups))
     checked_files, checked_plans, checked_groups = labels
     return Checked(checked_files, tuple(loaded), tuple(dict.fromkeys(problems)), checked_plans, checked_groups)
+
+
+def _of_servers(tasks: Sequence[Loaded], projects: _Projects) -> Iterator[Problem]:
+    """Yield what the tool servers of each project say about its tasks."""
+    from harness.cli.tool_advice import asked_problems
+
+    roots: dict[Path, list[Loaded]] = {}
+    for task in tasks:
+        roots.setdefault(projects.settings(task.folder).root, []).append(task)
+    for several in roots.values():
+        yield from asked_problems(several, projects.settings(several[0].folder))
 
 
 def _of_plan(file: Path, projects: _Projects, tasks: Sequence[Loaded]) -> list[Problem]:
@@ -181,6 +195,10 @@ def _advised(
         *address_advice(task, settings),
     ]
     told += model_advice(task, settings, file_label(settings.root / "pyproject.toml"))
+    if settings.tools:
+        from harness.cli.tool_advice import write_advice  # few projects have tool servers
+
+        told += write_advice(task, settings)
     told += misplaced_faults(task, projects.project(task.folder))
     problems = [*problems, *_of_login(task, settings)]
     return sorted([*problems, *_promoted(told, strict)], key=lambda each: (each.file != task.source, *_place(each)))
@@ -415,6 +433,9 @@ def validate(
     ] = None,
     form: Annotated[Format, typer.Option("--format", help="How to print the problems.")] = Format.TEXT,
     as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
+    tools: Annotated[
+        bool, typer.Option("--tools", help="Ask the tool servers that tasks name whether they have the tools.")
+    ] = False,
     listing: Annotated[
         bool, typer.Option("--list", help="List the tasks, and the step groups with their parameters and outputs.")
     ] = False,
@@ -422,12 +443,13 @@ def validate(
     """Check task files without running them.
 
     The command reports all problems at once, and warns about things that are allowed but probably mistakes.
-    It takes channels, hosts and agents from [tool.harness] in the nearest pyproject.toml.
+    It takes channels, hosts, agents and tool servers from [tool.harness] in the nearest pyproject.toml.
+    With --tools it starts or connects to those servers; no tool is called.
     Exit code: 1 when there are errors.
 
     Example: harness validate tasks/ --format github
     """
-    checked = check_paths(paths, strict=strict, agent=agent)
+    checked = check_paths(paths, strict=strict, agent=agent, tools=tools)
     if listing:
         _list(checked, find_groups(paths))
     show(checked, Format.JSON if as_json else form)

@@ -216,7 +216,7 @@ def _record(run: Run, proposal: Any, error: BadProposalError, *, number: int) ->
     return record
 
 
-LEARNING = 5.0
+LEARNING = 15.0
 """Seconds that the first look at the page waits for the tools of servers: what a model is asked must not depend on who
 was quicker."""
 

@@ -14,7 +14,8 @@ from harness.criteria.paths import PathError, path_of_key
 from harness.environment.channel import MAX_DOCUMENT, Channel, assigned, corrupt, encoded, refusal, rejected, unreadable
 from harness.environment.python_channel import PythonChannel
 from harness.environment.sqlite_channel import SqliteChannel
-from harness.model.settings import ChannelSettings, WorldMark
+from harness.model.channel_settings import ChannelSettings
+from harness.model.settings import WorldMark
 from harness.recovery.failure import Failed, Failure
 from harness.resilience.threads import on_own_thread
 

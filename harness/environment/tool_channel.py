@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from harness.environment.channel import WorldLocks, assigned, refusal, rejected, unreadable
-from harness.model.settings import ChannelSettings
+from harness.model.channel_settings import ChannelSettings
 from harness.model.tools import ToolAnswer, ToolRequest
 from harness.recovery.failure import Failed
 from harness.spec.steps import EffectClass

@@ -117,6 +117,12 @@ class AgentSettings(Declaration):
         return self
 
 
+def agents_problem(agents: Mapping[str, AgentSettings]) -> str:
+    """The first problem of these agents, with its place; empty if there is none."""
+    found = ((name, chain_problem(name, each, agents)) for name, each in agents.items())
+    return next((f"agents.{name}{problem}" for name, problem in found if problem), "")
+
+
 def chain_problem(name: str, settings: AgentSettings, agents: Mapping[str, AgentSettings]) -> str:
     """The problem of an agent's name, of the one that it stands for, or of those that follow it; empty if none."""
     if name in BUILT_IN:

@@ -33,7 +33,7 @@ class Prompt(Struct, frozen=True):
     """Makes the same question with less context, for a model whose context window it exceeds; None: there is none."""
 
 
-class ToolCall(Struct, frozen=True):
+class FunctionCall(Struct, frozen=True):
     """A function that the model called."""
 
     name: str
@@ -93,7 +93,7 @@ class ModelAnswer(Struct, frozen=True):
     """What a model answered: text, calls of tools, or both."""
 
     text: str
-    calls: tuple[ToolCall, ...]
+    calls: tuple[FunctionCall, ...]
     call: ModelCall
     """The entry of the attempt that answered; its `model` may be a fallback of the model that was asked."""
 

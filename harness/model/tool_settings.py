@@ -10,15 +10,16 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
 
-from harness.model.agent_settings import OwnBreakerTable
+from harness.model.agent_settings import AgentSettings, OwnBreakerTable
 from harness.model.tools import PAGE
 from harness.recovery.declaration import Declaration
-from harness.resilience.limit import TOOL_TIMEOUTS
 from harness.spec.problems import did_you_mean, join_or
 from harness.spec.steps import EffectClass
 
 _OF_PAGES = frozenset({"timeout", "timeouts", "effects", "allow", "agents"})
 """The keys that a table for the page's own tools may have."""
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,100}")
+"""Names of files begin with it, and in `server.tool` a dot ends it."""
 Limit = Annotated[float, Field(gt=0, le=3600)]
 
 
@@ -91,6 +92,8 @@ class ToolServerSettings(Declaration):
 
     def limit_of(self, tool: str) -> float:
         """Seconds that one call of the tool may take."""
+        from harness.resilience.limit import TOOL_TIMEOUTS  # it loads asyncio, which settings alone do not need
+
         return (
             self.timeouts.get(tool)
             or (TOOL_TIMEOUTS.get(tool) if "timeout" not in self.model_fields_set else None)
@@ -111,8 +114,13 @@ def offered_to_agents(tools: Mapping[str, ToolServerSettings]) -> dict[str, tupl
     return {name: settings.allow for name, settings in tools.items() if settings.agents}
 
 
-def unoffered(patterns: Iterable[str], tools: Mapping[str, ToolServerSettings]) -> str:
-    """Why a pattern (`server.tool`) of an agent's policy can fit no tool that is offered to agents; empty: all can."""
+def unoffered(agents: Mapping[str, AgentSettings], tools: Mapping[str, ToolServerSettings]) -> str:
+    """Why a pattern of an agent's policy can fit no tool that is offered to agents, with its place; empty: all can."""
+    found = ((name, _unoffered(each.policy.tools or (), tools)) for name, each in agents.items())
+    return next((f"agents.{name}.policy.tools: {problem}" for name, problem in found if problem), "")
+
+
+def _unoffered(patterns: Iterable[str], tools: Mapping[str, ToolServerSettings]) -> str:
     for pattern in patterns:
         server = pattern.partition(".")[0]
         fitting = [name for name in tools if fnmatchcase(name, server)]
@@ -139,6 +147,8 @@ def tool_problem(tools: Mapping[str, ToolServerSettings], server: str, tool: str
 def checked_tools(tools: Mapping[str, ToolServerSettings]) -> Mapping[str, ToolServerSettings]:
     """Return the settings; raises ValueError for a server without a place, and for a page with one."""
     for name, settings in tools.items():
+        if not _NAME.fullmatch(name):
+            raise ValueError(f".{name}: the name of a tool server has only letters, digits, `_` and `-`")
         placed = settings.command is not None or settings.url is not None
         if name == PAGE and (wrong := sorted(settings.model_fields_set - _OF_PAGES)):
             raise ValueError(f".{PAGE}: `{wrong[0]}` has no effect on the tools of the page: leave it out")
@@ -156,3 +166,15 @@ def secrets(tools: Mapping[str, ToolServerSettings], environ: Mapping[str, str])
     for each in tools.values():
         for text in (*each.headers.values(), *each.environment.values()):
             yield from (value for name in _REFERENCE.findall(text) if (value := environ.get(name)))
+
+
+def shared_problem(tools: Mapping[str, ToolServerSettings], workers: int) -> str:
+    """Why so many xdist workers cannot use the servers; empty if they can."""
+    shared = [name for name, each in tools.items() if each.shared]
+    if workers < 2 or not shared:
+        return ""
+    return (
+        f"[tool.harness.tools.{shared[0]}] has `shared = true`: there must be only one process of it, and each of "
+        f"{workers} xdist workers would start its own. Run without `-n` (`--task-workers` runs tasks side by side in "
+        "one process), or give it a `url`"
+    )

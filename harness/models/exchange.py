@@ -9,7 +9,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from harness.model.inference import Prompt, ToolCall, Usage
+from harness.model.inference import FunctionCall, Prompt, Usage
 from harness.models.prices import tokens_of_letters
 
 
@@ -17,7 +17,7 @@ class WireAnswer(Struct, frozen=True):
     """The whole answer of one request."""
 
     text: str
-    calls: tuple[ToolCall, ...]
+    calls: tuple[FunctionCall, ...]
 
 
 class Exchange(Struct):

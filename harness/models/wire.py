@@ -16,7 +16,7 @@ from pydantic_ai.direct import model_request, model_request_stream
 from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
 from pydantic_ai.settings import ModelSettings as RequestSettings
 
-from harness.model.inference import Prompt, ToolCall, Usage
+from harness.model.inference import FunctionCall, Prompt, Usage
 from harness.model.model_settings import ModelSettings
 from harness.models.cassettes import CassetteMissError
 from harness.models.exchange import Exchange, WireAnswer
@@ -204,7 +204,7 @@ def _checked(name: str, prompt: Prompt, answer: ModelResponse) -> WireAnswer:
     return WireAnswer(text, made)
 
 
-def _call(name: str, prompt: Prompt, part: ToolCallPart) -> ToolCall:
+def _call(name: str, prompt: Prompt, part: ToolCallPart) -> FunctionCall:
     known = [tool.name for tool in prompt.tools]
     if part.tool_name not in known:
         raise _garbled(name, f"calls a tool that it was not given: `{bounded(part.tool_name, 80)}`")
@@ -213,7 +213,7 @@ def _call(name: str, prompt: Prompt, part: ToolCallPart) -> ToolCall:
     except (ValueError, AssertionError) as error:
         shown = bounded(str(part.args), 120)
         raise _garbled(name, f"calls `{part.tool_name}` with arguments that are no JSON object: {shown}") from error
-    return ToolCall(part.tool_name, arguments)
+    return FunctionCall(part.tool_name, arguments)
 
 
 def _garbled(name: str, problem: str) -> ModelError:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from harness.model.tool_settings import shared_problem
 from harness.pytest_plugin import foreign
 from harness.pytest_plugin.activation import RUN, RUN_ID, is_controller
 from harness.pytest_plugin.history import HISTORY, RunHistory
@@ -37,6 +38,8 @@ def begin(config: pytest.Config) -> None:
     """Register the hooks of this module and of those that report. Raises UsageError for bad settings."""
     state = config.stash[STATE]
     check_extras(state.settings)
+    if problem := shared_problem(state.settings.tools, config.getoption("numprocesses", None) or 1):
+        raise pytest.UsageError(problem)
     if config.getoption("--alluredir", None):
         from harness.reporting.allure.sink import RunLabel
 
@@ -195,7 +198,8 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
     if place:
         from harness.reporting.allure.files import write_allure_files
 
-        unwritten += write_or_report(place, lambda: write_allure_files(place, environment(config, state), os.environ))
+        told = environment(config, state) | telemetry_of(config).tool_servers()
+        unwritten += write_or_report(place, lambda: write_allure_files(place, told, os.environ))
     history: Any = config.pluginmanager.getplugin(HISTORY)
     more = [*telemetry_of(config).finish(records), *history.finish(interrupted), *unwritten, *_passed_over(state)]
     more += moved_aside(state.links, keeps=state.settings.keep_previous > 0)

@@ -43,6 +43,8 @@ class Circumstances(Struct, frozen=True):
     """The service was ended on purpose."""
     routed: bool = False
     """A route of the task gave the answer: the site got no request, and its circuit does not count it."""
+    permanent: bool = False
+    """Only a person can mend it, so that no other attempt of this task can help, whatever holds for its code."""
 
     @property
     def others_may_be_to_blame(self) -> bool:
@@ -117,7 +119,7 @@ class Failure:
 
     @property
     def retryable(self) -> bool:
-        return self.row.retryable
+        return self.row.retryable and not self.circumstances.permanent
 
     @property
     def event_category(self) -> str:

@@ -1,4 +1,4 @@
-"""Resilience around any call: clock, deadline, backoff, supervisor. It knows no browsers, tasks or files."""
+"""Resilience around any call: clock, deadline, backoff, supervisor, child processes. It knows no browsers and tasks."""
 
 from __future__ import annotations
 

@@ -37,6 +37,7 @@ class RunCircuits:
         """Raises ValueError for a damaged circuit file, with its name and the remedy."""
         table = settings.breaker
         self._base = settings.base_url
+        self._tool_urls = {name: each.url for name, each in settings.tools.items() if each.url is not None}
         self._enabled = table.enabled and recovers(settings, environ)
         try:
             store = CircuitStore(settings.root / FILE, clock) if self._enabled and table.persist else None
@@ -71,9 +72,17 @@ class RunCircuits:
 
     def answers_again(self, host: str) -> None:
         """Close the circuits of a host without a probe, since it is known to be back."""
-        for name in _names(host):
-            with contextlib.suppress(LookupError):  # no task has used its circuit
-                self._circuits.reset(name)
+        servers = (name for name, url in self._tool_urls.items() if urlsplit(url).hostname == host.lower())
+        for name in (*_names(host), *(CircuitName(CircuitScope.TOOL, server) for server in servers)):
+            self._close(name)
+
+    def tool_mended(self, server: str) -> None:
+        """Close the circuit of a tool server without a probe, since a person has ordered its restart."""
+        self._close(CircuitName(CircuitScope.TOOL, server))
+
+    def _close(self, name: CircuitName) -> None:
+        with contextlib.suppress(LookupError):  # no task has used its circuit
+            self._circuits.reset(name)
 
     def close(self) -> None:
         if self._store is not None:

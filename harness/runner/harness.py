@@ -113,14 +113,13 @@ class Harness:
         if found := unusable_folders(settings):
             raise OSError("; ".join(found))
         (state := settings.root / ".harness").mkdir(exist_ok=True)
-        self.settings = settings
-        self.clock = SystemClock()
+        self.settings, self.clock, self._tell = settings, SystemClock(), tell
         self.circuits = RunCircuits(settings, self.clock, tell, os.environ)
-        self._tell = tell
         self.services = Services(
             settings.services, root=settings.root, logs=state / "logs", clock=self.clock, emit=self._of_services
         )
-        self.tools = RunTools(settings, run_id, self.clock, tell, self.services.hosts_of, self._recover)
+        hosts_of, mended = self.services.hosts_of, self.circuits.tool_mended
+        self.tools = RunTools(settings, run_id, self.clock, tell, hosts_of, self._recover, mended)
         self._starts = state / "starts" / run_id
         self._grounds: dict[int, Channels] = {}
         """Slot -> channels to its services. If no state is shared, there is only slot 0."""

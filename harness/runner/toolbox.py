@@ -15,12 +15,12 @@ from harness.model.events import Event
 from harness.model.plan import Plan
 from harness.model.ports import Injector, Session, ToolBox
 from harness.model.settings import Settings
+from harness.model.tool_settings import shared_problem
 from harness.model.tools import ToolAnswer, ToolCall, ToolRequest
 from harness.reporting.telemetry.stream import of_all_tasks
 from harness.resilience import Clock, Deadline
 from harness.resilience.events import Emit, ResilienceEvent, discard
 from harness.runner.compile import recovers
-from harness.spec.faults import ToolFault
 from harness.spec.steps import Tool
 
 if TYPE_CHECKING:
@@ -36,18 +36,6 @@ _TASK: ContextVar[TaskTools | None] = ContextVar("taskspec_tools", default=None)
 """The tools of the task that runs here, for the channels that it reads."""
 
 
-def shared_problem(settings: Settings, workers: int) -> str:
-    """Why so many xdist workers cannot use the tool servers; empty if they can."""
-    shared = [name for name, each in settings.tools.items() if each.shared]
-    if workers < 2 or not shared:
-        return ""
-    return (
-        f"[tool.harness.tools.{shared[0]}] has `shared = true`: there must be only one process of it, and each of "
-        f"{workers} xdist workers would start its own. Run without `-n` (`--task-workers` runs tasks side by side in "
-        "one process), or give it a `url`"
-    )
-
-
 class RunTools:
     """The tool servers of a run, for all tasks of the process. It is used on the harness's loop."""
 
@@ -59,9 +47,13 @@ class RunTools:
         tell: Emit,
         hosts: Callable[[int], Hosts],
         recover: Callable[[int, str], Awaitable[None]],
+        mended: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """`hosts` of a slot; `recover` restarts the service behind a URL in a slot. Raises ValueError."""
-        if problem := shared_problem(settings, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))):
+        """`hosts` of a slot; `recover` restarts the service behind a URL in a slot. Raises ValueError.
+
+        `mended` is called with the name of a server whose restart a person has ordered.
+        """
+        if problem := shared_problem(settings.tools, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))):
             raise ValueError(problem)
         self.settings = settings
         self.clock = clock
@@ -69,6 +61,7 @@ class RunTools:
         self._tell = tell
         self._hosts = hosts
         self._recover = recover
+        self._mended = mended
         self._servers: dict[tuple[str, int], ToolServer] = {}
         self.only_reads = False
         """Whether the steps of tasks call no tool that writes: nobody has agreed to it."""
@@ -117,24 +110,30 @@ class RunTools:
 
     def make(self, name: str, hosts: Hosts, slot: int, file: StateFile | None = None) -> ToolServer:
         """A server with a process, or connections, of its own. `file` keeps its state for people."""
-        from harness.tools.places import Place, connector
+        from harness.tools.places import ServerPlace, connector
         from harness.tools.server import ServerTerms, ToolServer
 
         table = self.settings.tools[name]
-        place = Place(name, table, self.settings.root, hosts, self.clock)
+        place = ServerPlace(name, table, self.settings.root, hosts, self.clock)
         terms = ServerTerms(
             self.clock,
             self._emit,
             connector(place, os.environ),
             partial(self._recover, slot, table.url or ""),
             partial(self._note, file),
-            file.restart_ordered if file else lambda: False,
+            partial(self._restart_ordered, name, file),
         )
         return ToolServer(name, table, terms)
 
     def _emit(self, event: ResilienceEvent) -> None:
         with of_all_tasks():
             self._tell(event)
+
+    def _restart_ordered(self, name: str, file: StateFile | None) -> bool:
+        ordered = file is not None and file.restart_ordered()
+        if ordered:
+            self._mended(name)
+        return ordered
 
     def _note(self, file: StateFile | None, server: ToolServer) -> None:
         if file is not None:
@@ -175,15 +174,15 @@ class TaskTools:
             return None
         box = self._box(plan)
         box.attach(session)
-        if self._run.only_reads:
-            from harness.runner.held_tools import ReadingToolBox
-
-            return ReadingToolBox(box)
         if plan.faults:
             from harness.tools.struck import StrikesTools, StruckWay
 
             if isinstance(injector, StrikesTools):
                 box.struck_by(StruckWay(injector, self._run.clock))
+        if self._run.only_reads:
+            from harness.runner.held_tools import ReadingToolBox
+
+            return ReadingToolBox(box)
         return box
 
     def _box(self, plan: Plan) -> TaskToolBox:
@@ -207,8 +206,10 @@ class TaskTools:
 
     def _has_own(self, plan: Plan, name: str) -> bool:
         """Whether the faults of the task strike the server or the way to it: other tasks must not suffer from that."""
-        if self._run.settings.tools[name].url is not None:
+        if not plan.faults or self._run.settings.tools[name].url is not None:
             return bool(plan.faults)
+        from harness.spec.faults import ToolFault
+
         return any(isinstance(fault, ToolFault) and fault.server in (None, name) for fault in plan.faults)
 
     def calls(self, plan: Plan) -> tuple[ToolCall, ...]:

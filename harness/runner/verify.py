@@ -17,7 +17,7 @@ from harness.runner.compile import compile_plan
 from harness.spec.agents import SCRIPTED
 from harness.spec.loaded import Loaded
 from harness.spec.problems import SpecError
-from harness.spec.steps import Assert, Open, Screenshot, Scroll, Wait
+from harness.spec.steps import Assert, Open, Screenshot, Scroll, Tool, Wait
 from harness.spec.suite import dependencies, tasks_before, with_episodes
 from harness.values import replace
 
@@ -135,7 +135,7 @@ def _first_page(plan: Plan) -> Plan | None:
 
 def _looks_itself(plan: Plan) -> bool:
     """Return whether its steps themselves assert what must be true after them."""
-    return any(isinstance(step, Assert) for step in plan.steps)
+    return any(isinstance(step, Assert) or (isinstance(step, Tool) and step.expect) for step in plan.steps)
 
 
 def _do_nothing_plan(plan: Plan, expect_timeout: float = 0) -> Plan:

@@ -171,8 +171,7 @@ class TaskToolBox:
             advice = f"Add it to {where} if it may be called, or call another one."
             raise refused("POLICY_TOOL", request, f"{where} does not name it", advice)
         if request.server == PAGE:
-            entry.tries = 1
-            return await self._call_page(request, settings, until)
+            return await self._call_page(request, settings, until, entry)
         server = self._known(request.server, request.tool)
         terms = CallTerms(self._terms.clock, self._way, self._terms.meta, self._terms.again)
         call = ServerCall(server, request, terms, until, self._telling(request))
@@ -192,13 +191,16 @@ class TaskToolBox:
 
         return tell
 
-    async def _call_page(self, request: ToolRequest, settings: ToolServerSettings, until: Deadline) -> ToolAnswer:
+    async def _call_page(
+        self, request: ToolRequest, settings: ToolServerSettings, until: Deadline, entry: CallEntry
+    ) -> ToolAnswer:
         """Call a tool of the page, once: it is the task's rules that answer when the page does not."""
         session, clock = self._page(), self._terms.clock
         tool = find(await self.look_at_page(until.left(clock.now()), request.tool), request.tool)
         if tool is not None and (wrong := misfit(tool.parameters, request.arguments)):
             raise refused("TOOL_INVALID", request, f"its arguments do not fit its schema: {wrong}")
         within = min(settings.limit_of(request.tool), until.left(clock.now()))
+        entry.tries = 1
         call = partial(session.call_page_tool, request.tool, request.arguments, within, request.effect)
         try:
             return await self._way(ToolTry(request, call, within))

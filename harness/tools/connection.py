@@ -15,7 +15,7 @@ from harness.model.tools import ToolAnswer, ToolDescription
 from harness.tools.exchange import ConnectionEvents, ServerDied, ServerInfo, ToolProblem, ToolServerError
 
 if TYPE_CHECKING:
-    from harness.tools.session import Session, Streams
+    from harness.tools.session import McpSession, Streams
 
 T = TypeVar("T")
 FAREWELL = 2.0
@@ -25,7 +25,7 @@ NO_MCP = "tool servers need the library `mcp`: pip install 'pytest-taskspec[mcp]
 # What the two ways to a server have in common.
 
 
-class Sending(Struct):
+class SentCall(Struct):
     """What became of the requests of one call on their way to the server."""
 
     sent: bool = False
@@ -43,7 +43,7 @@ class Sending(Struct):
             self.problem, self.final = ToolServerError(problem, message, retry_after=retry_after), final
 
 
-current: ContextVar[Sending | None] = ContextVar("tool_call", default=None)
+current: ContextVar[SentCall | None] = ContextVar("tool_call", default=None)
 """The call on whose behalf a message is sent. The client of MCP carries it to its transports."""
 
 
@@ -84,11 +84,11 @@ class ToolConnection:
     def __init__(self, link: Link, events: ConnectionEvents) -> None:
         self._link = link
         self._events = events
-        self._opening = Sending(opening=True)
+        self._opening = SentCall(opening=True)
         self._over = asyncio.Event()
         self._owner: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
-        self._session: Session | None = None
+        self._session: McpSession | None = None
         self._info: ServerInfo | None = None
         self._settled = asyncio.Event()
         """Set when it is open, or has ended before it was."""
@@ -167,12 +167,12 @@ class ToolConnection:
             return failure
         return ToolServerError(ToolProblem.UNREACHED, failure.message, died=failure.died)
 
-    async def _ask(self, question: Callable[[Session], Coroutine[Any, Any, T]], within: float) -> T:
+    async def _ask(self, question: Callable[[McpSession], Coroutine[Any, Any, T]], within: float) -> T:
         """Ask in a task of its own, for `within` seconds."""
         session = self._session
         if session is None or self._closing is not None:
             raise self._over_already()
-        sending, context = Sending(), copy_context()
+        sending, context = SentCall(), copy_context()
         context.run(current.set, sending)
         task = asyncio.get_running_loop().create_task(question(session), context=context)
         self._calls.add(task)
@@ -194,7 +194,7 @@ class ToolConnection:
             return ToolServerError(ToolProblem.UNREACHED, "the connection is closed")
         return ToolServerError(ToolProblem.UNREACHED, failure.message, died=failure.died)
 
-    def _answer(self, task: asyncio.Task[T], sending: Sending) -> T:
+    def _answer(self, task: asyncio.Task[T], sending: SentCall) -> T:
         if task.cancelled():  # the client was ended under it
             raise sending.problem or self._link.lost(sent=sending.sent)
         if (error := task.exception()) is None:
@@ -227,7 +227,7 @@ class ToolConnection:
             await self._link.stop()
 
 
-def _load() -> Callable[[Streams, Callable[[], None]], AbstractAsyncContextManager[Session]]:
+def _load() -> Callable[[Streams, Callable[[], None]], AbstractAsyncContextManager[McpSession]]:
     """Import the client of MCP, which takes more than half a second. Raises ToolServerError if it is not installed."""
     try:
         from harness.tools.session import session_over

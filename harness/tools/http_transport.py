@@ -15,7 +15,7 @@ import httpx2
 
 from harness.resilience import Clock
 from harness.resilience.verdict import OAUTH, retry_after
-from harness.tools.connection import Sending, current
+from harness.tools.connection import SentCall, current
 from harness.tools.exchange import ToolProblem
 from harness.tools.http import FORGOTTEN, Hosts
 
@@ -48,14 +48,14 @@ class ToolTransport(httpx2.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Answer the request; never raises an error of the network."""
         if request.method != "POST":
-            return await self._send(request, Sending())
+            return await self._send(request, SentCall())
         if _is_notice(await request.aread()):
             try:
                 async with asyncio.timeout(NOTICE):
-                    return await self._send(request, Sending())
+                    return await self._send(request, SentCall())
             except TimeoutError:
                 return _stand_in(request, 202)
-        sending = current.get() or Sending()
+        sending = current.get() or SentCall()
         if sending.opening and sending.final:
             return _stand_in(request)
         return await self._judged(request, await self._send(request, sending), sending)
@@ -63,17 +63,17 @@ class ToolTransport(httpx2.AsyncBaseTransport):
     async def aclose(self) -> None:
         await self._inner.aclose()
 
-    async def _send(self, request: httpx2.Request, sending: Sending) -> httpx2.Response:
+    async def _send(self, request: httpx2.Request, sending: SentCall) -> httpx2.Response:
         try:
             answer = await self._inner.handle_async_request(self._directed(request, sending))
         except httpx2.TransportError as error:
             _record(error, request, sending)
             return _stand_in(request)
         events = answer.headers.get("content-type", "").lower().startswith("text/event-stream")
-        body = _Body(answer, request, sending, None if events else self._longest)
+        body = _AnswerBody(answer, request, sending, None if events else self._longest)
         return httpx2.Response(answer.status_code, headers=answer.headers, stream=body, extensions=answer.extensions)
 
-    def _directed(self, request: httpx2.Request, sending: Sending) -> httpx2.Request:
+    def _directed(self, request: httpx2.Request, sending: SentCall) -> httpx2.Request:
         """The request as it goes out. The client keeps its own, by which it judges redirects."""
 
         async def trace(event: str, _: Mapping[str, Any]) -> None:
@@ -86,7 +86,7 @@ class ToolTransport(httpx2.AsyncBaseTransport):
         extensions = {**request.extensions, "trace": trace}
         return httpx2.Request(request.method, url, headers=headers, stream=request.stream, extensions=extensions)
 
-    async def _judged(self, request: httpx2.Request, answer: httpx2.Response, sending: Sending) -> httpx2.Response:
+    async def _judged(self, request: httpx2.Request, answer: httpx2.Response, sending: SentCall) -> httpx2.Response:
         """The answer; the meaning of a refusal is kept with the call."""
         if answer.status_code < 400:
             return answer
@@ -118,10 +118,10 @@ class ToolTransport(httpx2.AsyncBaseTransport):
 _FINAL: Final = (ToolProblem.UNAUTHORIZED, ToolProblem.BUSY, ToolProblem.UNREACHED)
 
 
-class _Body(httpx2.AsyncByteStream):
+class _AnswerBody(httpx2.AsyncByteStream):
     """The body of an answer. It ends quietly where the connection breaks, or the answer becomes too long."""
 
-    def __init__(self, answer: httpx2.Response, request: httpx2.Request, sending: Sending, most: int | None) -> None:
+    def __init__(self, answer: httpx2.Response, request: httpx2.Request, sending: SentCall, most: int | None) -> None:
         assert isinstance(answer.stream, httpx2.AsyncByteStream)
         self._stream, self._request, self._sending, self._most = answer.stream, request, sending, most
 
@@ -141,7 +141,7 @@ class _Body(httpx2.AsyncByteStream):
         await self._stream.aclose()
 
 
-def _record(error: httpx2.TransportError, request: httpx2.Request, sending: Sending) -> None:
+def _record(error: httpx2.TransportError, request: httpx2.Request, sending: SentCall) -> None:
     """Keep with the call why it has no answer."""
     said = str(error) or type(error).__name__
     if isinstance(error, _NOT_SENT) or not sending.sent:

@@ -16,7 +16,7 @@ import mcp_types as protocol
 from mcp.shared.message import SessionMessage
 from msgspec import Struct
 
-from harness.tools.connection import Sending, current
+from harness.tools.connection import SentCall, current
 
 CHUNK: Final = 256 * 1024
 SHOWN: Final = 200
@@ -28,7 +28,7 @@ class OutgoingLine(Struct):
     """A message on its way to the server."""
 
     data: bytes
-    sending: Sending | None
+    sending: SentCall | None
     request: Any
     """The id of the request; None for other messages."""
     written: int = 0

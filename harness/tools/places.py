@@ -36,7 +36,7 @@ def log_of(root: Path, server: str) -> Path:
     return root / LOGS / f"tool-{server}.log"
 
 
-class Place(Struct, frozen=True):
+class ServerPlace(Struct, frozen=True):
     """A server as the settings name it, seen from one slot."""
 
     name: str
@@ -73,19 +73,20 @@ class Place(Struct, frozen=True):
         return self.root / (self.settings.cwd or ".")
 
 
-def connector(place: Place, environ: Mapping[str, str]) -> Connector:
+def connector(place: ServerPlace, environ: Mapping[str, str]) -> Connector:
     """A function that makes connections to the server; it imports the SDK, in a thread, since that takes 0.6 s."""
 
     async def connect(events: ConnectionEvents) -> Connection:
         if find_spec("mcp") is None:
             raise Failed(_not_installed(place.name))
+        make = _connect_of(place, environ)
         await asyncio.to_thread(import_module, "harness.tools.session")
-        return _connect_of(place, environ)(events)
+        return make(events)
 
     return connect
 
 
-def _connect_of(place: Place, environ: Mapping[str, str]) -> Connect:
+def _connect_of(place: ServerPlace, environ: Mapping[str, str]) -> Connect:
     if place.settings.url is not None:
         from harness.tools.http import over_http
 

@@ -311,9 +311,8 @@ class ToolServer:
         """Look at it while it is idle, and listen to orders, until it is closed."""
         while True:
             await self._clock.sleep(GLANCE)
-            if self._terms.restart_ordered():
-                self.restart()
-            elif self._is_due() and not self.phase.permanent and not self._seeking:
+            self.heed_orders()
+            if self._is_due() and not self.phase.permanent and not self._seeking:
                 await self._look()
                 self._used_at = self._clock.now()
 
@@ -342,6 +341,11 @@ class ToolServer:
                 self._lose(line, ToolServerError(ToolProblem.SLOW, text))
             return False
         return True
+
+    def heed_orders(self) -> None:
+        """Restart it if a person has ordered that since this was last called."""
+        if self._terms.restart_ordered():
+            self.restart()
 
     def restart(self) -> None:
         """End it and connect anew, by a person's order: its crashes and its refusals are forgotten."""

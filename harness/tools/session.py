@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 from harness.model.tools import ToolAnswer, ToolDescription, ToolHints
 from harness.tools.exchange import ServerInfo, ToolProblem, ToolServerError
-from harness.tools.translation import ASKS_FOR_INPUT, answered_error, knows_no
+from harness.tools.translation import ASKS_FOR_INPUT, answered_error, refusal_in
 from harness.values import replace
 
 logging.getLogger("mcp").addHandler(logging.NullHandler())  # what it logs without one is printed on the terminal
@@ -44,7 +44,7 @@ class _Client(ClientSession):
 
 
 @contextlib.asynccontextmanager
-async def session_over(streams: Streams, changed: Callable[[], None]) -> AsyncIterator[Session]:
+async def session_over(streams: Streams, changed: Callable[[], None]) -> AsyncIterator[McpSession]:
     """A session over the streams; `changed` is called when the server says that its tools have changed."""
 
     async def handle(message: IncomingMessage) -> None:
@@ -52,7 +52,7 @@ async def session_over(streams: Streams, changed: Callable[[], None]) -> AsyncIt
             changed()
 
     async with _Client(*streams, message_handler=handle, client_info=_OURSELVES) as client:
-        session = Session(client, changed)
+        session = McpSession(client, changed)
         try:
             yield session
         finally:
@@ -62,7 +62,7 @@ async def session_over(streams: Streams, changed: Callable[[], None]) -> AsyncIt
 _OURSELVES = protocol.Implementation(name="pytest-taskspec", version="1")
 
 
-class Session:
+class McpSession:
     """What the harness asks of a server. All methods but `end` raise the library's errors, or ToolServerError."""
 
     def __init__(self, client: _Client, changed: Callable[[], None]) -> None:
@@ -148,8 +148,8 @@ class Session:
                 answer = await self._call(tool, arguments, meta)
             else:
                 raise
-        if answer.is_error and knows_no(tool, answer.text):
-            raise ToolServerError(ToolProblem.UNKNOWN_TOOL, answer.text)
+        if answer.is_error and (problem := refusal_in(answer.text, tool)) is not None:
+            raise ToolServerError(problem, answer.text)
         return replace(answer, seconds=asyncio.get_running_loop().time() - began)
 
     async def _call(self, tool: str, arguments: Mapping[str, Any], meta: Mapping[str, str]) -> ToolAnswer:

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from harness.tools.exchange import ToolProblem, ToolServerError
 
 if TYPE_CHECKING:
-    from harness.tools.connection import Link, Sending
+    from harness.tools.connection import Link, SentCall
 
 ASKS_FOR_INPUT: Final = "it asks for input, which nobody can give here"
 _NO_SUCH_TOOL: Final = re.compile(r"unknown tool|no such tool|tool\b.*\bnot found", re.IGNORECASE)
@@ -39,14 +39,16 @@ def answered_error(error: MCPError) -> bool:
     return error.code not in _OF_THE_PROTOCOL and error.message not in _STAND_INS
 
 
-def knows_no(tool: str, text: str) -> bool:
-    """Whether an answer that says `is_error` says that there is no such tool."""
+def refusal_in(text: str, tool: str) -> ToolProblem | None:
+    """What an answer that says `is_error` refuses, since libraries put their refusals into answers; None: nothing."""
     name = re.escape(tool)
     said = rf"(MCP error -?\d+: )?(Unknown tool:? ?\W?{name}\W?|(No such tool|Tool):? \W?{name}\W?( not found)?)\.?"
-    return re.fullmatch(said, text.strip(), re.IGNORECASE) is not None
+    if re.fullmatch(said, text.strip(), re.IGNORECASE):
+        return ToolProblem.UNKNOWN_TOOL
+    return ToolProblem.INVALID_ARGUMENTS if text.startswith(f"MCP error {protocol.INVALID_PARAMS}: ") else None
 
 
-def named(error: BaseException, sending: Sending, link: Link) -> ToolServerError:
+def named(error: BaseException, sending: SentCall, link: Link) -> ToolServerError:
     """The error of a call, or of opening the connection, by its name."""
     if isinstance(error, BaseExceptionGroup):
         error = _leaf(error)
@@ -55,7 +57,7 @@ def named(error: BaseException, sending: Sending, link: Link) -> ToolServerError
     return sending.problem or _named(error, sending, link)
 
 
-def _named(error: BaseException, sending: Sending, link: Link) -> ToolServerError:
+def _named(error: BaseException, sending: SentCall, link: Link) -> ToolServerError:
     match error:
         case MCPError():
             return _refused(error, sending, link)
@@ -84,7 +86,7 @@ def _leaf(group: BaseExceptionGroup[BaseException]) -> BaseException:
     return next((error for error in leaves if isinstance(error, ToolServerError)), leaves[0])
 
 
-def _refused(error: MCPError, sending: Sending, link: Link) -> ToolServerError:
+def _refused(error: MCPError, sending: SentCall, link: Link) -> ToolServerError:
     if error.code == protocol.CONNECTION_CLOSED:
         return link.lost(sent=sending.sent)
     if error.code == protocol.REQUEST_TIMEOUT:

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from harness.model.tools import ToolRequest, ToolState
 from harness.recovery.catalog import Effect
-from harness.recovery.failure import Failed, Failure
+from harness.recovery.failure import Circumstances, Failed, Failure
 from harness.resilience.retry import schedule
 from harness.resilience.verdict import KINDS, Kind, RetryVerdict
 from harness.spec.problems import did_you_mean, join_or
@@ -112,7 +112,8 @@ def permanently(server: ToolServer, facts: CallFacts) -> Failed:
     died = server.last_death if state is ToolState.PERMANENTLY_FAILED else None
     details = facts.details | {"state": state.value} | _of_death(died)
     advice = _MENDED_BY[state].format(server=name)
-    return Failed(Failure(code, message, details=details, effect=facts.effect, advice=advice))
+    failure = Failure(code, message, details=details, effect=facts.effect, advice=advice)
+    return Failed(failure.also(Circumstances(permanent=True)))
 
 
 def refused(code: str, request: ToolRequest, why: str, advice: str = "") -> Failed:

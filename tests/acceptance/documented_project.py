@@ -31,11 +31,16 @@ RULES = {"on_element_not_found": {"wait_seconds": 0.2}, "on_network_error": {"st
 
 
 def write_projects(base: Path, sites: dict[str, int]) -> None:
-    """`shop` and `done` have tasks, `agents` those of docs/agents.md, `kept` and `started` a site, `fresh` nothing."""
+    """`shop` and `done` have tasks, `agents` and `tools` those of their pages, `kept` and `started` a site."""
     hosts = ", ".join(f'"{host}" = {port}' for host, port in sites.items())
     settings = PYPROJECT.format(base=min(sites.values()), hosts=hosts)
     served = {name: pyproject(free_base()) for name in ("kept", "started")}
-    for name, text in {**dict.fromkeys(("shop", "done", "agents"), settings), "fresh": "", **served}.items():
+    for name, text in {
+        **dict.fromkeys(("shop", "done", "agents"), settings),
+        "fresh": "",
+        "tools": "",
+        **served,
+    }.items():
         (base / name / "tasks").mkdir(parents=True)
         (base / name / "pytest.ini").write_text(INI + MARKERS, "utf-8")
         if text:
@@ -43,6 +48,7 @@ def write_projects(base: Path, sites: dict[str, int]) -> None:
     for name in ("shop", "done"):
         _write_shop(base / name)
     _write_agents(base / "agents")
+    _write_tools(base / "tools")
     _program(base / "bin" / "xdg-open", "#!/bin/sh\n")  # no window on anybody's desktop
     _program(base / "done" / "node_modules" / ".bin" / "allure", ALLURE)
 
@@ -86,6 +92,14 @@ def _write_agents(folder: Path) -> None:
     (folder / "goal_words.py").write_text(blocks(page, "python")[0], "utf-8")
     (folder / "tasks" / "buy.task.yaml").write_text(buy, "utf-8")
     (folder / "monkey.task.yaml").write_text(survive, "utf-8")
+
+
+def _write_tools(folder: Path) -> None:
+    """The page's own files."""
+    page = ROOT / "docs" / "tools.md"
+    (folder / "mailbox_mcp.py").write_text(blocks(page, "python")[0], "utf-8")
+    (folder / "pyproject.toml").write_text(blocks(page, "toml")[0], "utf-8")
+    (folder / "tasks" / "code.task.yaml").write_text(blocks(page, "yaml")[0], "utf-8")
 
 
 def _program(file: Path, text: str) -> None:

@@ -68,6 +68,13 @@ WORKERS = f"pytest {FIRST} -n 2 --task-workers auto"
 DEAD_END = "pytest tasks/ --task-browser-endpoint ws://127.0.0.1:9/SECRET"
 NOWHERE = "pytest tasks/ --task-browser-executable nowhere"
 
+CALL = 'harness tools call mail get_code \'{"to": "ann@shop.local"}\''
+LISTED = (
+    r"mail: 2 tools \(mailbox, MCP \S+\)\n"
+    r"  get_code      read   \(its server says so\)      The newest code that was mailed to an address.\n"
+    r"  delete_mails  write  \(nothing says otherwise\)  Delete all mails to an address."
+)
+
 REPORTS: tuple[Rule, ...] = (
     Ran(r"harness triage", "1 of 3 tasks failed: 1 cause"),
     Ran(r"harness triage --artifacts (DIR|merged/errors)", "ELEMENT_NOT_FOUND"),
@@ -125,7 +132,7 @@ RULES: tuple[Rule, ...] = (
     Ran(r"pytest --task-agent monkey (tasks/|monkey.task.yaml)", "1 (passed|failed)", ONE,
         "pytest --task-agent monkey monkey.task.yaml", "agents"),
     Ran(r"harness validate --agent words", "1 task file", (0,), "harness validate tasks/ --agent words", "agents"),
-    Left(r"harness freeze TASK( --check)?", "test_freeze.py freezes a run of an agent"),
+    Left(r"harness freeze( TASK)?( --check)?", "test_freeze.py freezes a run of an agent"),
     Left(r"harness show TASK --agent", "test_agent_figures.py shows the way of an agent"),
     Left(r"pytest tasks/agents/( --task-models record)?", "make run replays these tasks"),
     Left(r"pytest --task-models record", "test_recordings.py records what a model answers"),
@@ -149,6 +156,14 @@ RULES: tuple[Rule, ...] = (
     Ran(r"harness services start --persist", "demo", folder="kept"),
     Ran(r"harness services (status|stop)", "demo|nothing", (0, 3), folder="kept"),
     Ran(r"harness services logs", "hosts|no log yet", ONE, folder="kept"),
+    # tools
+    Ran(r"harness tools list( mail)?", LISTED, folder="tools"),
+    Ran(r"harness tools call( mail get_code '.*')?", '"code": "123456"', line=CALL, folder="tools"),
+    Ran(r"harness tools status", r"mail.*(no run|running|over)", folder="tools"),
+    Ran(r"harness tools restart( mail)?", "mail: no run uses it now", (0,), "harness tools restart mail", "tools"),
+    Ran(r"harness tools logs( mail)?", r"started at|no log yet", ONE, folder="tools"),
+    Ran(r"harness validate --tools", "1 task file", (0,), "harness validate tasks/ --tools", "tools"),
+    Ran(r"pytest tasks/code\.task\.yaml", r"tools: 1 call\n(.|\n)*1 passed", folder="tools"),
     # the rest
     Ran(r"harness --version", r"harness \d"),
     Ran(r"python -m tools\.docs\.(error_codes docs/error-codes|key_table docs/taskspec)\.md", ""),

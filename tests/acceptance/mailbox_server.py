@@ -17,6 +17,7 @@ TEXT = {"type": "object", "properties": {"to": {"type": "string"}}, "required": 
 TOOLS = [
     {"name": "get_code", "description": "The code.", "inputSchema": TEXT, "annotations": {"readOnlyHint": True}},
     {"name": "send_mail", "description": "Sends a mail.", "inputSchema": TEXT},
+    {"name": "state", "description": "All.", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": True}},
 ]
 
 
@@ -28,6 +29,8 @@ def answer(method: str, parameters: dict[str, Any], folder: Path) -> dict[str, A
     if method == "tools/list":
         return {"tools": TOOLS}
     if method == "tools/call":
+        if parameters["name"] == "state":
+            return {"content": [{"type": "text", "text": (folder / "state.json").read_text()}]}
         return called(parameters["name"], parameters["arguments"]["to"], folder)
     return {} if method == "ping" else None
 

@@ -11,7 +11,7 @@ SOURCE = r'''
 import re
 
 from harness.agents.llm import LlmAgent
-from harness.model.inference import ModelAnswer, ToolCall
+from harness.model.inference import ModelAnswer, FunctionCall
 
 
 class Brain:
@@ -37,11 +37,11 @@ class Brain:
         if "element" in arguments and "target" not in arguments:
             found = re.search("- " + re.escape(arguments["element"]) + r".*?\[ref=(\w+)\]", page)
             if found is None:  # it may still come
-                return ToolCall("browser_wait_for", {"time": 0.25})
+                return FunctionCall("browser_wait_for", {"time": 0.25})
             arguments["target"] = found[1]
         if "values" in arguments:
             arguments["values"] = [arguments["values"]]
-        return ToolCall(name, arguments)
+        return FunctionCall(name, arguments)
 
 
 class Each(Brain):

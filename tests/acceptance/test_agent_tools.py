@@ -6,6 +6,7 @@ The server is a stranger's mailbox, which counts what it does; each task has an 
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,11 +15,13 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+import yaml
 
 from tests.acceptance.conftest import Project, Wanted
 from tests.acceptance.scripted_model import install, questions
 from tests.acceptance.warm import harness
 
+ROOT = Path(__file__).parents[2]
 SERVER = Path(__file__).with_name("mailbox_server.py")
 SETTINGS = f"""
 [tool.harness.agents.builder.policy]
@@ -169,17 +172,31 @@ def test_a_frozen_call_is_an_ordinary_step(played: Played, tmp_path: Path) -> No
 
 
 @pytest.mark.thorough
-def test_a_campaign_of_all_faults_of_tools_doubles_no_mail(
-    tmp_path_factory: pytest.TempPathFactory, sites: dict[str, int]
-) -> None:
-    project = project_in(tmp_path_factory.mktemp("campaign"), sites)
-    write(project, "plain", Case(None, 1, evidence=True))
-    kinds = ("tool_refused", "tool_killed", "tool_hangs", "tool_slow", "tool_error", "tool_answer_lost")
-    faults = [
-        {"kind": kind, "server": "mail", "tool": "*", **({"seconds": 0.2} if kind == "tool_slow" else ONCE)}
-        for kind in kinds
-    ]
-    plan = {"faults": [{**each, "tasks": "plain"} for each in faults]}
-    (project.path / "tools.faults.yaml").write_text(json.dumps(plan), "utf-8")
-    done = harness("chaos", ".", "--faults", "tools.faults.yaml", cwd=project.path, timeout=300, COLUMNS="120")
+def test_a_campaign_of_all_faults_of_tools_places_each_order_once(project: Project) -> None:
+    """The shipped task, whose criteria refuse a second order, under each fault of each of its tools."""
+    path = project.path / "pyproject.toml"
+    tables = re.split(r"(?m)^(?=\[|# )", (ROOT / "pyproject.toml").read_text("utf-8"))
+    wanted = [each for each in tables if re.match(r"\[tool\.harness\.(models|agents|tools)\.", each)]
+    path.write_text("\n".join([path.read_text("utf-8"), *wanted]), "utf-8")
+    task = yaml.safe_load((ROOT / "tasks/agents/B1-2025-001-AGENT-TOOLS.task.yaml").read_text("utf-8"))
+    del task["task_id"], task["faults"], task["expect"]
+    project.task("ORDER", steps=[], **task)
+    (project.path / "tools.faults.yaml").write_text(json.dumps({"name": "tools", "faults": FAULTS}), "utf-8")
+    done = harness("chaos", ".", "--faults", "tools.faults.yaml", cwd=project.path, timeout=500, COLUMNS="120")
     assert done.returncode == 0, done.stdout + done.stderr
+    assert f"faulted trials that pass: 100 % ({len(FAULTS)}/{len(FAULTS)})" in done.stdout
+    assert "clean trials that pass: 100 %" in done.stdout
+
+
+FAULTS = [
+    {"id": f"{kind}-{tool}", "tasks": "ORDER", "kind": kind, "server": "shop", "tool": tool, **more}
+    for tool in ("get_order", "place_order")
+    for kind, more in (
+        ("tool_refused", ONCE),
+        ("tool_hangs", {**ONCE, "seconds": 3}),
+        ("tool_slow", {"seconds": 0.3}),
+        ("tool_error", ONCE),
+        ("tool_answer_lost", ONCE),
+    )
+]
+"""Each fault but `tool_killed`: the server is an address, and the run has no process of it that it could kill."""

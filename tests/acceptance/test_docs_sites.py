@@ -12,7 +12,7 @@ from tests.acceptance.documented_rules import Ran, Served
 from tests.acceptance.documented_runs import Sandbox
 from tests.acceptance.documented_tests import commands_in, does_what_its_page_says
 
-PROJECTS = ("agents", "fresh", "kept", "started")
+PROJECTS = ("agents", "fresh", "kept", "started", "tools")
 
 
 @pytest.fixture(scope="module")

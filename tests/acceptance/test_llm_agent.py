@@ -174,7 +174,8 @@ def test_a_policy_with_an_unknown_act_is_refused(project: Project) -> None:
 
 def test_the_agent_of_the_documentation_passes_its_task(project: Project) -> None:
     section = DOCUMENT.read_text("utf-8").partition("## A language model\n")[2].partition("\n## ")[0]
-    found = dict(re.findall(r"^```(toml|yaml)\n(.*?)^```", section, re.MULTILINE | re.DOTALL))
+    blocks = re.findall(r"^```(toml|yaml)\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
+    found = dict(reversed(blocks))  # the first of each kind
     toml, task = found["toml"], found["yaml"]
     path = project.path / "pyproject.toml"
     path.write_text(f"{path.read_text('utf-8')}\n{toml}", "utf-8")
@@ -188,6 +189,6 @@ def test_the_shipped_tasks_pass_with_the_model_site(project: Project) -> None:
     shutil.copytree(ROOT / "tasks/agents", project.path / "agents", ignore=shutil.ignore_patterns("cassettes"))
     path = project.path / "pyproject.toml"
     tables = re.split(r"(?m)^(?=\[|# )", (ROOT / "pyproject.toml").read_text("utf-8"))
-    wanted = [each for each in tables if re.match(r"\[tool\.harness\.(models|agents)\.", each)]
+    wanted = [each for each in tables if re.match(r"\[tool\.harness\.(models|agents|tools)\.", each)]
     path.write_text("\n".join([path.read_text("utf-8"), *wanted]), "utf-8")
-    project.run("--task-models", "live", timeout=300).assert_outcomes(passed=6)
+    project.run("--task-models", "live", timeout=300).assert_outcomes(passed=7)

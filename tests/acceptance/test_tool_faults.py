@@ -5,7 +5,10 @@ The server is a stranger's mailbox, which counts what it does; each task has an 
 
 from __future__ import annotations
 
+import contextlib
 import json
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,6 +16,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import psutil
 import pytest
 import yaml
 
@@ -105,17 +109,47 @@ def effects(project: Project) -> Counter[str]:
     return Counter(line.split()[1] for line in lines)
 
 
+def results(project: Project) -> list[dict[str, Any]]:
+    """The results of the last run."""
+    found: list[dict[str, Any]] = json.loads((project.path / ".harness/last-run.json").read_text("utf-8"))["results"]
+    return found
+
+
+def left_in(folder: Path) -> list[str]:
+    """The command lines of processes that a run has left in its folder."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            if process.cwd() == str(folder):
+                found.append(" ".join(process.cmdline()))
+    return found
+
+
 @pytest.fixture(scope="module")
 def played(tmp_path_factory: pytest.TempPathFactory, wanted: Wanted[Case]) -> tuple[dict[str, Any], Counter[str]]:
     project = project_in(tmp_path_factory.mktemp("mail"))
     for name, case in wanted(CASES, "test_what_a_fault_of_tools_does").items():
         write(project, name, case)
     project.play("--task-workers", "4")
-    document = json.loads((project.path / ".harness" / "last-run.json").read_text("utf-8"))
-    return {each["task_id"]: each for each in document["results"]}, effects(project)
+    assert left_in(project.path) == []
+    return {each["task_id"]: each for each in results(project)}, effects(project)
 
 
-@pytest.mark.parametrize("name", CASES)
+SOME = (
+    "refused-write",
+    "killed-read",
+    "killed-write-known",
+    "lost-write",
+    "lost-write-known",
+    "hangs-write",
+    "error-write",
+    "bystander-read",
+)
+
+
+@pytest.mark.parametrize(
+    "name", [*SOME, *(pytest.param(each, marks=pytest.mark.thorough) for each in CASES if each not in SOME)]
+)
 def test_what_a_fault_of_tools_does(played: tuple[dict[str, Any], Counter[str]], name: str) -> None:
     case, record = CASES[name], played[0][name]
     told = f"{record['code']}: {record['message']}; {record['warnings']}"
@@ -173,10 +207,39 @@ def test_faults_strike_the_tools_of_pages_too(project: Project) -> None:
         rules = {"on_network_error": AGAIN, "on_assertion_fail": "save_trace_and_report"}
         project.task(name, steps=steps, faults=[fault], error_recovery=rules, inputs={"server": "page"})
     project.run("--task-workers", "2").assert_outcomes(passed=1, failed=3)
-    document = json.loads((project.path / ".harness" / "last-run.json").read_text("utf-8"))
-    codes = {each["task_id"]: each["code"] for each in document["results"]}
+    codes = {each["task_id"]: each["code"] for each in results(project)}
     assert codes == {name: code for name, (_, code, _) in PAGE.items()}
     for name, (_, code, bought) in PAGE.items():
         if code is not None:
             shop = project.report(name)["context"]["env_snapshot"]["env"]["shop"]
             assert len(shop["cart"]) == bought, name
+
+
+ANOTHER = Path(__file__).parents[1] / "unit/tools/connections/tool_server.py"
+OVER_HTTP = {
+    "REFUSED": ({"kind": "tool_refused", "times": 1}, "write", None),
+    "LOST-READ": ({"kind": "tool_answer_lost", "times": 1}, "read", None),
+    "LOST": ({"kind": "tool_answer_lost", "times": 1}, "write", UNKNOWN),
+    "HANGS": ({"kind": "tool_hangs", "times": 1}, "write", UNKNOWN),
+    "SLOW": ({"kind": "tool_slow", "seconds": 0.1}, "write", None),
+    "ERROR": ({"kind": "tool_error"}, "write", "TOOL_FAILED"),
+}
+
+
+@pytest.mark.thorough
+def test_faults_strike_servers_at_an_address(tmp_path: Path) -> None:
+    server = subprocess.Popen([sys.executable, str(ANOTHER), "0", "new"], stdout=subprocess.PIPE, text=True)
+    try:
+        assert server.stdout is not None
+        project, port = project_in(tmp_path), server.stdout.readline().strip()
+        table = f'[tool.harness.tools.shop]\nurl = "http://127.0.0.1:{port}/mcp"\ntimeout = 2\n'
+        (tmp_path / "pyproject.toml").write_text(table, "utf-8")
+        for name, (fault, effect, _) in OVER_HTTP.items():
+            step = {"act": "tool", "server": "shop", "tool": "echo", "effect": effect}
+            project.task(name, steps=[step], faults=[fault], error_recovery={"on_network_error": AGAIN})
+        project.play("--task-workers", "2")
+        codes = {each["task_id"]: each["code"] for each in results(project)}
+        assert codes == {name: code for name, (_, _, code) in OVER_HTTP.items()}
+    finally:
+        server.kill()
+        server.wait(10)

@@ -262,6 +262,11 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "services start": ("--persist",),
     "services stop": (),
     "services logs": (),
+    "tools status": (),
+    "tools list": (),
+    "tools call": ("mail", "get_code"),
+    "tools restart": ("mail",),
+    "tools logs": (),
 }
 EXEMPT = {
     "new": "it writes a file and says where",

@@ -24,7 +24,7 @@ from harness.reporting.telemetry.log import EventLog, LogSink
 from harness.reporting.telemetry.metrics import MetricsSink
 from harness.reporting.telemetry.stream import Sink
 from harness.spec.faults import Fault
-from harness.spec.steps import Assert, Step, Tool
+from harness.spec.steps import Assert, Step
 from harness.spec.task import TaskSpec
 from harness.spec.warnings import WARNINGS
 from tests.architecture.syntax import tree
@@ -128,7 +128,7 @@ def test_every_rule_is_where_the_map_says() -> None:
 def test_every_act_is_where_the_map_says() -> None:
     places = touched("an act")
     assert {home(each) for each in members(Step)} <= places
-    assert set(ACTIONS) == set(members(Step)) - {Assert, Tool}, "the engine judges `assert` and calls tools"
+    assert set(ACTIONS) == set(members(Step)) - {Assert}, "the engine judges `assert`"
     assert [act for act in ACTIONS.values() if not within(home(act), places)] == []
 
 

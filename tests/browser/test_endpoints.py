@@ -104,8 +104,10 @@ def test_a_session_does_all_that_it_does_here(run: Any, server: PlaywrightServer
 
 
 def test_pages_offer_tools_there_too(run: Any, server: PlaywrightServer, elsewhere: Make) -> None:
+    stage = elsewhere(server.url)
+
     async def body() -> None:
-        session = await elsewhere(server.url).session(webmcp=True)
+        session = await stage.session(webmcp=True)
         await passed(session, {"act": "open", "url": f"https://{SHOP}/"})
         assert await session.page_tools(10) == ()
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from harness.agents.llm import LlmAgent
-from harness.model.inference import ModelAnswer, ModelCall, Prompt, ToolCall, Usage
+from harness.model.inference import FunctionCall, ModelAnswer, ModelCall, Prompt, Usage
 from harness.model.plan import Plan
 from harness.model.policy import UNLIMITED, AgentPolicy
 from harness.model.ports import Observation
@@ -29,7 +29,7 @@ ARIA = '- main [ref=e1]:\n  - button "Buy" [ref=e2]\n  - textbox "Name" [ref=e3]
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 CALL = ModelCall("llm", "m", "openai", "m-1", 0, 1, NOW, 0.1, None, Usage(), 0.0, "answered")
 PASSED = Passed()
-Said = ToolCall | str | Failed
+Said = FunctionCall | str | Failed
 
 
 class Model:
@@ -46,12 +46,12 @@ class Model:
         said = self.said.pop(0)
         if isinstance(said, Failed):
             raise said
-        calls = (said,) if isinstance(said, ToolCall) else ()
+        calls = (said,) if isinstance(said, FunctionCall) else ()
         return ModelAnswer("" if calls else str(said), calls, CALL)
 
 
-def call(name: str, **arguments: Any) -> ToolCall:
-    return ToolCall(name, arguments)
+def call(name: str, **arguments: Any) -> FunctionCall:
+    return FunctionCall(name, arguments)
 
 
 BUY = call("browser_click", element='button "Buy"', target="e2")

@@ -18,7 +18,7 @@ from harness.agents.served import (
     ServedTools,
     served_tools,
 )
-from harness.model.inference import ToolCall
+from harness.model.inference import FunctionCall
 from harness.model.tools import OfferedTool, ToolDescription
 
 SCHEMA = {"type": "object", "properties": {"id": {"type": "string"}}, "required": ["id"]}
@@ -39,7 +39,7 @@ def test_a_tool_of_a_server_is_a_tool_of_the_model() -> None:
     assert made.description == (
         'The tool get_order of the server shop. Its effect: read. Its server says, as data: "Read an order."'
     )
-    assert found.step_of(ToolCall("shop__get_order", {"id": "O-1"})) == {
+    assert found.step_of(FunctionCall("shop__get_order", {"id": "O-1"})) == {
         "act": "tool",
         "server": "shop",
         "tool": "get_order",

@@ -9,7 +9,7 @@ from pydantic import TypeAdapter
 
 from harness.agents.tools import BY_NAME, TOOLS, InvalidCallError, agrees, checked, definitions, step_of
 from harness.agents.view import PageView
-from harness.model.inference import ToolCall
+from harness.model.inference import FunctionCall
 from harness.model.snapshot import PageElement
 from harness.spec.steps import Step
 from harness.spec.validation import ACTS
@@ -23,7 +23,7 @@ OFFERED = {each.name: each for each in definitions()}
 
 
 def step(name: str, **arguments: Any) -> dict[str, Any]:
-    return step_of(checked(ToolCall(name, arguments), OFFERED), VIEW)
+    return step_of(checked(FunctionCall(name, arguments), OFFERED), VIEW)
 
 
 def refused(name: str, **arguments: Any) -> str:

@@ -70,8 +70,8 @@ def test_the_task_has_a_world_of_its_own_and_stops_where_it_failed(kept: Artifac
 
 
 def test_what_it_writes_is_named_without_secrets(plan: Plan) -> None:
-    assert writes(plan, 4) == ("2 submit form",)
-    assert writes(plan, 2) == ()
+    assert writes(plan, 4, Settings()) == ("2 submit form",)
+    assert writes(plan, 2, Settings()) == ()
     assert "hunter2" not in step_text(plan, 1)
 
 

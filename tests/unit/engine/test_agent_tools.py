@@ -41,7 +41,7 @@ class FakeToolBox:
         return (OfferedTool("shop", READS, "read"), OfferedTool("shop", WRITES, "write"))
 
     async def learn(self, within: float) -> None:
-        assert 0 < within <= 5
+        assert 0 < within <= 15
         self.learned = True
 
     async def effect_of(self, step: Tool, within: float) -> EffectClass:

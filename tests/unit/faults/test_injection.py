@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from harness.faults.python import InjectionError, PendingInjections, check, fault_of
+from harness.model.channel_settings import ChannelSettings
 from harness.model.service_settings import ServiceSettings
-from harness.model.settings import ChannelSettings, Settings
+from harness.model.settings import Settings
+from harness.model.tool_settings import ToolServerSettings
 from harness.runner.api import inject_network_failure
 from harness.spec.faults import Refuse
 from tests.unit.fakes import Theatre
@@ -45,6 +47,7 @@ SETTINGS = Settings(
         "demo": ServiceSettings(command=("x",), hosts={"Shop.local": 1, "bank.local": 2}, health="http://shop.local/")
     },
     channels={"env": ChannelSettings(file="env.json")},
+    tools={"mail": ToolServerSettings(command=("x",)), "shop": ToolServerSettings(url="http://shop.local/mcp")},
 )
 LATE = {"kind": "delayed_state", "path": "a", "value": 1, "seconds": 1}
 
@@ -56,6 +59,8 @@ LATE = {"kind": "delayed_state", "path": "a", "value": 1, "seconds": 1}
         ({**REFUSE, "host": "shop.loca"}, "no host `shop.loca` in [tool.harness.services]; did you mean `shop.local`?"),
         ({**LATE, "channel": "db"}, "no channel `db` in [tool.harness.channels]; known: env"),
         ({"kind": "service_killed", "service": "demos"}, "no service `demos` in [tool.harness.services]; did you mean"),
+        ({"kind": "tool_slow", "server": "mial"}, "no server `mial` in [tool.harness.tools]; did you mean `mail`?"),
+        ({"kind": "tool_killed", "server": "shop"}, "has a `url`, so the run does not own its process"),
     ],
 )
 def test_what_does_not_fit_the_task_is_told(fault: dict[str, Any], words: str) -> None:
@@ -65,7 +70,13 @@ def test_what_does_not_fit_the_task_is_told(fault: dict[str, Any], words: str) -
 
 
 def test_what_fits_passes() -> None:
-    faults = [fault_of(REFUSE), fault_of(LATE), fault_of({"kind": "service_killed", "service": "demo"})]
+    others = ({"kind": "service_killed", "service": "demo"}, {"kind": "tool_killed", "server": "mail"})
+    faults = [
+        fault_of(REFUSE),
+        fault_of(LATE),
+        *map(fault_of, others),
+        fault_of({"kind": "tool_error", "server": "page"}),
+    ]
     plan = Theatre().plan()
     check(faults, plan, SETTINGS)
     assert plan.faults == ()

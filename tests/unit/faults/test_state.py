@@ -17,9 +17,9 @@ from harness.environment.channels import Channels
 from harness.environment.memory import MemoryStore
 from harness.environment.world import TaskWorld
 from harness.faults.state import StateTarget
+from harness.model.channel_settings import ChannelSettings
 from harness.model.plan import Plan
 from harness.model.ports import Injection, Undo
-from harness.model.settings import ChannelSettings
 from harness.recovery.failure import Failed
 from harness.spec.faults import Fault
 from tests.unit.fakes import FakeClock, Theatre

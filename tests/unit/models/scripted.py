@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.model.events import ModelAnswered, ModelAsked, ResilienceActed
-from harness.model.inference import Prompt, ToolCall, Usage
+from harness.model.inference import FunctionCall, Prompt, Usage
 from harness.model.model_settings import ModelSettings, checked_models
 from harness.model.plan import Plan
 from harness.model.settings import Settings
@@ -26,7 +26,7 @@ from tests.unit.resilience.virtual import LoopClock, Story, now
 
 PROMPT = Prompt("Rules.", ("x" * 391,))
 """About a hundred tokens."""
-DONE = WireAnswer("", (ToolCall("done", {}),))
+DONE = WireAnswer("", (FunctionCall("done", {}),))
 USED = Usage(input=100, output=10)
 
 

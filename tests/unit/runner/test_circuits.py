@@ -90,6 +90,49 @@ def test_what_a_task_orders_or_expects_is_no_sites_fault(tmp_path: Path) -> None
     assert circuits(tmp_path).of(RECOVERING)(SHOP) is not None
 
 
+TOOLS = {
+    "mail": {"command": ["mail"], "breaker": {"failure_threshold": 2}},
+    "shop": {"url": "http://shop.local/mcp"},
+}
+
+
+def tool_circuits(root: Path, **keys: Any) -> RunCircuits:
+    settings = Settings.model_validate({"root": root, "tools": TOOLS, **keys})
+    return RunCircuits(settings, FakeClock(), discard, {})
+
+
+def fail_tool(run: RunCircuits, server: str, times: int) -> CircuitState:
+    for _ in range(times):
+        breaker = run.tool_of(PLAIN)(server)
+        assert breaker is not None
+        breaker.admit().failed("gone")
+    return breaker.state
+
+
+def test_each_tool_server_has_a_circuit_with_its_own_settings(tmp_path: Path) -> None:
+    run = tool_circuits(tmp_path)
+    assert fail_tool(run, "mail", 2) is CircuitState.OPEN
+    assert fail_tool(run, "shop", 2) is CircuitState.CLOSED
+    assert fail_tool(run, "shop", 3) is CircuitState.OPEN
+    breaker = run.tool("shop")
+    assert breaker is not None
+    assert breaker.name == "tool:shop"
+    assert run.tool_of(FAULTED)("mail") is None
+    assert run.tool_of(EXPECTING)("mail") is None
+    assert tool_circuits(tmp_path, breaker={"enabled": False}).tool_of(PLAIN)("mail") is None
+
+
+def test_the_circuit_of_a_tool_server_closes_when_it_is_mended_or_its_service_is_back(tmp_path: Path) -> None:
+    run = tool_circuits(tmp_path)
+    run.tool_mended("mail")
+    for mend in (lambda: run.tool_mended("shop"), lambda: run.answers_again("shop.local")):
+        assert fail_tool(run, "shop", 5) is CircuitState.OPEN
+        mend()
+        breaker = run.tool("shop")
+        assert breaker is not None
+        assert breaker.state is CircuitState.CLOSED
+
+
 def test_a_host_that_answers_again_needs_no_probe(tmp_path: Path) -> None:
     run = circuits(tmp_path)
     run.answers_again("shop.local")

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from harness.model.channel_settings import ChannelSettings
 from harness.model.plan import Plan
-from harness.model.settings import ChannelSettings, Settings
+from harness.model.settings import Settings
 from harness.recovery import GiveUp, NoRecovery
 from harness.recovery.failure import Failure
 from harness.runner.compile import compile_plan

@@ -15,8 +15,9 @@ from harness.model.tools import ToolAnswer, ToolState
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failure
 from harness.resilience.events import InvariantBroken, Retrying
+from harness.tools.box import BoxTerms, TaskToolBox
 from harness.tools.exchange import ServerDied, ToolProblem
-from tests.unit.resilience.virtual import play
+from tests.unit.resilience.virtual import LoopClock, play
 from tests.unit.tools.scripted_server import (
     GET,
     HTTP,
@@ -244,6 +245,18 @@ def test_a_cancelled_call_is_in_the_ledger() -> None:
         with pytest.raises(asyncio.CancelledError):
             await call
         assert (box.calls[0].outcome, box.calls[0].seconds, box.calls[0].tries) == ("cancelled", 1.0, 1)
+        await shop.server.close()
+
+    play(main())
+
+
+def test_without_resilience_a_call_is_sent_once() -> None:
+    async def main() -> None:
+        shop = Shop(HTTP, World(calls=[problem(P.BUSY), None]))
+        terms = BoxTerms(LoopClock(), lambda _: None, again=False)
+        box = TaskToolBox(plan_with(), {"shop": shop.settings}, lambda _: shop.server, terms)
+        assert isinstance(await called(box, request("read")), Failure)
+        assert (shop.world.count("calls"), box.calls[0].retryable) == (1, False)
         await shop.server.close()
 
     play(main())

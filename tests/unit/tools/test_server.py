@@ -82,6 +82,7 @@ def test_the_third_crash_within_five_minutes_is_permanent_until_a_restart_by_han
         assert found.code == "TOOL_UNAVAILABLE"
         assert "crashed three times within five minutes" in found.message
         assert "harness tools restart shop" in found.hint
+        assert not found.retryable
         assert (found.details["exit_code"], found.details["stderr"]) == (1, "no module named mail")
         assert shop.world.times("opens") == [0, 0, 0]
         assert shop.states == ["connecting", "restarting", "permanently_failed"]

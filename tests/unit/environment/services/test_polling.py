@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from harness.environment import process as child
 from harness.environment.services import Services
 from harness.environment.supervision import STANDARD, Polling, Pulse
+from harness.resilience import process as child
 from harness.resilience.events import ResilienceEvent, ServiceChanged
 from tests.unit.environment.services.conftest import (
     PROGRAM,

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from harness.environment.channels import Channels
-from harness.model.settings import ChannelSettings
+from harness.model.channel_settings import ChannelSettings
 from harness.recovery.failure import Failed, Failure
 from tests.unit.environment.world.conftest import EnvironmentServer
 

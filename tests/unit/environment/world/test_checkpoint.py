@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from harness.environment.channels import Channels
 from harness.environment.memory import MemoryStore
 from harness.environment.world import TaskWorld
+from harness.model.channel_settings import ChannelSettings
 from harness.model.plan import Plan
 from harness.model.ports import World, WorldCheckpoint
-from harness.model.settings import ChannelSettings
 from harness.recovery.failure import Failed
 from tests.unit.conftest import examples
 from tests.unit.environment.world.conftest import EnvironmentServer

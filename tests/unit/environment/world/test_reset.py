@@ -13,7 +13,8 @@ import pytest
 
 from harness.environment.channels import Channels
 from harness.environment.reset import StateReset
-from harness.model.settings import ChannelSettings, WorldMark
+from harness.model.channel_settings import ChannelSettings
+from harness.model.settings import WorldMark
 from harness.recovery.failure import Failed
 from tests.unit.environment.world.conftest import EnvironmentServer
 

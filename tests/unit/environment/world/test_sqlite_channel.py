@@ -14,7 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from harness.environment.channels import Channels
-from harness.model.settings import ChannelSettings
+from harness.model.channel_settings import ChannelSettings
 from harness.recovery.failure import Failed
 from tests.unit.conftest import examples
 

@@ -11,7 +11,8 @@ import pytest
 
 from harness.environment.channel import Refused
 from harness.environment.channels import Channels
-from harness.model.settings import ChannelSettings, Settings
+from harness.model.channel_settings import ChannelSettings
+from harness.model.settings import Settings
 from harness.model.tools import ToolAnswer, ToolRequest
 from harness.recovery.failure import Failed, Failure
 

@@ -39,10 +39,6 @@ def call(name: str, arguments: dict[str, Any], meta: dict[str, Any]) -> dict[str
         case "sleep":
             time.sleep(arguments["seconds"])
             return text("slept")
-        case "exit":
-            sys.stderr.write("out of order\n")
-            sys.stderr.flush()
-            os._exit(3)
         case "kill":
             os.kill(os.getpid(), signal.SIGKILL)
         case "close":
@@ -63,6 +59,8 @@ def call(name: str, arguments: dict[str, Any], meta: dict[str, Any]) -> dict[str
             return {**text("no stock"), "isError": True}
         case "unknown_here":
             return {**text("Unknown tool: unknown_here"), "isError": True}
+        case "invalid_here":
+            return {**text("MCP error -32602: Input validation error: n is required"), "isError": True}
         case "wrong":
             return {"content": "none"}
         case "strict":
@@ -120,6 +118,9 @@ def main() -> None:
     calls = 0
     for line in sys.stdin:
         request = json.loads(line)
+        if (request.get("params") or {}).get("name") == "exit":
+            sys.stderr.write("out of order\n")
+            sys.exit(3)
         if "id" in request:
             threading.Thread(target=answer, args=(request,), daemon=True).start()
         calls += request["method"] == "tools/call"

@@ -83,6 +83,7 @@ def test_refusals_and_bad_answers_have_their_names(raw: Raw, play: Play) -> None
         "missing": (ToolProblem.UNKNOWN_TOOL, "Tool missing not found"),
         "unknown_here": (ToolProblem.UNKNOWN_TOOL, "Unknown tool: unknown_here"),
         "badly": (ToolProblem.INVALID_ARGUMENTS, "n is required"),
+        "invalid_here": (ToolProblem.INVALID_ARGUMENTS, "n is required"),
         "nonsense": (ToolProblem.GARBLED, "error -32600: Invalid Request"),
         "wrong": (ToolProblem.GARBLED, "its answer is not what MCP demands"),
         "strict": (ToolProblem.GARBLED, "'n' is a required property"),

@@ -116,7 +116,7 @@ def main() -> None:
         if os.fork() == 0:
             port, era, *habits = line.split()
             asyncio.run(serve(int(port), era, *habits))
-            os._exit(0)
+            return
 
 
 if __name__ == "__main__":

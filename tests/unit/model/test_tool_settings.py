@@ -1,0 +1,67 @@
+"""The settings of tool servers: what is refused, and what each key decides."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harness.model.settings import Settings
+from harness.model.tool_settings import ToolServerSettings
+
+STDIO = {"command": ["mail"]}
+HTTP = {"url": "http://shop.local/mcp"}
+
+
+def table(name: str = "mail", **keys: Any) -> ToolServerSettings:
+    return Settings.model_validate({"tools": {name: keys}}).tools[name]
+
+
+@pytest.mark.parametrize(
+    ("name", "keys", "why"),
+    [
+        ("mail", {}, "needs `command` or `url`"),
+        ("mail", {"command": []}, "at least 1 item"),
+        ("mail", {**STDIO, **HTTP}, "both say where it is"),
+        ("mail", {**STDIO, "headers": {"A": "b"}}, "`headers` has no effect on a server with `command`"),
+        ("mail", {**HTTP, "environment": {"A": "b"}}, "`environment` has no effect on a server with `url`"),
+        ("mail", {**HTTP, "cwd": "x"}, "`cwd` has no effect on a server with `url`"),
+        ("mail", {**HTTP, "shared": True}, "`shared` has no effect on a server with `url`"),
+        ("mail", {"url": "shop.local/mcp"}, "must be an address"),
+        ("mail", {**STDIO, "timeout": 0}, "greater than 0"),
+        ("mail", {**STDIO, "effects": {"x": "delete"}}, "'read', 'idempotent' or 'write'"),
+        ("mail", {**STDIO, "tieout": 5}, "tieout"),
+        ("my.mail", STDIO, "only letters, digits, `_` and `-`"),
+        ("../mail", STDIO, "only letters, digits, `_` and `-`"),
+        ("page", STDIO, "`command` has no effect on the tools of the page"),
+        ("page", {"health_interval": 5}, "`health_interval` has no effect on the tools of the page"),
+    ],
+)
+def test_what_can_have_no_effect_is_refused(name: str, keys: Any, why: str) -> None:
+    with pytest.raises(ValueError, match=r".*") as caught:
+        table(name, **keys)
+    assert why in str(caught.value)
+
+
+def test_the_limit_of_a_call_is_that_of_its_tool() -> None:
+    usual = table(**STDIO)
+    assert [usual.limit_of(tool) for tool in ("bash", "read_file", "edit_file", "search", "x")] == [
+        300,
+        10,
+        30,
+        60,
+        120,
+    ]
+    own = table(**STDIO, timeout=7, timeouts={"slow": 90})
+    assert [own.limit_of(tool) for tool in ("bash", "slow", "x")] == [7, 90, 7]
+
+
+def test_the_first_pattern_that_fits_decides_about_the_effect() -> None:
+    own = table(**STDIO, effects={"get_secret": "write", "get_*": "read"})
+    assert [own.declared_effect(tool) for tool in ("get_secret", "get_code", "send")] == ["write", "read", None]
+
+
+def test_without_allow_every_tool_may_be_called() -> None:
+    assert table(**STDIO).allows("anything")
+    own = table(**STDIO, allow=["get_*", "place_order"])
+    assert [own.allows(tool) for tool in ("get_code", "place_order", "place_orders")] == [True, True, False]
