@@ -43,14 +43,13 @@ async def tools_of(folder: Path, table: str) -> AsyncIterator[RunTools]:
         await tools.close()
 
 
-async def call(tools: RunTools, name: str = "all", **arguments: Any) -> ToolAnswer:
-    request = ToolRequest("shop", "get_order", {"case": name, **arguments}, "read")
-    return await tools.call(0, request, WITHIN)
+async def call(tools: RunTools, within: float = WITHIN) -> ToolAnswer:
+    return await tools.call(0, ToolRequest("shop", "get_order", {"case": "all"}, "read"), within)
 
 
-async def refused(tools: RunTools) -> Failed:
+async def refused(tools: RunTools, within: float = WITHIN) -> Failed:
     with pytest.raises(Failed) as caught:
-        await call(tools)
+        await call(tools, within)
     return caught.value
 
 
@@ -77,14 +76,11 @@ async def _back_after_a_kill(
     if list_habit:
         assert books.count("listed", "all") == 1, "no answer waits for the new list"
     await until(lambda: books.count("list", "all") == 2)
-    await until(lambda: not server.catalogue.stale or list_habit == "no_list")
+    await until(lambda: not server.catalogue.stale or bool(server.discovery.problem))
     assert server.catalogue.tools == before
     await call(tools)
-    if list_habit == "no_list":
-        assert server.catalogue.stale
-    else:
-        assert books.count("list", "all") == 2
-    assert server.state is ToolState.ONLINE
+    told = (server.catalogue.stale, server.state, books.count("list", "all"))
+    assert told == (list_habit == "no_list", ToolState.ONLINE, 2)
 
 
 @pytest.mark.parametrize(
@@ -117,9 +113,11 @@ def test_an_address_that_was_away_is_listed_once(tmp_path: Path, habit: str) -> 
                 port = int(address.rpartition(":")[2])
                 with_new: list[Any] = []
 
-                async def kill(_: ToolServer) -> None:
+                async def kill(server: ToolServer) -> None:
                     process.kill()
                     process.wait()
+                    assert (await refused(tools, 0.2)).failure.code == "TOOL_UNAVAILABLE"
+                    assert server.state is ToolState.OFFLINE
                     again = serving(tmp_path, port)
                     again.__enter__()
                     with_new.append(again)
