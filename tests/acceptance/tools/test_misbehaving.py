@@ -69,6 +69,7 @@ def wait_for(met: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.thorough
 def test_the_next_step_runs_and_no_process_is_left(tmp_path: Path) -> None:
     project = stranger(tmp_path, tables(tmp_path))
     for name, (_, arguments) in CALLS.items():
