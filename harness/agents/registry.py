@@ -88,17 +88,24 @@ class Agents:
             self._refuse_unknown(name)
 
     def agent(
-        self, name: str | None, *, models: ModelsOf | None = None, ask: Ask | None = None, saw: Saw | None = None
+        self,
+        name: str | None,
+        *,
+        models: ModelsOf | None = None,
+        ask: Ask | None = None,
+        saw: Saw | None = None,
+        commands: MakeCommand | None = None,
     ) -> TaskAgent:
         """The agent for one run of a task; None: its own steps are executed. `ask` asks a person.
 
-        `models` returns the models for one proposal, for agents that want them. `saw` is told what they see. Raises
-        Failed if there is no agent of that name.
+        `models` returns the models for one proposal, for agents that want them. `saw` is told what they see.
+        `commands` makes the agents that are processes. Raises Failed if there is no agent of that name.
         """
         if name is not None:
             self._refuse_unknown(name)
+        remote, emit = self.remote, self._emit
         return TaskAgent(
-            self.source, self._breaker, models=models, ask=ask, emit=self._emit, saw=saw, remote=self.remote
+            self.source, self._breaker, models=models, ask=ask, emit=emit, saw=saw, remote=remote, commands=commands
         )
 
     def source(self, name: str) -> AgentSource:
@@ -111,7 +118,11 @@ class Agents:
             other = self.source(settings.agent)
             timeout = settings.timeout if "timeout" in settings.model_fields_set else other.timeout
             options, policy = {**other.options, **settings.options}, _policy(settings, other.policy)
+            retry = 0 if other.command is not None else retry
             return replace(other, name=name, timeout=timeout, options=options, policy=policy, retry=retry)
+        if settings.command is not None:
+            policy = _policy(settings, self._unlimited)
+            return AgentSource(name, "", "", self._root, settings.timeout, {}, policy, command=settings)
         if settings.python is not None:
             module, _, attribute = settings.python.partition(":")
         else:
@@ -155,6 +166,16 @@ class RemoteAgent(Protocol):
         ...
 
 
+class CommandProcess(RemoteAgent, Protocol):
+    """An agent that is a process of its own for one run of a task."""
+
+    async def close(self) -> None:
+        """End its processes. Bounded; it never raises."""
+        ...
+
+
+MakeCommand = Callable[[AgentSource], CommandProcess]
+"""The source of a command -> the agent, whose process begins with its first proposal."""
 Saw = Callable[[Plan, str, int, Observation], None]
 """Is told what an agent sees: the task, the agent, the index of the step that it chooses, the page."""
 
@@ -172,8 +193,11 @@ class TaskAgent:
         emit: Emit = discard,
         saw: Saw | None = None,
         remote: Callable[[], RemoteAgent] | None = None,
+        commands: MakeCommand | None = None,
     ) -> None:
         self._source = source
+        self._make_command = commands
+        self._commands: dict[str, CommandProcess] = {}
         self._make_remote = remote
         self._remote: RemoteAgent | None = None
         self._models = models
@@ -228,6 +252,8 @@ class TaskAgent:
         """The proposal of the agent, which is made at its first one, and anew after it has raised an error."""
         if plan.agent == BRIDGE:
             return await self._propose_remotely(source, plan, history, observe)
+        if source.command is not None:
+            return await self._propose_by_command(source, plan, history, observe)
         place = plan.key, source.name
         if place not in self._python_agents:
             self._python_agents[place] = PythonAgent(source, self._models)
@@ -250,6 +276,18 @@ class TaskAgent:
             self._remote = self._make_remote()
         look = self._noted(plan, history, observe)
         return cast("Step | None", await self._remote.propose(plan, history, look, source.policy))
+
+    async def _propose_by_command(
+        self, source: AgentSource, plan: Plan, history: History, observe: Observe
+    ) -> Step | None:
+        """The proposal of an agent that is a process. Raises Failed."""
+        if self._make_command is None:
+            message = f"Agent `{source.name}` is a command, and none is started here"
+            raise Failed(Failure("AGENT_UNAVAILABLE", message, details={"agent": source.name}))
+        if source.name not in self._commands:
+            self._commands[source.name] = self._make_command(source)
+        look = self._noted(plan, history, observe)
+        return cast("Step | None", await self._commands[source.name].propose(plan, history, look, source.policy))
 
     def _noted(self, plan: Plan, history: History, observe: Observe) -> Observe:
         """The same view of the page, which tells what was seen."""
@@ -275,6 +313,9 @@ class TaskAgent:
         """Close the agents after the run, whose result a remote one is told. Bounded; it never raises."""
         if self._remote is not None:
             self._remote.end(result)
+        for command in self._commands.values():
+            command.end(result)
+            await command.close()
         for agent in self._python_agents.values():
             await agent.close()
 
