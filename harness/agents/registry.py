@@ -94,18 +94,16 @@ class Agents:
         models: ModelsOf | None = None,
         ask: Ask | None = None,
         saw: Saw | None = None,
-        commands: MakeCommand | None = None,
     ) -> TaskAgent:
         """The agent for one run of a task; None: its own steps are executed. `ask` asks a person.
 
-        `models` returns the models for one proposal, for agents that want them. `saw` is told what they see.
-        `commands` makes the agents that are processes. Raises Failed if there is no agent of that name.
+        `models` returns the models for one proposal, for agents that want them. `saw` is told what they see. Raises
+        Failed if there is no agent of that name.
         """
         if name is not None:
             self._refuse_unknown(name)
-        remote, emit = self.remote, self._emit
         return TaskAgent(
-            self.source, self._breaker, models=models, ask=ask, emit=emit, saw=saw, remote=remote, commands=commands
+            self.source, self._breaker, models=models, ask=ask, emit=self._emit, saw=saw, remote=self.remote
         )
 
     def source(self, name: str) -> AgentSource:
@@ -193,10 +191,10 @@ class TaskAgent:
         emit: Emit = discard,
         saw: Saw | None = None,
         remote: Callable[[], RemoteAgent] | None = None,
-        commands: MakeCommand | None = None,
     ) -> None:
         self._source = source
-        self._make_command = commands
+        self.make_command: MakeCommand | None = None
+        """Makes the agents that are processes of their own."""
         self._commands: dict[str, CommandProcess] = {}
         self._make_remote = remote
         self._remote: RemoteAgent | None = None
@@ -281,11 +279,11 @@ class TaskAgent:
         self, source: AgentSource, plan: Plan, history: History, observe: Observe
     ) -> Step | None:
         """The proposal of an agent that is a process. Raises Failed."""
-        if self._make_command is None:
+        if self.make_command is None:
             message = f"Agent `{source.name}` is a command, and none is started here"
             raise Failed(Failure("AGENT_UNAVAILABLE", message, details={"agent": source.name}))
         if source.name not in self._commands:
-            self._commands[source.name] = self._make_command(source)
+            self._commands[source.name] = self.make_command(source)
         look = self._noted(plan, history, observe)
         return cast("Step | None", await self._commands[source.name].propose(plan, history, look, source.policy))
 

@@ -222,7 +222,8 @@ class RunningCommand:
                 await asyncio.wait({asked}, timeout=REST)
             if asked.done():
                 return self._told(asked)
-            return self._without_answer(self._ended.result())
+            self._judge_or_fail(self._ended.result())
+            return None
         finally:
             asked.cancel()
             await asyncio.gather(asked, return_exceptions=True)
@@ -236,7 +237,7 @@ class RunningCommand:
             message = f"Agent `{self._name}`: its command runs, and did not take its task within the agent's `timeout`"
             raise Failed(self._failure("AGENT_UNAVAILABLE", message)) from failed
 
-    def _without_answer(self, code: int | None) -> None:
+    def _judge_or_fail(self, code: int | None) -> None:
         """The process has ended: return if its task is to be judged. Raises Failed for one that failed."""
         if self._killed:
             text = f"Agent `{self._name}`: its command was ended, since the time of the task was over"

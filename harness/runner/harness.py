@@ -220,8 +220,8 @@ class Harness:
         ended: TaskResult | None = None
         models, saw = (notes.models(inference.client), notes.saw) if notes else (inference.client, None)
         commands = self._commands()
-        make = commands.make if commands else None
-        agent = self.agents.agent(None, models=models, ask=interaction.ask, saw=saw, commands=make)
+        agent = self.agents.agent(None, models=models, ask=interaction.ask, saw=saw)
+        agent.make_command = commands.make if commands else None
         try:
             with in_task(plan, wake=emit):
                 async with self._ground(plan) as empty, self.tools.task(plan, emit, empty.slot) as tools:

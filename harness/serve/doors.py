@@ -64,6 +64,7 @@ class Doors:
         ready = asyncio.Event()
         config = uvicorn.Config(
             self._serve,
+            interface="asgi3",
             lifespan="off",
             log_level="critical",
             access_log=False,

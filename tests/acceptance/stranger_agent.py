@@ -1,6 +1,6 @@
 """An agent that knows nothing of the harness: Python with only the standard library, and the address of its bridge.
 
-It does the steps of a JSON file, which is its argument, and says that it has finished. A step `{"hang": true}` stops it.
+It does the steps of a JSON file, which is its argument. `hang`, `exit` and `ask` are no steps of the harness.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sys
 import time
 import urllib.request
 import uuid
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from urllib.parse import urlsplit
 
 
@@ -28,13 +28,14 @@ class Socket:
         request = f"GET {place.path} HTTP/1.1\r\nHost: {place.netloc}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
         self.stream.sendall(f"{request}Sec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n\r\n".encode())
         self.file = self.stream.makefile("rb")
-        assert b" 101 " in self.file.readline()
+        status = self.file.readline()
+        assert b" 101 " in status, status
         while self.file.readline().strip():
             pass
 
-    def send(self, type: str, **payload: object) -> None:
-        moment = datetime.now(timezone.utc).isoformat()
-        message = {"type": type, "id": str(uuid.uuid4()), "timestamp": moment, "payload": payload}
+    def send(self, kind: str, **payload: object) -> None:
+        moment = datetime.now(UTC).isoformat()
+        message = {"type": kind, "id": str(uuid.uuid4()), "timestamp": moment, "payload": payload}
         self.frame(1, json.dumps(message).encode())
 
     def frame(self, code: int, data: bytes) -> None:
@@ -72,7 +73,7 @@ def ask_model(step: dict) -> None:
 
 
 def main() -> None:
-    print(os.getpid(), sorted(os.environ), os.getcwd(), sys.argv[2:], file=sys.stderr, flush=True)
+    print(sorted(os.environ), os.getcwd(), sys.argv[2:], os.environ.get("GIVEN"), file=sys.stderr, flush=True)
     with open(sys.argv[1]) as file:
         steps = json.load(file)
     bridge = Socket(os.environ["TASKSPEC_BRIDGE"])
