@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -24,6 +25,9 @@ from harness.resilience.fallback import Secondary, fallback
 from harness.resilience.limit import LimitExceeded, limit
 from harness.resilience.pace import ProviderPace, pace
 from harness.resilience.retry import retry
+
+ADDRESSES: Final = {"openai": "https://api.openai.com/v1", "anthropic": "https://api.anthropic.com"}
+"""The addresses of the providers' APIs."""
 
 
 class ModelLane(Struct, frozen=True):
@@ -48,6 +52,19 @@ def around(name: str, settings: ModelSettings, lane: ModelLane, around_it: Surro
     if not around_it.enabled:
         return lambda call: call
     policies: list[Policy[WireAnswer]] = [_again(name, settings, around_it), _in_turn(name, settings, lane, around_it)]
+    if (breaker := lane.breaker()) is not None:
+        policies.append(guard(breaker, counts=is_the_providers, describe=_describe_generally))
+    return compose(*policies)
+
+
+def around_passing(name: str, settings: ModelSettings, lane: ModelLane, around_it: Surroundings) -> Policy[Any]:
+    """The policies around a request that a process makes itself: pace and guard. It is made once: retries are its own.
+
+    `in_time` is inside them.
+    """
+    if not around_it.enabled:
+        return lambda call: call
+    policies: list[Policy[Any]] = [_in_turn(name, settings, lane, around_it)]
     if (breaker := lane.breaker()) is not None:
         policies.append(guard(breaker, counts=is_the_providers, describe=_describe_generally))
     return compose(*policies)
