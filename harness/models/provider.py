@@ -70,12 +70,12 @@ def around_passing(name: str, settings: ModelSettings, lane: ModelLane, around_i
     return compose(*policies)
 
 
-def in_time(name: str, settings: ModelSettings) -> Policy[WireAnswer]:
+def in_time(name: str, settings: ModelSettings) -> Policy[Any]:
     """The limits of one request; all of them become MODEL_TIMEOUT."""
-    bounded: Policy[WireAnswer] = limit(settings.limits.total, f"the answer of model `{name}`")
+    bounded: Policy[Any] = limit(settings.limits.total, f"the answer of model `{name}`")
 
-    def policy(call: Call[WireAnswer]) -> Call[WireAnswer]:
-        async def timed() -> WireAnswer:
+    def policy(call: Call[Any]) -> Call[Any]:
+        async def timed() -> Any:
             try:
                 return await bounded(call)()
             except LimitExceeded as error:

@@ -189,7 +189,8 @@ class _Question:
         booking = Booking(task, self._agent, model, self._step, self._attempts[model], tokens_of(prompt))
         try:
             with booking.under_way():
-                return await in_time(model, settings)(partial(wire.ask, prompt, booking.exchange))()
+                answer: WireAnswer = await in_time(model, settings)(partial(wire.ask, prompt, booking.exchange))()
+                return answer
         finally:
             self._answered = booking.entry
 

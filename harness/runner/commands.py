@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from harness.agents.python import AgentSource, chosen_index
 from harness.bridge.http_face import http_routes
@@ -31,10 +31,15 @@ from harness.reporting.redaction import Redactor
 from harness.resilience import Clock, poll_until
 from harness.resilience.events import Emit
 from harness.resilience.process import Child, Program
+from harness.runner.inference import TaskInference
 from harness.serve.doors import Door, Doors
 from harness.serve.edges import SCOPE
+from harness.serve.forwarding import MODELS, forwarding_routes
 from harness.serve.tokens import TokenScope
 from harness.spec.validation import ACTS
+
+if TYPE_CHECKING:
+    from harness.models.gateway import ModelGateway
 
 PASSED_ON: Final = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ")
 """The variables of the run that each command has; all others are declared."""
@@ -63,9 +68,9 @@ class Commands:
         self.emit = emit
         self.doors = Doors()
 
-    def of(self) -> TaskCommands:
-        """The commands for one task and the tasks inside it."""
-        return TaskCommands(self)
+    def of(self, inference: TaskInference) -> TaskCommands:
+        """The commands for one task and the tasks inside it, which ask these models."""
+        return TaskCommands(self, inference)
 
     async def close(self) -> None:
         """End the server. Bounded."""
@@ -75,8 +80,9 @@ class Commands:
 class TaskCommands:
     """The commands of one task and of the tasks inside it."""
 
-    def __init__(self, run: Commands) -> None:
+    def __init__(self, run: Commands, inference: TaskInference) -> None:
         self.run = run
+        self.inference = inference
         self._folders: dict[str, Path] = {}
         self._warnings: list[Warning_] = []
 
@@ -146,6 +152,7 @@ class RunningCommand:
         """Its exit code, once it has ended and was reaped."""
         self._killed = False
         """Whether it was ended because its time was over."""
+        self._gateway: ModelGateway | None = None
         self._index = 0
 
     async def start(self, observe: Observe) -> None:
@@ -179,7 +186,11 @@ class RunningCommand:
         def may_act(scope: Mapping[str, Any]) -> bool:
             return scope.get(SCOPE) == TokenScope.AGENT
 
-        return Router(routes=[*websocket_routes(self._hub, admit), *http_routes(self._hub, may_act)])
+        routes = [*websocket_routes(self._hub, admit), *http_routes(self._hub, may_act)]
+        if models := self._table.models:
+            self._gateway = self._task.inference.gateway(self._plan, self._name, models, lambda: self._index)
+            routes += forwarding_routes(self._gateway)
+        return Router(routes=routes)
 
     def _program(self, door: Door, folder: Path, seconds: float) -> Program:
         """The command to start. Raises Failed for a variable that is not set, OSError if it has no folder."""
@@ -194,6 +205,8 @@ class RunningCommand:
         }
         passed = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
         given = {"HOME": str(own), "TMPDIR": str(own), "TASKSPEC_BRIDGE": bridge, "TASKSPEC_TOKEN": door.token}
+        if self._table.models:
+            given |= _addresses_of_models(door)
         environment = {**passed, **given, **declared(self._name, self._table, os.environ)}
         cwd = own if self._table.cwd is None else self._run.settings.root / self._table.cwd
         return Program([expand(word, values) for word in self._table.command or ()], environment, cwd, alone=True)
@@ -264,8 +277,17 @@ class RunningCommand:
                 await asyncio.gather(self._ended, return_exceptions=True)
                 await self._child.stop(AFTER_SIGTERM)
         await self._hub.stop()
+        if self._gateway is not None:
+            await self._gateway.close()
         if self._door is not None:
             self._run.doors.shut(self._door)
+
+
+def _addresses_of_models(door: Door) -> dict[str, str]:
+    """Where the clients of the providers find the gateway: they take the token of the task for their key."""
+    base = f"http://{door.address}{MODELS}"
+    keys = dict.fromkeys(("OPENAI_API_KEY", "ANTHROPIC_API_KEY"), door.token)
+    return {"OPENAI_BASE_URL": f"{base}/v1", "ANTHROPIC_BASE_URL": base, **keys}
 
 
 def prompt(plan: Plan, seconds: float, redactor: Redactor) -> str:

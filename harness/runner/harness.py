@@ -219,7 +219,7 @@ class Harness:
         notes = self._trajectories.notes(plan)
         ended: TaskResult | None = None
         models, saw = (notes.models(inference.client), notes.saw) if notes else (inference.client, None)
-        commands = self._commands()
+        commands = self._commands(inference)
         agent = self.agents.agent(None, models=models, ask=interaction.ask, saw=saw)
         agent.make_command = commands.make if commands else None
         try:
@@ -236,7 +236,7 @@ class Harness:
             await agent.close(ended)
             await inference.close()
 
-    def _commands(self) -> TaskCommands | None:
+    def _commands(self, inference: TaskInference) -> TaskCommands | None:
         """The agents of a task that are processes; None if the project has none."""
         if not any(each.command for each in self.settings.agents.values()):
             return None
@@ -244,7 +244,7 @@ class Harness:
             from harness.runner.commands import Commands  # few runs start agents
 
             self.commands = Commands(self.settings, self.redactor, self.clock, self._tell)
-        return self.commands.of()
+        return self.commands.of(inference)
 
     async def _logged_in(self, plan: Plan, ground: Ground) -> Ground:
         """The ground of a task that names a login, with the browser storage of someone who is logged in."""
