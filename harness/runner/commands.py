@@ -217,6 +217,8 @@ class RunningCommand:
         while not child.has_ended():
             if now() - began >= seconds:
                 self._killed = True
+                with contextlib.suppress(OSError), child.log.open("a", encoding="utf-8") as log:
+                    log.write("--- ended: the time of the task was over\n")
                 break
             await poll_until(self._run.clock, child.has_ended, LOOK, min(1.0, max(LOOK, seconds - (now() - began))))
             _bound(child.log)
@@ -262,7 +264,9 @@ class RunningCommand:
         tail = [] if self._child is None else self._child.tail(SHOWN)
         said = self._run.redactor.plus(self._plan.secrets).text("\n".join(tail))
         last = next((line.strip() for line in reversed(said.splitlines()) if line.strip()), "")
-        return Failure(code, f"{message}: {last}" if last else message, details={"agent": self._name, "output": said})
+        details = {"agent": self._name, "output": said}
+        advice = f"What the command wrote is in files/agent-{safe_name(self._name)}.log of the task's artifacts."
+        return Failure(code, f"{message}: {last}" if last else message, details=details, advice=advice)
 
     def end(self, result: TaskResult | None) -> None:
         """Tell the process how its task has ended."""
