@@ -102,6 +102,8 @@ def serve_agents(config: pytest.Config, state: SessionState, tasks: Sequence[Tas
     port, wait = config.getoption("task_bridge_port"), config.getoption("task_bridge_wait")
     address = state.harness().serve_bridge(port or 0, 60.0 if wait is None else wait)
     telemetry_of(config).say(f"bridge: agents connect to {address.url} with the token {address.token}")
+    if address.note:
+        telemetry_of(config).say(f"bridge: {address.note}")
 
 
 def first_to_run(config: pytest.Config, tasks: Sequence[TaskItem]) -> TaskItem | None:
