@@ -181,7 +181,7 @@ class BridgeHub:
             return await self._once(session, message)
         except RefusedMessageError as refused:
             return self._sent(session, message.id, ("error", refused.payload))
-        except Exception:
+        except Exception:  # noqa: BLE001 - a mistake of ours must not leave the client without an answer
             _log.exception("The answer to `%s` failed", message.type)
             return self._sent(session, message.id, _MISTAKE)
 
@@ -305,7 +305,7 @@ class BridgeHub:
             return await self._done(session, message)
         except RefusedMessageError as refused:
             return "error", refused.payload
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - as above; it is logged
             if isinstance(error, Failed):
                 return "error", self._told(session, error)
             _log.exception("`%s` failed", message.type)

@@ -26,11 +26,13 @@ from harness.pytest_plugin.terminal import add_properties, environment, write_or
 from harness.reporting.archive import moved_aside
 from harness.reporting.task_record import LAST_RUN, TaskRecord, write_last_run
 from harness.runner.chain import is_remote
+from harness.spec.agents import BRIDGE
 
 if TYPE_CHECKING:
     from harness.reporting.allure.sink import RunLabel
 
 RUN_LABEL: pytest.StashKey[RunLabel] = pytest.StashKey()
+ONE_PROCESS = "the agent `bridge` cannot serve the processes of `-n`: use `--task-workers`"
 _MAY_SKIP = {"skip", "skipif"}
 """Marks of an item that is perhaps not run."""
 
@@ -41,6 +43,8 @@ def begin(config: pytest.Config) -> None:
     check_extras(state.settings)
     if problem := shared_problem(state.settings.tools, config.getoption("numprocesses", None) or 1):
         raise pytest.UsageError(problem)
+    if state.chosen == BRIDGE and config.getoption("numprocesses", None):
+        raise pytest.UsageError(ONE_PROCESS)
     if config.getoption("--alluredir", None):
         from harness.reporting.allure.sink import RunLabel
 
