@@ -26,7 +26,7 @@ from harness.bridge.messages import (
 from harness.bridge.refusals import RefusedMessageError, no_session
 from harness.bridge.session import BridgeLimits, BridgeSession, KeptReply
 from harness.bridge.store import SessionStore, StoredSession
-from harness.bridge.turns import Desk, RemoteRules, RemoteTask, Reply, StepAnswer, described
+from harness.bridge.turns import Desk, RemoteRules, RemoteTask, Reply, TurnAnswer, described
 from harness.model.plan import Plan
 from harness.model.policy import UNLIMITED, AgentPolicy
 from harness.model.ports import Observation, Observe
@@ -331,9 +331,9 @@ class BridgeHub:
             seen = await task.look(payload.turn, screenshot=payload.screenshot)
             return "observation", self._observation(session, payload.turn, seen)
         if isinstance(payload, Act):
-            return await task.act(payload.turn, StepAnswer("act", payload.step))
+            return await task.act(payload.turn, TurnAnswer("act", payload.step))
         assert isinstance(payload, Finish)
-        kind = StepAnswer("gave_up", why=payload.gave_up) if payload.gave_up else StepAnswer("finish")
+        kind = TurnAnswer("gave_up", why=payload.gave_up) if payload.gave_up else TurnAnswer("finish")
         return await task.act(payload.turn, kind)
 
     def _observation(self, session: BridgeSession, turn: int, seen: Observation) -> dict[str, Any]:

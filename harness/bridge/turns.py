@@ -38,7 +38,7 @@ class RemoteRules(Struct, frozen=True):
     """Whether the agent is told how its task was judged."""
 
 
-class StepAnswer(Struct, frozen=True):
+class TurnAnswer(Struct, frozen=True):
     """What the agent decides in a turn."""
 
     kind: Literal["act", "finish", "gave_up"]
@@ -51,7 +51,7 @@ class Turn(Struct, eq=False):
 
     number: int
     observe: Observe
-    answer: asyncio.Future[StepAnswer]
+    answer: asyncio.Future[TurnAnswer]
     context: Context
     """Of the engine's task: what is looked at belongs to it."""
     ends: float
@@ -121,7 +121,7 @@ class RemoteTask:
             advice = "Connect an agent to the address that pytest prints; `--task-bridge-wait` waits longer."
             raise Failed(Failure("AGENT_UNAVAILABLE", message, details={"agent": "bridge"}, advice=advice))
 
-    async def _answered(self, turn: Turn) -> StepAnswer:
+    async def _answered(self, turn: Turn) -> TurnAnswer:
         """The agent's answer. Its clock stands still while it is away, and while the page is read for it."""
         turn.ends = self._clock.now() + self._rules.timeout
         while not turn.answer.done():
@@ -140,7 +140,7 @@ class RemoteTask:
                 raise Failed(self._lost(session))
         return turn.answer.result()
 
-    async def _news_within(self, seconds: float | None, answer: asyncio.Future[StepAnswer] | None = None) -> None:
+    async def _news_within(self, seconds: float | None, answer: asyncio.Future[TurnAnswer] | None = None) -> None:
         """Return when something has changed, or the time is over."""
         self._news.clear()
         news: asyncio.Future[Any] = asyncio.ensure_future(self._news.wait())
@@ -238,7 +238,7 @@ class RemoteTask:
         turn = self._turn
         return None if turn is None or turn.answer.done() else self.question()
 
-    async def act(self, number: int, answer: StepAnswer) -> Reply:
+    async def act(self, number: int, answer: TurnAnswer) -> Reply:
         """Answer a turn, and wait for what comes of it. Raises RefusedMessageError if it is over."""
         turn = self._present(number)
         self._acted = asyncio.get_running_loop().create_future()
