@@ -30,7 +30,8 @@ from harness.model.ports import Observation, Observe
 from harness.model.record import History, TaskResult
 from harness.recovery.failure import Failed
 from harness.resilience import Clock
-from harness.resilience.escalate import STAGES, LateAnswer, StillRunning, WorkStatus, escalate
+from harness.resilience.breaker import Policy
+from harness.resilience.escalate import HINTS, STAGES, LateAnswer, StillRunning, WorkStatus, escalate
 from harness.resilience.events import Emit, Escalated, ResilienceEvent, discard
 
 LONG: Final = frozenset({"task_take", "observe", "act", "finish"})
@@ -232,7 +233,8 @@ class BridgeHub:
             return await late
 
         try:
-            return await escalate(STAGES, name=message.type, emit=tell)(there)()  # type: ignore[return-value]
+            policy: Policy[Reply] = escalate(STAGES, name=message.type, emit=tell)
+            return await policy(there)()
         except StillRunning:
             return "pending", _pending(late, STAGES[-1])
 
@@ -276,7 +278,7 @@ class BridgeHub:
             "left": dict(seen.left),
             "tools": [f"{each.server}.{each.tool.name}" for each in seen.tools],
         }
-        told = self._redacted(session, told)
+        told = dict(self._redacted(session, told))
         aria = str(told["aria"]).encode()
         if len(aria) > INLINE:
             told["aria"], told["aria_blob"] = "", self._blob(session, "text/plain; charset=utf-8", aria)
@@ -330,5 +332,6 @@ def digest_of(message: ClientMessage) -> str:
 
 def _pending(late: LateAnswer[Any], waited: float | None) -> dict[str, Any]:
     """What `pending` carries."""
-    told = {"correlation_id": late.id, "status": str(late.status), "poll_ms": POLL, "hint": late.hint}
+    status = WorkStatus.TIMEOUT if waited == STAGES[-1] else late.status
+    told = {"correlation_id": late.id, "status": str(status), "poll_ms": POLL, "hint": HINTS.get(status, "")}
     return told if waited is None else {**told, "waited": waited}
