@@ -26,6 +26,8 @@ LONGEST_BODY: Final = 1024 * 1024
 LOCAL_NAMES: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 OPEN: Final = ("/health",)
 """The paths that answer without a token."""
+OPEN_SOCKETS: Final = ("/bridge",)
+"""The WebSockets whose first message has the token: a page's WebSocket can send no header."""
 HEADERS: Final = {
     "Cache-Control": "no-store",
     "X-Content-Type-Options": "nosniff",
@@ -111,7 +113,8 @@ class Edges:
 
     def _check(self, connection: HTTPConnection, token: str, scope: Scope) -> Response | None:
         refusal = self._foreign(connection) or _too_long(connection) or self._not_reading(scope)
-        if refusal is None and scope["path"] not in OPEN:
+        said_later = scope["type"] == "websocket" and scope["path"] in OPEN_SOCKETS
+        if refusal is None and scope["path"] not in OPEN and not said_later:
             try:
                 if not token:
                     raise RefusedTokenError("a token is needed: open the address that `harness serve` prints")

@@ -18,13 +18,15 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp
 
 from harness.resilience import Clock
 from harness.resilience.process import describe_listener
-from harness.serve.address import address_of, forget_address, keep_address
+from harness.serve.address import ADDRESS, address_of, forget_address, keep_address
 from harness.serve.edges import LONGEST_BODY, Addressed, Edges
 from harness.serve.tokens import Tokens
 
+LOOPBACK: Final = "127.0.0.1"
 SERVICE: Final = "taskspec-serve"
 """How the health answer names this server."""
 STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
@@ -100,11 +102,14 @@ class ProjectServer:
         *,
         host: str = "",
         certificate: tuple[Path, Path] | None = None,
+        inside: bool = False,
+        file: Path = ADDRESS,
     ) -> None:
         """Serve on the listener. `ready` is called when it answers; it ends when `needed` returns False.
 
         `host`: the name that was listened on. `certificate`: the files of a certificate and of its key, for TLS.
-        Raises OSError if the address cannot be kept or the certificate cannot be read.
+        `inside`: the process does more than this, and its signals are not the server's. `file` keeps the address.
+        Raises OSError if it cannot be kept, or the certificate cannot be read.
         """
         address, port = listener.getsockname()[:2]
         hosts = Addressed.of(host or address, address)
@@ -116,57 +121,68 @@ class ProjectServer:
             secure=certificate is not None,
             read_only=self._read_only,
         )
-        config = uvicorn.Config(
-            edges,
-            lifespan="off",
-            log_level="critical",
-            access_log=False,
-            ws_max_size=LONGEST_BODY,
-            ws_ping_interval=PING,
-            ws_ping_timeout=PING,
-            timeout_keep_alive=30,
-            timeout_graceful_shutdown=STOPPED_WITHIN,
-            ssl_certfile=certificate and certificate[0],
-            ssl_keyfile=certificate and certificate[1],
-        )
-        server = _Server(config, lambda: self._is_ready(ready))
+        server = _Server(_config(edges, certificate), lambda: self._is_ready(ready))
 
         def keep() -> None:
-            keep_address(self._root, host or address, port, secure=certificate is not None)
+            keep_address(self._root, host or address, port, secure=certificate is not None, file=file)
+
+        def attend() -> None:
+            """Keep the address again if somebody deleted it."""
+            if address_of(self._root, file) is None:
+                with contextlib.suppress(OSError):  # a full disk: the next look tries again
+                    keep()
 
         keep()
         try:
-            await self._until_stopped(server, listener, needed, keep)
+            await self._until_stopped(server, listener, needed, attend, () if inside else STOP_SIGNALS)
         finally:
             self.health.state = "stopping"
-            forget_address(self._root)
+            forget_address(self._root, file)
 
     def _is_ready(self, ready: Callable[[], None]) -> None:
         self.health.state = "ready"
         ready()
 
     async def _until_stopped(
-        self, server: _Server, listener: socket.socket, needed: Callable[[], bool], keep: Callable[[], None]
+        self,
+        server: _Server,
+        listener: socket.socket,
+        needed: Callable[[], bool],
+        attend: Callable[[], None],
+        signals: Sequence[signal.Signals],
     ) -> None:
         def stop() -> None:
             self.health.state, server.should_exit = "stopping", True
 
-        for number in STOP_SIGNALS:
+        for number in signals:
             asyncio.get_running_loop().add_signal_handler(number, stop)
-        watch = asyncio.create_task(self._attend(needed, stop, keep))
+        watch = asyncio.create_task(self._attend(needed, stop, attend))
         try:
             await server.serve([listener])
         finally:
             watch.cancel()
 
-    async def _attend(self, needed: Callable[[], bool], stop: Callable[[], None], keep: Callable[[], None]) -> None:
-        """Stop the server when it is no longer needed. Its address is kept again if somebody deleted it."""
+    async def _attend(self, needed: Callable[[], bool], stop: Callable[[], None], attend: Callable[[], None]) -> None:
         while needed():
-            if address_of(self._root) is None:
-                with contextlib.suppress(OSError):  # a full disk: the next look tries again
-                    keep()
+            attend()
             await self._clock.sleep(LOOK)
         stop()
+
+
+def _config(app: ASGIApp, certificate: tuple[Path, Path] | None) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        lifespan="off",
+        log_level="critical",
+        access_log=False,
+        ws_max_size=LONGEST_BODY,
+        ws_ping_interval=PING,
+        ws_ping_timeout=PING,
+        timeout_keep_alive=30,
+        timeout_graceful_shutdown=STOPPED_WITHIN,
+        ssl_certfile=certificate and certificate[0],
+        ssl_keyfile=certificate and certificate[1],
+    )
 
 
 class _Server(uvicorn.Server):
