@@ -95,6 +95,12 @@ def test_a_thousand_tasks_are_readable_on_any_screen(browser: Browser, served: S
     served.add("task-begun", "SHOP-9999", key="SHOP-9999", steps=4)
     served.add("step-begun", "SHOP-9999", 1, name="click #buy")
     served.add("circuit-state-change", circuit="origin:http://shop.test", before="closed", after="open", reason="r")
+    for worker, state in (("gw0", "open"), ("gw1", "closed")):
+        served.add(
+            "circuit-state-change", circuit="tool:mail", before="half_open", after=state, reason="r", worker=worker
+        )
+    served.add("client-status", session="S1", client="mine 1.0", before="attached", after="detached", reason="")
+    served.add("threshold", metric="session_drops", before="ok", after="warning", value=6, limit=5, unit="per minute")
     address, told = served.start(), list[str]()
     for size, scheme in ((DESKTOP, "light"), (PHONE, "dark")):
         page = opened(browser, address, told, viewport=size, color_scheme=scheme)
@@ -104,6 +110,8 @@ def test_a_thousand_tasks_are_readable_on_any_screen(browser: Browser, served: S
         expect(page.locator("#causes")).to_contain_text("33 tasks")
         expect(page.locator("#causes")).to_contain_text(HOSTILE)
         expect(page.locator("#around")).to_contain_text("origin:http://shop.test")
+        for shown in ("circuit tool:mail (gw0)", "client mine 1.0", "threshold session_drops"):
+            expect(page.locator("#around")).to_contain_text(shown)
         page.fill("#search", "0989")
         expect(page.locator("#done tbody tr")).to_have_count(1)
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

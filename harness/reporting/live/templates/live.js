@@ -27,7 +27,7 @@ function emptyRun() {
   return {
     began: null, last: null, tasks: 0, running: new Map(), ended: new Map(), keys: new Map(), errors: new Map(),
     counts: { passed: 0, failed: 0, skipped: 0 }, attempts: 0, failures: 0, retries: 0, recovered: 0, fallbacks: 0, waits: 0,
-    circuits: new Map(), services: new Map(), tools: new Map(), thresholds: new Map(), calls: 0, cost: 0, toolCalls: 0, inconsistent: 0, lately: [],
+    circuits: new Map(), services: new Map(), tools: new Map(), clients: new Map(), thresholds: new Map(), calls: 0, cost: 0, toolCalls: 0, inconsistent: 0, lately: [],
   };
 }
 
@@ -50,9 +50,10 @@ const FOLD = {
   "model-answered": (run, r) => { run.calls += 1; run.cost += r.cost_usd || 0; note(run, r, ""); },
   "tool-called": (run, r) => note(run, r, `calls ${r.server}.${r.tool}`),
   "tool-answered": (run, r) => { run.toolCalls += 1; note(run, r, ""); },
-  "circuit-state-change": (run, r) => run.circuits.set(r.circuit, r),
-  "service-status": (run, r) => run.services.set(r.service, r),
-  "tool-server-status": (run, r) => run.tools.set(r.server, r),
+  "circuit-state-change": (run, r) => see(run.circuits, r.circuit, r),
+  "service-status": (run, r) => see(run.services, r.service, r),
+  "tool-server-status": (run, r) => see(run.tools, r.server, r),
+  "client-status": (run, r) => see(run.clients, r.session, r),
   "threshold": (run, r) => run.thresholds.set(r.metric, r),
   "invariant-violated": (run) => { run.inconsistent += 1; },
   "task": (run, r, at) => {
@@ -67,6 +68,12 @@ const FOLD = {
   },
 };
 
+// What each process of the run has last seen of a circuit, a site or a server.
+function see(all, name, record) {
+  if (!all.has(name)) all.set(name, new Map());
+  all.get(name).set(record.worker, record);
+}
+
 function nameOf(record) { return `${record.worker}|${record.task_id}`; }
 function note(run, record, text) { const now = run.running.get(nameOf(record)); if (now) now.note = text; }
 
@@ -78,6 +85,8 @@ function fold(run, line) {
   FOLD[record.type]?.(run, record, at);
   const said = record.type === "model-answered" || record.type === "tool-answered" ? record.code : true;
   if (said && !QUIET.includes(record.type)) {
+    const before = run.lately[run.lately.length - 1];
+    if (before && record.type === "waiting" && before.type === "waiting" && before.task_id === record.task_id) run.lately.pop();
     run.lately.push(record);
     if (run.lately.length > LATELY) run.lately.shift();
   }
@@ -218,9 +227,15 @@ function cause(run, name, failed) {
 
 function showAround(run) {
   const level = (text, kind) => element("span", text, { class: `level ${kind}` }), rows = [];
-  for (const r of run.services.values()) rows.push(["", [`site ${r.service}`, level(r.after, r.after === "up" ? "ok" : r.after === "stopped" ? "" : "critical"), r.reason]]);
-  for (const r of run.tools.values()) rows.push(["", [`tool server ${r.server}`, level(r.after, r.after === "online" ? "ok" : r.after === "stopped" ? "" : "warning"), r.reason]]);
-  for (const r of run.circuits.values()) rows.push(["", [`circuit ${r.circuit}`, level(r.after, r.after === "closed" ? "ok" : r.after === "open" ? "critical" : "warning"), r.reason]]);
+  const STATES = { up: "ok", online: "ok", closed: "ok", attached: "ok", stopped: "", offline: "warning", restarting: "warning", half_open: "warning", detached: "warning", connecting: "warning", booting: "warning" };
+  for (const [what, all] of [["site", run.services], ["tool server", run.tools], ["circuit", run.circuits], ["client", run.clients]]) {
+    for (const [name, seen] of all) {
+      const records = [...seen.values()], agreed = records.every((r) => r.after === records[0].after);
+      for (const r of agreed ? [records[records.length - 1]] : records) {
+        rows.push(["", [`${what} ${r.client || name}${agreed ? "" : ` (${r.worker || "controller"})`}`, level(r.after, STATES[r.after] ?? "critical"), r.reason]]);
+      }
+    }
+  }
   for (const r of run.thresholds.values()) rows.push(["", [`threshold ${r.metric}`, level(r.after, r.after), `${r.value}`]]);
   if (run.inconsistent) rows.push(["", ["states that exclude each other", level(String(run.inconsistent), "warning"), "see Lately"]]);
   put(byId("around"), rows.length ? table("", ["What", "State", "Reason"], rows) : element("p", "Nothing to report.", { class: "none" }));
@@ -244,6 +259,7 @@ const WORDS = {
   "degraded": (r) => `${r.name}: ${r.reason}`, "escalated": (r) => `${r.name}: still runs after ${duration(r.waited || 0)}`,
   "fallback": (r) => `${r.name}: ${r.before} -> ${r.after}`, "task": (r) => `task ${r.final_state}${r.code ? `: ${r.code}` : ""} (${duration(r.seconds)})`,
   "circuit-state-change": (r) => `circuit ${r.circuit}: ${r.before} -> ${r.after} (${r.reason})`, "service-status": (r) => `site ${r.service}: ${r.before} -> ${r.after} (${r.reason})`,
+  "client-status": (r) => `client ${r.client || r.session}: ${r.before} -> ${r.after}${r.reason ? ` (${r.reason})` : ""}`,
   "tool-server-status": (r) => `tool server ${r.server}: ${r.before} -> ${r.after} (${r.reason})`, "threshold": (r) => `threshold ${r.metric}: ${r.before} -> ${r.after}`,
   "model-answered": (r) => `${r.agent} thought ${duration(r.seconds)} (${r.model}${r.code ? `, ${r.code}` : ""})`, "invariant-violated": (r) => `inconsistent: ${r.rule}`,
   "tool-answered": (r) => `${r.server}.${r.tool} ${r.outcome}${r.code ? `: ${r.code}` : ""} (${duration(r.seconds)})`,
