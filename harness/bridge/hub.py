@@ -31,7 +31,7 @@ from harness.model.record import History, TaskResult
 from harness.recovery.failure import Failed
 from harness.resilience import Clock
 from harness.resilience.escalate import STAGES, LateAnswer, StillRunning, WorkStatus, escalate
-from harness.resilience.events import Emit, Escalated, ResilienceEvent, discard
+from harness.resilience.events import ClientChanged, Emit, Escalated, ResilienceEvent, discard
 
 LONG: Final = frozenset({"task_take", "observe", "act", "finish"})
 """The messages whose answer may take long: it is kept, and asked for by its correlation id."""
@@ -75,14 +75,18 @@ class BridgeHub:
         if len(self.sessions) >= self.limits.sessions:
             raise RefusedMessageError("SESS_LIMIT", f"there are {self.limits.sessions} sessions already")
         session = BridgeSession(self.clock, self.limits, wanted.agent, wanted.folder, client)
-        session.forget = self._forget
+        session.forget, session.emit = self._forget, self._emit
         self.sessions[session.id] = session
         session.await_client()
         return session
 
     def join(self, wanted: SessionJoin) -> BridgeSession:
         """The session that a client goes on with. Raises RefusedMessageError."""
-        return self.find(wanted.session)
+        try:
+            return self.find(wanted.session)
+        except RefusedMessageError as refused:
+            self._emit(ClientChanged(wanted.session, "", "detached", "refused", code=refused.code))
+            raise
 
     def find(self, name: str) -> BridgeSession:
         """A session that is not over. Raises RefusedMessageError."""

@@ -50,6 +50,7 @@ from harness.reporting.telemetry.record import (
 )
 from harness.resilience.events import (
     CircuitChanged,
+    ClientChanged,
     Degraded,
     Escalated,
     FellBack,
@@ -104,6 +105,10 @@ ALL: dict[str, tuple[TelemetryEvent, str, str]] = {
         ToolServerChanged("mail", "restarting", "permanently_failed", "crash_3"), "CRITICAL",
         "tool server mail: restarting -> permanently_failed (crash_3)",
     ),
+    "client-status": (
+        ClientChanged("S1", "mine 1.0", "attached", "detached", "the network"), "WARNING",
+        "client mine 1.0: attached -> detached (the network)",
+    ),
     "invariant-violated": (
         InvariantBroken("no", {"server": "down"}), "WARNING", "inconsistent: no (server=down)",
     ),
@@ -151,7 +156,7 @@ def test_words_level_and_a_line_that_can_be_read_again(kind: str) -> None:
 def test_a_name_of_a_field_means_one_thing() -> None:
     """`source` is who failed, in every event that has it; what is left and taken instead are `from` and `to`."""
     assert {kind for kind, event in EVENTS.items() if "source" in event.__struct_fields__} == {
-        *("retry", "failed", "task"),
+        *("retry", "failed", "task", "client-status"),
     }
     line = record(FellBack("ask", "a", "b", "busy")).as_json("WARNING")
     assert (line["from"], line["to"]) == (line["before"], line["after"]) == ("a", "b")
