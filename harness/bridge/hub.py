@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -207,10 +207,11 @@ class BridgeHub:
         session.works[late.id] = kept
         while len(session.works) > 2 * len(session.replies) + 10:
             del session.works[next(iter(session.works))]
-        self._spawn(self._finished(session, message, kept, late))
+        self.spawn(self._finished(session, message, kept, late))
         return await self._followed(session, message, kept, late)
 
-    def _spawn(self, work: Any) -> None:
+    def spawn(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Do something beside, until the bridge ends."""
         task = asyncio.get_running_loop().create_task(work)
         self._works.add(task)
         task.add_done_callback(self._works.discard)
