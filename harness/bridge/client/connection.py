@@ -239,7 +239,7 @@ class Bridge:
         if not replay["complete"]:
             self.status = await self._exchange(link, "synchronize", {})
 
-    async def _exchange(self, link: Link, type: str, payload: Mapping[str, Any]) -> Mapping[str, Any]:  # noqa: A002
+    async def _exchange(self, link: Link, type: str, payload: Mapping[str, Any]) -> dict[str, Any]:  # noqa: A002
         """One message and its answer, before the session's messages flow."""
         message = self._message(type, payload)
         await link.send(json.dumps(message))
@@ -250,7 +250,7 @@ class Bridge:
                 raise refusal(answer["payload"], joining=True)
             self._take_in(answer)
             if mine:
-                found: Mapping[str, Any] = answer["payload"]
+                found: dict[str, Any] = answer["payload"]
                 return found
 
     async def _keep(self, link: Link) -> None:

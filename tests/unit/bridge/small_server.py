@@ -91,14 +91,14 @@ class SmallServer:
     def _observe(self, _: Any, __: str) -> tuple[str, dict[str, Any]]:
         return "observation", {"url": "http://shop.local/", "title": "Shop", "aria": f"- heading {len(self.done)}"}
 
-    def _act(self, payload: Any, id: str) -> tuple[str, dict[str, Any]]:
+    def _act(self, payload: Any, number: str) -> tuple[str, dict[str, Any]]:
         if payload.turn != self.turn:
             return "error", {"code": "SESS_TURN_OVER", "message": "another turn"}
         self.done.append(payload.step)
         self.turn += 1
         outcome = "outcome", {"passed": True, "failure": None, "warnings": [], "turn": self.turn}
         if self.slow:
-            self.late = {"type": outcome[0], "id": id, "payload": outcome[1]}
+            self.late = {"type": outcome[0], "id": number, "payload": outcome[1]}
             return "pending", {"correlation_id": "act-1", "waited": 2, "poll_ms": 500}
         return outcome
 
@@ -146,7 +146,7 @@ LOST = LinkLost("CONN_WEBSOCKET_CLOSED", "cut", at_once=True)
 
 
 class MemoryLink:
-    """A connection in memory. A cut at a message of the client loses it on the way; at one of the server, its answer."""
+    """A connection in memory. A cut loses the message with which it comes."""
 
     def __init__(self, server: SmallServer, cut: tuple[str, int] | None) -> None:
         self._server = server
