@@ -116,16 +116,34 @@ export class Bridge {
     this.kept = this.#keep(link);
   }
 
-  /** Take the next task that is offered, or the one with that id; null if there is none in `wait` seconds. */
+  /**
+   * Take the next task that is offered, or the one with that id. A joined session gives the one that it has. null: there
+   * is none in `wait` seconds, or the run is over.
+   */
   async take(task = "", { wait = 30 } = {}) {
+    if (this.found) {
+      const { found } = this;
+      this.found = null;
+      return found;
+    }
     try {
       const { payload } = await this.request("task_take", { task, wait_ms: Math.round(wait * 1000) });
       this.task = new TakenTask(this, payload);
       return this.task;
     } catch (error) {
-      if (error.code === "SESS_NO_TASK") return null;
+      if (["SESS_NO_TASK", "SYS_STOPPING"].includes(error.code)) return null;
       throw error;
     }
+  }
+
+  /** A body that a message named, such as a screenshot, as bytes. */
+  async blob(sha256) {
+    const url = new URL(`/blobs/${sha256}`, this.url.replace(/^ws/, "http"));
+    const dispatcher = this.pin && (await pinned(this.pin));
+    const headers = { authorization: `Bearer ${this.hello.token}` };
+    const answer = await fetch(url, dispatcher ? { headers, dispatcher } : { headers });
+    if (!answer.ok) throw new BridgeError("SESS_NO_BLOB", `${url}: the server answers HTTP ${answer.status}`);
+    return new Uint8Array(await answer.arrayBuffer());
   }
 
   /** Send one message and return its answer, over losses of the connection and long work. */
@@ -219,13 +237,20 @@ export class Bridge {
       this.session = this.status.session;
       return;
     }
-    const seen = { after: this.seq, epoch: this.epoch };
-    this.status = await this.#exchange(link, "session_join", { session: this.session, ...seen });
-    const replay = await this.#exchange(link, "request_replay", { after: this.seq, epoch: this.epoch });
+    const join = { session: this.session, after: this.seq, epoch: this.epoch };
+    if (!this.epoch) {
+      // A session of another process: there is nothing to go on from but its present state.
+      this.status = await this.#exchange(link, "session_join", join);
+      this.seq = this.status.seq ?? 0;
+      if (this.status.open_turn) this.task = this.found = new TakenTask(this, this.status.open_turn);
+      return;
+    }
+    const replay = await this.#exchange(link, "session_join", join, "replay_buffer");
     if (!replay.complete) this.status = await this.#exchange(link, "synchronize", {});
   }
 
-  async #exchange(link, type, payload) {
+  /** One message and its answer, before the session's messages flow. `until`: the type of the last answer. */
+  async #exchange(link, type, payload, until = "") {
     const message = this.#message(type, payload);
     link.send(JSON.stringify(message));
     for (;;) {
@@ -233,7 +258,7 @@ export class Bridge {
       const mine = answer.id === message.id;
       if (mine && ["error", "connection_error"].includes(answer.type)) throw refusal(answer.payload, true);
       this.#takeIn(answer);
-      if (mine) return answer.payload;
+      if (mine && ["", answer.type].includes(until)) return answer.payload;
     }
   }
 
@@ -310,7 +335,10 @@ export class Bridge {
   }
 
   #isNew({ seq, epoch = this.epoch }) {
-    if (seq === undefined) return true;
+    if (seq === undefined) {
+      this.epoch ||= epoch;
+      return true;
+    }
     if (epoch === this.epoch && seq <= this.seq) return false;
     Object.assign(this, { epoch, seq });
     return true;
@@ -326,7 +354,7 @@ export class Bridge {
         if (!this.waiting.has(id)) return;
         const answer = await this.request("command_result", { correlation_id: payload.correlation_id });
         if (answer.type !== "pending") return waiting.resolve(answer);
-        if (answer.payload.status === "expired") {
+        if (["expired", "unknown"].includes(answer.payload.status)) {
           waiting.sent = false; // the answer is kept by the message's id, too
           this.#flush();
         }
@@ -348,9 +376,13 @@ export class TakenTask {
   get over() {
     return this.verdict !== null;
   }
-  /** Look at the page. */
+  /** Look at the page: `url`, `title`, `aria`, and `screenshot` (bytes of a PNG) if asked for. */
   async observe({ screenshot = false } = {}) {
-    return (await this.bridge.request("observe", { turn: this.turn, screenshot })).payload;
+    const { payload } = await this.bridge.request("observe", { turn: this.turn, screenshot });
+    const page = { ...payload };
+    if (page.aria_blob) page.aria = new TextDecoder().decode(await this.bridge.blob(page.aria_blob.sha256));
+    if (page.screenshot_blob) page.screenshot = await this.bridge.blob(page.screenshot_blob.sha256);
+    return page;
   }
   /** Do one step, as in a task file. A step that fails is an outcome, not an error: look at `passed`. */
   async act(step) {

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, Final
 from uuid import uuid4
 
-from harness.bridge.client.link import Link, OpenLink, bridge_url, open_link, read_pin
+from harness.bridge.client.link import Link, OpenLink, bridge_url, certificate_of, fetch_blob, open_link, read_pin
 from harness.bridge.client.losses import BridgeError, LinkLost, ReconnectionExhausted, refusal
 from harness.bridge.client.outbox import Attempts, Outbox
 from harness.bridge.client.tasks import RemotePage, TakenTask, TaskVerdict
@@ -27,6 +27,8 @@ CLOSED_WITHIN: Final = 2.0
 """Seconds that the end of a session may take."""
 SHORTEST_POLL: Final = 0.2
 """Seconds between two questions for a pending answer, at least."""
+NO_MORE: Final = ("SESS_NO_TASK", "SYS_STOPPING")
+"""The refusals that mean: there is no task."""
 CIRCUIT: Final = BreakerSettings(failure_threshold=5, success_threshold=1, reset_seconds=30.0)
 
 _log = logging.getLogger("harness.bridge.client")
@@ -105,6 +107,9 @@ class Bridge:
         self._background: set[asyncio.Task[None]] = set()
         self._failure: BridgeError | None = None
         self._task: TakenTask | None = None
+        self._found: TakenTask | None = None
+        """The task that a joined session had, until `take` returns it."""
+        self._token, self._pin = token, digits
 
     # What an agent does.
 
@@ -149,15 +154,26 @@ class Bridge:
         self._fail(BridgeError("CONN_CLOSED", "the bridge was closed"), LinkState.CLOSED)
 
     async def take(self, task: str = "", *, wait: float = 30.0) -> TakenTask | None:
-        """Take the next task that is offered, or the one with that id; None if there is none in `wait` seconds."""
+        """Take the next task that is offered, or the one with that id. A joined session gives the one that it has.
+
+        None: there is none in `wait` seconds, or the run is over.
+        """
+        if self._found is not None:
+            found, self._found = self._found, None
+            return found
         try:
             answer = await self.request("task_take", task=task, wait_ms=round(wait * 1000))
         except BridgeError as error:
-            if error.code == "SESS_NO_TASK":
+            if error.code in NO_MORE:
                 return None
             raise
         self._task = TakenTask(self, answer["payload"])
         return self._task
+
+    async def blob(self, sha256: str) -> bytes:
+        """A body that a message named, such as a screenshot. Raises BridgeError if the server no longer has it."""
+        certificate = await certificate_of(self.url, self._pin) if self._pin else b""
+        return await fetch_blob(self.url, self._token, sha256, certificate)
 
     async def request(self, type: str, /, **payload: Any) -> dict[str, Any]:  # noqa: A002 - the envelope's word
         """Send one message of messages.py and return its answer, over losses of the connection and long work.
@@ -229,18 +245,32 @@ class Bridge:
         """The messages by which a connection begins: who this is, the session, and what was missed."""
         await self._exchange(link, "auth", self._hello)
         if not self.session:
-            state = await self._exchange(link, "session_create", self._session)
-            self.session = str(state["session"])
-            self.status = state
+            self.status = await self._exchange(link, "session_create", self._session)
+            self.session = str(self.status["session"])
             return
-        seen = {"after": self.seq, "epoch": self.epoch}
-        self.status = await self._exchange(link, "session_join", {"session": self.session, **seen})
-        replay = await self._exchange(link, "request_replay", {"after": self.seq, "epoch": self.epoch})
+        join = {"session": self.session, "after": self.seq, "epoch": self.epoch}
+        if not self.epoch:  # a session of another process: there is nothing to go on from but its present state
+            self.status = await self._exchange(link, "session_join", join)
+            self._go_on()
+            return
+        replay = await self._exchange(link, "session_join", join, until="replay_buffer")
         if not replay["complete"]:
             self.status = await self._exchange(link, "synchronize", {})
 
-    async def _exchange(self, link: Link, type: str, payload: Mapping[str, Any]) -> dict[str, Any]:  # noqa: A002
-        """One message and its answer, before the session's messages flow."""
+    def _go_on(self) -> None:
+        """Go on with the task that the joined session has."""
+        self.seq = int(self.status.get("seq") or 0)
+        if turn := self.status.get("open_turn"):
+            self._task = self._found = TakenTask(self, turn)
+
+    async def _exchange(
+        self,
+        link: Link,
+        type: str,  # noqa: A002
+        payload: Mapping[str, Any],
+        until: str = "",
+    ) -> dict[str, Any]:
+        """One message and its answer, before the session's messages flow. `until`: the type of the last answer."""
         message = self._message(type, payload)
         await link.send(json.dumps(message))
         while True:
@@ -249,7 +279,7 @@ class Bridge:
             if mine and answer["type"] in ("error", "connection_error"):
                 raise refusal(answer["payload"], joining=True)
             self._take_in(answer)
-            if mine:
+            if mine and until in ("", answer["type"]):
                 found: dict[str, Any] = answer["payload"]
                 return found
 
@@ -331,6 +361,7 @@ class Bridge:
     def _is_new(self, message: Mapping[str, Any]) -> bool:
         seq, epoch = message.get("seq"), message.get("epoch", self.epoch)
         if seq is None:
+            self.epoch = self.epoch or str(epoch)
             return True
         if epoch == self.epoch and seq <= self.seq:
             return False
@@ -357,7 +388,7 @@ class Bridge:
                 if answer["type"] != "pending":
                     if not waiting.answer.done():
                         waiting.answer.set_result(answer)
-                elif answer["payload"].get("status") == "expired":
+                elif answer["payload"].get("status") in ("expired", "unknown"):
                     self._outbox.again(number)  # the answer is kept by the message's id, too
                     await self._flush()
         except BridgeError as error:

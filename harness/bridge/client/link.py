@@ -197,18 +197,51 @@ def expiry_of(certificate: bytes) -> datetime | None:
         return None
 
 
+async def certificate_of(url: str, pin: str) -> bytes:
+    """The pinned certificate, in DER, as the server has it now. Raises LinkLost, ConnectionRefusedForGood."""
+    if urlsplit(url).scheme != "wss":
+        return b""
+    if not (certificate := await _look_at_certificate(url)):
+        raise LinkLost("CONN_CONNECT_FAILED", f"{url}: the server does not answer")
+    if (reason := _wrong_pin(certificate, pin)) is not None:
+        raise tls_refusal(reason, certificate)
+    return certificate
+
+
+async def fetch_blob(url: str, token: str, sha256: str, certificate: bytes = b"") -> bytes:
+    """A body outside the messages. `certificate`: the only one to trust, in DER. Raises BridgeError."""
+    import httpx2
+
+    parts = urlsplit(url)
+    address = urlunsplit(({"ws": "http", "wss": "https"}[parts.scheme], parts.netloc, f"/blobs/{sha256}", "", ""))
+    trust: ssl.SSLContext | bool = True
+    if certificate:
+        trust = ssl.create_default_context(cadata=certificate)
+        trust.check_hostname = False
+        trust.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    try:
+        async with httpx2.AsyncClient(verify=trust, timeout=OPENED_WITHIN, trust_env=False) as http:
+            answer = await http.get(address, headers={"authorization": f"Bearer {token}"})
+    except httpx2.HTTPError as error:
+        raise LinkLost("CONN_CONNECT_FAILED", f"{address}: {_brief(error)}") from error
+    if answer.status_code != 200:
+        raise BridgeError("SESS_NO_BLOB", f"{address}: the server answers HTTP {answer.status_code}")
+    return bytes(answer.content)
+
+
 async def _check_pin(socket: Any, pin: str) -> None:
     """Nothing but the handshake was sent before: a server with another certificate does not see the token."""
     certificate = socket.transport.get_extra_info("ssl_object").getpeercert(binary_form=True) or b""
-    expiry = expiry_of(certificate)
-    reason = None
-    if hashlib.sha256(certificate).hexdigest() != pin:
-        reason = "PIN_MISMATCH"
-    elif expiry is not None and expiry < datetime.now(UTC):
-        reason = "CERTIFICATE_EXPIRED"
-    if reason is not None:
+    if (reason := _wrong_pin(certificate, pin)) is not None:
         socket.transport.abort()
         raise tls_refusal(reason, certificate)
+
+
+def _wrong_pin(certificate: bytes, pin: str) -> str | None:
+    if hashlib.sha256(certificate).hexdigest() != pin:
+        return "PIN_MISMATCH"
+    expiry = expiry_of(certificate)
+    return "CERTIFICATE_EXPIRED" if expiry is not None and expiry < datetime.now(UTC) else None
 
 
 async def _refused_tls(url: str, error: ssl.SSLError) -> ConnectionRefusedForGood:

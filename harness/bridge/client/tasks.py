@@ -15,6 +15,10 @@ class Asks(Protocol):
         """Send a message and return its answer."""
         ...
 
+    async def blob(self, sha256: str) -> bytes:
+        """A body that a message named."""
+        ...
+
 
 class RemotePage(Struct, frozen=True):
     """What an agent sees of the page."""
@@ -22,7 +26,9 @@ class RemotePage(Struct, frozen=True):
     url: str
     title: str
     aria: str
-    """The tree of roles and names, as `expect` and selectors see it."""
+    """The tree of roles and names."""
+    screenshot: bytes | None
+    """A picture as PNG, if it was asked for."""
     payload: dict[str, Any]
     """All of the message `observation`."""
 
@@ -74,9 +80,11 @@ class TakenTask:
         """Look at the page. It uses up no turn."""
         answer = await self._bridge.request("observe", turn=self.turn, screenshot=screenshot)
         found = answer["payload"]
-        return RemotePage(
-            str(found.get("url") or ""), str(found.get("title") or ""), str(found.get("aria") or ""), found
-        )
+        aria, picture = str(found.get("aria") or ""), found.get("screenshot_blob")
+        if large := found.get("aria_blob"):
+            aria = (await self._bridge.blob(large["sha256"])).decode()
+        shown = await self._bridge.blob(picture["sha256"]) if picture else None
+        return RemotePage(str(found.get("url") or ""), str(found.get("title") or ""), aria, shown, found)
 
     async def act(self, step: Mapping[str, Any]) -> ActOutcome:
         """Do one step, as in a task file. A step that fails is an outcome, not an error: look at `passed`."""

@@ -46,7 +46,12 @@ class SmallServer:
         found = answer(read.payload, read.id)
         if found is None:
             return []
-        message = {"type": found[0], "id": read.id, "payload": found[1]}
+        message = {"type": found[0], "id": read.id, "epoch": self.epoch, "payload": found[1]}
+        if read.type == "session_join" and found[0] != "error" and read.payload.epoch:  # type: ignore[attr-defined]
+            replay = {"messages": [], "complete": self.complete, "lost": 0}
+            if self.complete:
+                replay["messages"] = [each for each in self.buffer if each["seq"] > read.payload.after]  # type: ignore[attr-defined]
+            return [message, {**message, "type": "replay_buffer", "payload": replay}]
         if read.type in ("task_take", "observe", "act", "finish") and found[0] != "pending":
             return [self.tell(message)]
         return [message]
@@ -69,11 +74,8 @@ class SmallServer:
     def _session_join(self, payload: Any, _: str) -> tuple[str, dict[str, Any]]:
         if payload.session not in self.sessions:
             return "error", {"code": "SESS_NOT_FOUND", "message": f"Session '{payload.session}' not found"}
-        return "session_state", {"session": payload.session, "state": "active"}
-
-    def _request_replay(self, payload: Any, _: str) -> tuple[str, dict[str, Any]]:
-        kept = [each for each in self.buffer if each["seq"] > payload.after] if self.complete else []
-        return "replay_buffer", {"messages": kept, "complete": self.complete, "lost": 0}
+        turn = {"turn": self.turn, "task_id": "BUY-1", "goal": "Buy a mouse"} if self.turn else None
+        return "session_state", {"session": payload.session, "state": "active", "seq": self.seq, "open_turn": turn}
 
     def _synchronize(self, _: Any, __: str) -> tuple[str, dict[str, Any]]:
         return "session_state", {"session": "s-1", "state": "active", "turn": self.turn, "synchronized": True}
@@ -104,7 +106,7 @@ class SmallServer:
 
     def _command_result(self, payload: Any, _: str) -> tuple[str, dict[str, Any]]:
         assert payload.correlation_id == "act-1"
-        self.slow -= 1
+        self.slow = max(0, self.slow - 1)
         pending = {"correlation_id": "act-1", "waited": 5, "poll_ms": 1000}
         if self.slow:
             return "pending", pending

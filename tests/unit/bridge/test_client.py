@@ -124,8 +124,8 @@ def test_what_waits_is_sent_in_order_with_the_same_ids_after_the_session_is_whol
     play(run())
     kinds = [kind for kind, _ in network.server.came]
     returned = kinds.index("session_join")
-    assert kinds[returned : returned + 8] == [
-        "session_join", "request_replay", "synchronize", *["hook_event"] * 5,
+    assert kinds[returned : returned + 7] == [
+        "session_join", "synchronize", *["hook_event"] * 5,
     ]  # fmt: skip
 
 
@@ -208,6 +208,26 @@ def test_a_refusal_that_is_not_recoverable_ends_at_once(payload: dict[str, Any])
 
     play(run())
     assert network.opened == 1
+
+
+def test_another_process_goes_on_with_the_task_of_a_session() -> None:
+    network = Network(SmallServer())
+
+    async def run() -> None:
+        first = bridge(network)
+        await first.open()
+        task = await first.take()
+        assert task is not None
+        await task.act(STEP)
+        await first.detach()
+        async with bridge(network, session=first.session) as second:
+            again = await second.take()
+            assert again is not None
+            assert (again.task_id, again.turn) == ("BUY-1", 2)
+            assert (await again.act(STEP)).passed
+
+    play(run())
+    assert len(network.server.done) == 2
 
 
 def test_a_session_that_is_gone_is_not_asked_for_again() -> None:

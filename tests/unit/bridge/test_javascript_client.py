@@ -135,6 +135,5 @@ def test_what_waits_is_bounded_and_sent_in_order_after_the_session_is_whole(
     assert told["flushed"] == ["hook_received"] * 5
     assert told["synchronized"] is True
     kinds = [kind for kind, _ in worlds.of["incomplete"].came]
-    assert kinds[2:5] == ["auth", "session_join", "request_replay"]
-    assert kinds[5:8] == ["synchronize", "hook_event", "hook_event"]
+    assert kinds[2:6] == ["auth", "session_join", "synchronize", "hook_event"]
     assert kinds.count("hook_event") == 1000
