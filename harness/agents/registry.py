@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
+from typing import Any, Protocol, cast
 
 from harness.agents.chain import ManualAgent, successor
 from harness.agents.python import AgentSource, ModelsOf, PythonAgent, chosen_index
@@ -13,11 +14,11 @@ from harness.model.agent_settings import AgentSettings
 from harness.model.plan import Plan
 from harness.model.policy import UNLIMITED, AgentPolicy
 from harness.model.ports import Ask, Observation, Observe
-from harness.model.record import History
+from harness.model.record import History, TaskResult
 from harness.recovery.failure import Failed, Failure
 from harness.resilience.breaker import Breaker, Call, CircuitOpen, Policy, guard
 from harness.resilience.events import Emit, discard
-from harness.spec.agents import GROUP, MANUAL, SCRIPTED, known_agents, unknown_agent
+from harness.spec.agents import BRIDGE, GROUP, MANUAL, SCRIPTED, known_agents, unknown_agent
 from harness.spec.problems import did_you_mean, join_or
 from harness.spec.steps import Step
 from harness.values import replace
@@ -56,12 +57,14 @@ class Agents:
         emit: Emit = discard,
         retries: bool = True,
         tools: Mapping[str, tuple[str, ...]] | None = None,
+        remote: Callable[[], RemoteAgent] | None = None,
     ) -> None:
         """`breaker` returns the circuit of an agent, by its name; `emit` receives the events of its retries.
 
         Without `retries`, an agent that has raised an error is not asked again. `tools`: the tool servers that are
-        offered to agents, with patterns of the tools.
+        offered to agents, with patterns of the tools. `remote` makes the agent `bridge` for one run of a task.
         """
+        self.remote = remote
         self._settings = settings
         self._root = root
         self._breaker = breaker
@@ -94,12 +97,16 @@ class Agents:
         """
         if name is not None:
             self._refuse_unknown(name)
-        return TaskAgent(self.source, self._breaker, models=models, ask=ask, emit=self._emit, saw=saw)
+        return TaskAgent(
+            self.source, self._breaker, models=models, ask=ask, emit=self._emit, saw=saw, remote=self.remote
+        )
 
     def source(self, name: str) -> AgentSource:
         """The source of an agent. Raises Failed if there is none of that name."""
         settings = self._settings.get(name, AgentSettings())
         retry = settings.retry if self._retries else 0
+        if name == BRIDGE:
+            return AgentSource(name, "", "", self._root, settings.timeout, {}, _policy(settings, self._unlimited))
         if settings.agent is not None:
             other = self.source(settings.agent)
             timeout = settings.timeout if "timeout" in settings.model_fields_set else other.timeout
@@ -134,6 +141,20 @@ class Agents:
         return Failed(Failure("AGENT_UNAVAILABLE", message, details={"agent": name, "agents": list(self.names)}))
 
 
+class RemoteAgent(Protocol):
+    """An agent that runs elsewhere, for one run of a task."""
+
+    async def propose(
+        self, plan: Plan, history: History, observe: Observe, policy: AgentPolicy
+    ) -> Mapping[str, Any] | None:
+        """The step that it chooses, unchecked; None when it is done. Raises Failed."""
+        ...
+
+    def end(self, result: TaskResult | None) -> None:
+        """The task is over. `result`: None if it has none."""
+        ...
+
+
 Saw = Callable[[Plan, str, int, Observation], None]
 """Is told what an agent sees: the task, the agent, the index of the step that it chooses, the page."""
 
@@ -150,8 +171,11 @@ class TaskAgent:
         ask: Ask | None = None,
         emit: Emit = discard,
         saw: Saw | None = None,
+        remote: Callable[[], RemoteAgent] | None = None,
     ) -> None:
         self._source = source
+        self._make_remote = remote
+        self._remote: RemoteAgent | None = None
         self._models = models
         self._saw = saw
         self._breaker = breaker
@@ -202,6 +226,8 @@ class TaskAgent:
 
     async def _propose(self, source: AgentSource, plan: Plan, history: History, observe: Observe) -> Step | None:
         """The proposal of the agent, which is made at its first one, and anew after it has raised an error."""
+        if plan.agent == BRIDGE:
+            return await self._propose_remotely(source, plan, history, observe)
         place = plan.key, source.name
         if place not in self._python_agents:
             self._python_agents[place] = PythonAgent(source, self._models)
@@ -211,6 +237,19 @@ class TaskAgent:
             if failed.failure.code == CRASHED:
                 await self._python_agents.pop(place).close()
             raise
+
+    async def _propose_remotely(
+        self, source: AgentSource, plan: Plan, history: History, observe: Observe
+    ) -> Step | None:
+        """The proposal of an agent that runs elsewhere. Raises Failed."""
+        if self._make_remote is None:
+            message = f"Agent `{BRIDGE}`: this run serves no agents that run elsewhere"
+            advice = "`pytest` serves them in a run without `-n`: its tasks are offered to who connects."
+            raise Failed(Failure("AGENT_UNAVAILABLE", message, details={"agent": BRIDGE}, advice=advice))
+        if self._remote is None:
+            self._remote = self._make_remote()
+        look = self._noted(plan, history, observe)
+        return cast("Step | None", await self._remote.propose(plan, history, look, source.policy))
 
     def _noted(self, plan: Plan, history: History, observe: Observe) -> Observe:
         """The same view of the page, which tells what was seen."""
@@ -232,8 +271,10 @@ class TaskAgent:
         policy: Policy[Step | None] = again_after_crash(source.name, source.retry, self._emit)
         return policy(call)
 
-    async def close(self) -> None:
-        """Close the agents after the run. Bounded; it never raises."""
+    async def close(self, result: TaskResult | None = None) -> None:
+        """Close the agents after the run, whose result a remote one is told. Bounded; it never raises."""
+        if self._remote is not None:
+            self._remote.end(result)
         for agent in self._python_agents.values():
             await agent.close()
 
@@ -255,4 +296,4 @@ def _is_the_agents(error: BaseException) -> bool:
 
     An agent that is stuck, gives up or proposes what is not a step has answered: that belongs to its task.
     """
-    return isinstance(error, Failed) and error.failure.code in (CRASHED, "AGENT_TIMEOUT", "AGENT_GONE")
+    return isinstance(error, Failed) and error.failure.code in (CRASHED, "AGENT_TIMEOUT", "AGENT_LOST")

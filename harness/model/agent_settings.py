@@ -8,7 +8,7 @@ from typing import Literal, Self
 from pydantic import Field, JsonValue, field_validator, model_validator
 
 from harness.recovery.declaration import Declaration
-from harness.spec.agents import BUILT_IN
+from harness.spec.agents import BRIDGE, BUILT_IN
 from harness.spec.problems import did_you_mean, join_or
 
 Takeover = Literal["resume", "restart"]
@@ -123,9 +123,28 @@ def agents_problem(agents: Mapping[str, AgentSettings]) -> str:
     return next((f"agents.{name}{problem}" for name, problem in found if problem), "")
 
 
+_OF_BRIDGE = frozenset({"timeout", "options", "fallback", "fallback_if_unmet", "takeover", "policy", "breaker"})
+"""The keys that act for the agent `bridge`."""
+
+
+def _bridge_problem(settings: AgentSettings) -> str:
+    """The first problem of `[tool.harness.agents.bridge]`: it is made by no code of the project."""
+    if wrong := sorted(settings.model_fields_set - _OF_BRIDGE):
+        return f".{wrong[0]}: `bridge` is an agent that runs elsewhere, and has none: leave it out"
+    for key, value in settings.options.items():
+        if key != "reveal":
+            return f".options.{key}: there is no such option of `bridge`: it has `reveal`"
+        if not isinstance(value, bool):
+            return f".options.reveal: must be true or false, not {value!r}"
+    return ""
+
+
 def chain_problem(name: str, settings: AgentSettings, agents: Mapping[str, AgentSettings]) -> str:
     """The problem of an agent's name, of the one that it stands for, or of those that follow it; empty if none."""
-    if name in BUILT_IN:
+    if name == BRIDGE:
+        if problem := _bridge_problem(settings):
+            return problem
+    elif name in BUILT_IN:
         return f": `{name}` is an agent of the harness, which has no settings: choose another name"
     way, other = [name], settings.agent
     while other is not None:

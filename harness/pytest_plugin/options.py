@@ -280,6 +280,18 @@ TASK_OPTIONS: tuple[TaskOption, ...] = (
         _choice("live", "record", "replay", "auto"),
     ),
     TaskOption(
+        "--task-bridge-port",
+        "Port on 127.0.0.1 at which agents that run elsewhere (--agent bridge) connect. Default: a free one.",
+        "--bridge-port",
+        keywords={"metavar": "PORT", "type": int},
+    ),
+    TaskOption(
+        "--task-bridge-wait",
+        "Seconds that a task waits until an agent that runs elsewhere takes it. Default: 60.",
+        "--bridge-wait",
+        keywords={"metavar": "SECONDS", "type": float},
+    ),
+    TaskOption(
         "--task-live",
         "Show the run on a page as it happens: start `harness serve` unless it runs, and print the address.",
         "--live",

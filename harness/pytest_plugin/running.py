@@ -25,6 +25,7 @@ from harness.pytest_plugin.telemetry import TELEMETRY, RunTelemetry, check_extra
 from harness.pytest_plugin.terminal import add_properties, environment, write_or_report, write_summary
 from harness.reporting.archive import moved_aside
 from harness.reporting.task_record import LAST_RUN, TaskRecord, write_last_run
+from harness.runner.chain import is_remote
 
 if TYPE_CHECKING:
     from harness.reporting.allure.sink import RunLabel
@@ -77,6 +78,7 @@ def set_up(config: pytest.Config, tasks: Sequence[TaskItem]) -> None:
         telemetry_of(config).begin()
         telemetry_of(config).announce(len(tasks))
         harness = state.harness()
+        serve_agents(config, state, tasks)
         if first := first_to_run(config, tasks):
             harness.prepare(first.loaded.spec)
         ahead.begin(config, state)
@@ -87,6 +89,19 @@ def set_up(config: pytest.Config, tasks: Sequence[TaskItem]) -> None:
             state.problems[item.loaded.source] = [f"the harness cannot be set up: {error}"]
     history: Any = config.pluginmanager.getplugin(HISTORY)
     history.begin({item.nodeid: item.loaded for item in tasks})
+
+
+def serve_agents(config: pytest.Config, state: SessionState, tasks: Sequence[TaskItem]) -> None:
+    """Serve agents that run elsewhere, if a task is theirs. Raises ValueError and OSError."""
+    if not any(is_remote(item.loaded.spec, state.settings, state.chosen) for item in tasks):
+        return
+    if hasattr(config, "workerinput"):
+        raise ValueError(
+            "the agent `bridge` cannot serve the processes of `-n`: use `--task-workers` for several tasks"
+        )
+    port, wait = config.getoption("task_bridge_port"), config.getoption("task_bridge_wait")
+    address = state.harness().serve_bridge(port or 0, 60.0 if wait is None else wait)
+    telemetry_of(config).say(f"bridge: agents connect to {address.url} with the token {address.token}")
 
 
 def first_to_run(config: pytest.Config, tasks: Sequence[TaskItem]) -> TaskItem | None:

@@ -230,6 +230,10 @@ class RunTelemetry:
             told = f"live view: {live_address(root, address.url, clock.wall(), self._state.run_id)}"
         except (NotServedError, OSError) as error:
             told = f"live view: none, {error}"
+        self.say(told)
+
+    def say(self, told: str) -> None:
+        """Print a line before the run's first task."""
         terminal: Any = self._config.pluginmanager.getplugin("terminalreporter")
         if terminal is not None:
             terminal.ensure_newline()

@@ -500,7 +500,7 @@ _ROWS: tuple[Row, ...] = (
         "The agent named an element by a ref of an earlier view of the page, and nothing was done.",
         "The page has changed since: look at it again and take the ref of the new view.",
         named_scope=Scope.AGENT),
-    Row("AGENT_GONE", _T.UNKNOWN, _INFRA, _S.ERROR, _F.NONE, False,
+    Row("AGENT_LOST", _T.UNKNOWN, _INFRA, _S.ERROR, _F.NONE, False,
         "The agent went away in the middle of the task and did not come back.",
         "Look at the agent's own log; the step table shows how far it came.",
         named_scope=Scope.AGENT,

@@ -168,7 +168,7 @@ def before_the_first_step(result: TaskResult) -> bool:
 
 
 _CHOOSING = frozenset({
-    "AGENT_FAILED", "AGENT_TIMEOUT", "AGENT_INVALID_STEP", "AGENT_GAVE_UP", "AGENT_GONE", "AGENTS_EXHAUSTED",
+    "AGENT_FAILED", "AGENT_TIMEOUT", "AGENT_INVALID_STEP", "AGENT_GAVE_UP", "AGENT_LOST", "AGENTS_EXHAUSTED",
     "AGENT_UNAVAILABLE",
 })  # fmt: skip
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from harness.model.agent_settings import AgentSettings
 from harness.model.plan import AgentChain
 from harness.model.settings import Settings
-from harness.spec.agents import SCRIPTED
+from harness.spec.agents import BRIDGE, SCRIPTED
 from harness.spec.task import TaskSpec
 
 
@@ -13,6 +13,12 @@ def first_agent(spec: TaskSpec, settings: Settings, named: str | None) -> str | 
     """The agent that begins: that of the command line (`named`), of the file, or of the settings; None: its steps."""
     name = named or spec.agent or (None if spec.steps else settings.chosen_agent)
     return None if name == SCRIPTED else name
+
+
+def is_remote(spec: TaskSpec, settings: Settings, named: str | None) -> bool:
+    """Whether an agent that runs elsewhere may choose steps of the task, first or after another one."""
+    chain = agent_chain(spec, settings, named)
+    return BRIDGE in (first_agent(spec, settings, named), *(chain.names if chain else ()))
 
 
 def agent_chain(spec: TaskSpec, settings: Settings, named: str | None) -> AgentChain | None:

@@ -59,6 +59,7 @@ from harness.values import replace
 if TYPE_CHECKING:
     from harness.browser.routing import Routing
     from harness.browser.write_gate import WriteGate
+    from harness.runner.bridging import BridgeAddress, BridgeHost
 
 
 class Interaction(Struct, frozen=True):
@@ -139,6 +140,8 @@ class Harness:
         hosts = [self.services.hosts_of(slot) for slot in range(self.services.instances)]
         ends = Endpoints.of(settings, self.circuits.endpoint, os.environ)
         self.browsers = Browsers(settings.browser, self.clock, ends, temp=temp, guard=guard, hosts=hosts)
+        self.bridge: BridgeHost | None = None
+        """Where agents that run elsewhere take tasks; None in most runs."""
         self.agents = self._make_agents()
         self.inference = Inference(settings, run_id, self.clock, self.circuits, tell, self.redactor)
         self.memory = MemoryStore(temp / "memory.sqlite3")
@@ -152,7 +155,17 @@ class Harness:
     def _make_agents(self) -> Agents:
         settings, retries = self.settings, recovers(self.settings, os.environ)
         circuit, tools = self.circuits.agent, offered_to_agents(settings.tools)
-        return Agents(settings.agents, settings.root, circuit, emit=self._tell, retries=retries, tools=tools)
+        remote = self.bridge.agent if self.bridge else None
+        emit, root = self._tell, settings.root
+        return Agents(settings.agents, root, circuit, emit=emit, retries=retries, tools=tools, remote=remote)
+
+    async def serve_bridge(self, port: int, wait: float) -> BridgeAddress:
+        """Serve agents that run elsewhere from now on; once. Raises ValueError if the port is taken, and OSError."""
+        from harness.runner.bridging import BridgeHost  # few runs serve agents
+
+        self.bridge = BridgeHost(self.settings, self.redactor, self.clock, self._tell, wait)
+        self.agents.remote = self.bridge.agent
+        return await self.bridge.start(port)
 
     def _of_services(self, event: ResilienceEvent) -> None:
         """Close the circuits of a service that is back, whoever has started it: waiting tasks need not wait longer."""
@@ -201,6 +214,7 @@ class Harness:
         plan = self._in_a_fresh_world(plan)
         inference = self.inference.of(plan, emit)
         notes = self._trajectories.notes(plan)
+        ended: TaskResult | None = None
         models, saw = (notes.models(inference.client), notes.saw) if notes else (inference.client, None)
         agent = self.agents.agent(None, models=models, ask=interaction.ask, saw=saw)
         try:
@@ -210,9 +224,10 @@ class Harness:
                     result = await run_task(plan, self._ports(plan, agent, emit, interaction, ground, inference))
             result = _warned(result, (*inference.finish(result), *self._trajectories.keep(plan, result, notes)))
             self._hand_on(plan, result, ground)
+            ended = result
             return result
         finally:
-            await agent.close()
+            await agent.close(ended)
             await inference.close()
 
     async def _logged_in(self, plan: Plan, ground: Ground) -> Ground:
@@ -453,6 +468,8 @@ class Harness:
 
     async def close(self) -> None:
         """End browsers and the services that this process started. Bounded."""
+        if self.bridge is not None:
+            await self.bridge.close()
         begun = [task for task in (self._services_begun, self._browser_begun) if task is not None]
         for task in begun:
             task.cancel()
@@ -510,6 +527,10 @@ class SyncHarness:
     def prepare(self, spec: TaskSpec) -> None:
         """Begin to start what the first task needs, beside what this thread does meanwhile."""
         self._loop.call(self._harness.prepare(spec))
+
+    def serve_bridge(self, port: int, wait: float) -> BridgeAddress:
+        """Serve agents that run elsewhere: a task waits `wait` seconds for one. Raises ValueError and OSError."""
+        return self._loop.call(self._harness.serve_bridge(port, wait))
 
     @contextmanager
     def slot(self, name: str) -> Iterator[Mapping[str, int]]:

@@ -17,6 +17,10 @@ _SAME = 1.0
 """Seconds by which two readings of one start may differ."""
 
 
+BRIDGE: Final = Path(".harness/bridge.json")
+"""The file with the address of a run that serves agents: it may run beside the project's server."""
+
+
 class ServeAddress(Struct, frozen=True):
     """The running server of a project."""
 
@@ -44,29 +48,29 @@ class ServeAddress(Struct, frozen=True):
             return False
 
 
-def address_of(root: Path) -> ServeAddress | None:
+def address_of(root: Path, file: Path = ADDRESS) -> ServeAddress | None:
     """The server that runs for a project; None if there is none."""
     try:
-        found = msgspec.json.decode((root / ADDRESS).read_bytes(), type=ServeAddress)
+        found = msgspec.json.decode((root / file).read_bytes(), type=ServeAddress)
     except (OSError, msgspec.DecodeError):
         return None
     return found if found.alive else None
 
 
-def keep_address(root: Path, host: str, port: int, *, secure: bool) -> ServeAddress:
+def keep_address(root: Path, host: str, port: int, *, secure: bool, file: Path = ADDRESS) -> ServeAddress:
     """Write the address of this process's server. Raises OSError."""
     process = psutil.Process()
     address = ServeAddress(process.pid, process.create_time(), host, port, secure)
-    file = root / ADDRESS
-    file.parent.mkdir(parents=True, exist_ok=True)
-    scratch = file.with_name(f".{file.name}.{os.getpid()}")
+    place = root / file
+    place.parent.mkdir(parents=True, exist_ok=True)
+    scratch = place.with_name(f".{place.name}.{os.getpid()}")
     scratch.write_text(json.dumps(msgspec.to_builtins(address)) + "\n", "utf-8")
-    scratch.replace(file)
+    scratch.replace(place)
     return address
 
 
-def forget_address(root: Path) -> None:
+def forget_address(root: Path, file: Path = ADDRESS) -> None:
     """Remove the address, if it is that of this process."""
-    found = address_of(root)
+    found = address_of(root, file)
     if found is not None and found.pid == os.getpid():
-        (root / ADDRESS).unlink(missing_ok=True)
+        (root / file).unlink(missing_ok=True)

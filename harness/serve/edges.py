@@ -17,6 +17,8 @@ from harness.serve.tokens import RefusedTokenError, Tokens, TokenScope
 COOKIE: Final = "taskspec-serve"
 OPEN: Final = ("/health",)
 """The paths that answer without a token."""
+OPEN_SOCKETS: Final = ("/bridge",)
+"""The WebSockets whose first message has the token: a page's WebSocket can send no header."""
 HEADERS: Final = {
     "Cache-Control": "no-store",
     "X-Content-Type-Options": "nosniff",
@@ -74,7 +76,8 @@ class Edges:
 
     def _check(self, connection: HTTPConnection, token: str, scope: Scope) -> Response | None:
         refusal = self._foreign(connection)
-        if refusal is None and connection.url.path not in OPEN:
+        said_later = scope["type"] == "websocket" and connection.url.path in OPEN_SOCKETS
+        if refusal is None and connection.url.path not in OPEN and not said_later:
             try:
                 if not token:
                     raise RefusedTokenError("a token is needed: open the address that `harness serve` prints")

@@ -18,7 +18,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from harness.resilience import Clock
-from harness.serve.address import forget_address, keep_address
+from harness.serve.address import ADDRESS, forget_address, keep_address
 from harness.serve.edges import Edges
 from harness.serve.tokens import Tokens
 
@@ -28,6 +28,10 @@ LOOPBACK: Final = "127.0.0.1"
 STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 STOPPED_WITHIN: Final = 1
 """Seconds that open requests have at the end: a viewer's stream never ends by itself."""
+LONGEST: Final = 1024 * 1024
+"""Bytes of one message of a WebSocket."""
+PING: Final = 20.0
+"""Seconds between two pings of a WebSocket, and for the answer to one."""
 LOOK: Final = 1.0
 """Seconds between two looks whether the server is still needed."""
 
@@ -78,10 +82,13 @@ class ProjectServer:
         needed: Callable[[], bool] = lambda: True,
         *,
         certificate: tuple[Path, Path] | None = None,
+        inside: bool = False,
+        file: Path = ADDRESS,
     ) -> None:
         """Serve on the listener. `ready` is called when it answers; it ends when `needed` returns False.
 
-        `certificate`: the files of a certificate and of its key, for TLS. Raises OSError if the address cannot be kept.
+        `certificate`: the files of a certificate and of its key, for TLS. `inside`: the process does more than this,
+        and its signals are not the server's. `file` keeps the address. Raises OSError if it cannot be kept.
         """
         host, port = listener.getsockname()[:2]
         names = frozenset({host, *(("localhost", LOOPBACK, "::1") if host in (LOOPBACK, "::1") else ())})
@@ -92,27 +99,32 @@ class ProjectServer:
             log_level="critical",
             access_log=False,
             timeout_keep_alive=30,
+            ws_max_size=LONGEST,
+            ws_ping_interval=PING,
+            ws_ping_timeout=PING,
             timeout_graceful_shutdown=STOPPED_WITHIN,
             ssl_certfile=certificate and certificate[0],
             ssl_keyfile=certificate and certificate[1],
         )
         server = _Server(config, lambda: self._is_ready(ready))
-        keep_address(self._root, host, port, secure=certificate is not None)
+        keep_address(self._root, host, port, secure=certificate is not None, file=file)
         try:
-            await self._until_stopped(server, listener, needed)
+            await self._until_stopped(server, listener, needed, () if inside else STOP_SIGNALS)
         finally:
             self.health.state = "stopping"
-            forget_address(self._root)
+            forget_address(self._root, file)
 
     def _is_ready(self, ready: Callable[[], None]) -> None:
         self.health.state = "ready"
         ready()
 
-    async def _until_stopped(self, server: _Server, listener: socket.socket, needed: Callable[[], bool]) -> None:
+    async def _until_stopped(
+        self, server: _Server, listener: socket.socket, needed: Callable[[], bool], signals: Sequence[signal.Signals]
+    ) -> None:
         def stop() -> None:
             self.health.state, server.should_exit = "stopping", True
 
-        for number in STOP_SIGNALS:
+        for number in signals:
             asyncio.get_running_loop().add_signal_handler(number, stop)
         watch = asyncio.create_task(self._stop_when_idle(needed, stop))
         try:

@@ -15,8 +15,10 @@ SCRIPTED = "scripted"
 """The name of the agent that executes the steps of the file."""
 MANUAL = "manual"
 """The name of the agent that is a person at the terminal."""
-BUILT_IN = (SCRIPTED, MANUAL)
-"""The agents of the harness that have no settings."""
+BRIDGE = "bridge"
+"""The name of the agents that run elsewhere and take tasks over the bridge."""
+BUILT_IN = (SCRIPTED, MANUAL, BRIDGE)
+"""The agents of the harness."""
 GROUP = "harness.agents"
 """The group of entry points under which an installed package offers an agent."""
 

@@ -97,7 +97,7 @@ def test_the_next_agent_goes_on_with_the_whole_history_and_nothing_is_done_twice
     assert told == [FellBack("agent", "builder", "simple", "Agent failed: boom")]
 
 
-OWN = ["AGENT_UNAVAILABLE", "AGENT_FAILED", "AGENT_TIMEOUT", "AGENT_GAVE_UP", "AGENT_GONE", "MODEL_UNAVAILABLE"]
+OWN = ["AGENT_UNAVAILABLE", "AGENT_FAILED", "AGENT_TIMEOUT", "AGENT_GAVE_UP", "AGENT_LOST", "MODEL_UNAVAILABLE"]
 
 
 @pytest.mark.parametrize("code", OWN)

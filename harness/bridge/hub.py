@@ -1,0 +1,334 @@
+"""The bridge itself: sessions and tasks meet here. All faces use this one object; it belongs to one loop."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from harness.bridge.messages import (
+    Act,
+    Cancel,
+    ClientMessage,
+    CommandResult,
+    Finish,
+    ObserveMessage,
+    RequestReplay,
+    SessionCreate,
+    SessionJoin,
+    TaskTake,
+)
+from harness.bridge.refusals import RefusedMessageError, no_session
+from harness.bridge.session import BridgeLimits, BridgeSession, KeptReply
+from harness.bridge.turns import Desk, RemoteRules, RemoteTask, Reply, StepAnswer, described
+from harness.model.plan import Plan
+from harness.model.policy import UNLIMITED, AgentPolicy
+from harness.model.ports import Observation, Observe
+from harness.model.record import History, TaskResult
+from harness.recovery.failure import Failed
+from harness.resilience import Clock
+from harness.resilience.escalate import STAGES, LateAnswer, StillRunning, WorkStatus, escalate
+from harness.resilience.events import Emit, Escalated, ResilienceEvent, discard
+
+LONG: Final = frozenset({"task_take", "observe", "act", "finish"})
+"""The messages whose answer may take long: it is kept, and asked for by its correlation id."""
+POLL: Final = 1000
+"""Milliseconds after which a client asks again for pending work."""
+INLINE: Final = 16 * 1024
+"""Bytes of a body that a message may contain; a larger one is a blob."""
+
+
+class BridgeHub:
+    """Sessions of agents, and the tasks that wait for them."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        desk: Desk,
+        limits: BridgeLimits | None = None,
+        rules: RemoteRules | None = None,
+        emit: Emit = discard,
+    ) -> None:
+        self.clock = clock
+        self.desk = desk
+        self.limits = limits or BridgeLimits()
+        self.rules = rules or RemoteRules()
+        self.sessions: dict[str, BridgeSession] = {}
+        self.closed: dict[str, BridgeSession] = {}
+        """The newest sessions that are over, so that their clients hear it."""
+        self._emit = emit
+        self._works: set[asyncio.Task[Any]] = set()
+
+    # The engine's side.
+
+    def agent(self) -> HubAgent:
+        """The agent for one run of a task."""
+        return HubAgent(self)
+
+    # Sessions.
+
+    def create(self, wanted: SessionCreate, client: str = "") -> BridgeSession:
+        """Open a session. Raises RefusedMessageError if there are too many."""
+        if len(self.sessions) >= self.limits.sessions:
+            raise RefusedMessageError("SESS_LIMIT", f"there are {self.limits.sessions} sessions already")
+        session = BridgeSession(self.clock, self.limits, wanted.agent, wanted.folder, client)
+        session.forget = self._forget
+        self.sessions[session.id] = session
+        session.await_client()
+        return session
+
+    def join(self, wanted: SessionJoin) -> BridgeSession:
+        """The session that a client goes on with. Raises RefusedMessageError."""
+        return self.find(wanted.session)
+
+    def find(self, name: str) -> BridgeSession:
+        """A session that is not over. Raises RefusedMessageError."""
+        if (session := self.sessions.get(name)) is not None:
+            return session
+        if (gone := self.closed.get(name)) is not None:
+            raise RefusedMessageError("SESS_CLOSED", f"session '{name}' is closed: {gone.why}")
+        raise no_session(name)
+
+    def close(self, session: BridgeSession, why: str) -> None:
+        """End a session; a task that it has taken ends as AGENT_LOST, unless it is over."""
+        if not session.over:
+            session.enter("closed", why)
+        self._forget(session)
+
+    def _forget(self, session: BridgeSession) -> None:
+        self.sessions.pop(session.id, None)
+        self.closed[session.id] = session
+        while len(self.closed) > self.limits.sessions:
+            del self.closed[next(iter(self.closed))]
+        self.desk.wake()
+
+    async def stop(self) -> None:
+        """End all sessions, and the work that their clients wait for. Bounded."""
+        for session in tuple(self.sessions.values()):
+            if session.outlet is not None:
+                session.outlet.cut("SYS_STOPPING")
+            self.close(session, "the server ends")
+            await session.pending.close()
+        for work in tuple(self._works):
+            work.cancel()
+        await asyncio.gather(*self._works, return_exceptions=True)
+
+    # Messages of a session.
+
+    def receive(self, session: BridgeSession, message: ClientMessage) -> None:
+        """Take a message in; its answers go to the session."""
+        work = asyncio.get_running_loop().create_task(self.answer(session, message))
+        self._works.add(work)
+        work.add_done_callback(self._works.discard)
+
+    async def answer(self, session: BridgeSession, message: ClientMessage) -> Reply:
+        """Do what a message asks, once, and return the answer after sending it to the session.
+
+        That is a `pending` with the status `timeout` for work that takes longer than the last stage; its real answer
+        goes to the session when it is there.
+        """
+        try:
+            if message.type not in LONG:
+                return self._sent(session, message.id, self._at_once(session, message))
+            return await self._once(session, message)
+        except RefusedMessageError as refused:
+            return self._sent(session, message.id, ("error", refused.payload))
+
+    def _sent(self, session: BridgeSession, id: str, reply: Reply) -> Reply:  # noqa: A002
+        volatile = reply[0] in ("session_state", "replay_buffer", "health")
+        (session.tell if volatile else session.send)(*reply, id)
+        return reply
+
+    def _at_once(self, session: BridgeSession, message: ClientMessage) -> Reply:
+        match message.payload:
+            case CommandResult(correlation_id=name):
+                return self._result(session, name)
+            case Cancel(correlation_id=name):
+                return self._cancelled(session, name)
+            case RequestReplay() as wanted:
+                return "replay_buffer", self.replay(session, wanted).payload
+        match message.type:
+            case "session_close":
+                self.close(session, "its client has closed it")
+                return "session_state", session.snapshot()
+            case "health_check":
+                return "health", {"status": "ready"}
+        return "session_state", session.snapshot()
+
+    def replay(self, session: BridgeSession, wanted: RequestReplay | SessionJoin) -> Any:
+        """What a client missed (`replay.Replay`)."""
+        now = self.clock.now()
+        if isinstance(wanted, RequestReplay) and wanted.since is not None:
+            return session.buffer.since(wanted.since, now)
+        return session.buffer.after(wanted.after, wanted.epoch, now)
+
+    def _result(self, session: BridgeSession, name: str) -> Reply:
+        """The answer of long work, by its correlation id."""
+        kept = session.works.get(name)
+        if kept is None or kept.late is None:
+            return "pending", {"correlation_id": name, "status": "unknown", "hint": "No work has this id."}
+        status = kept.late.status
+        if status in (WorkStatus.COMPLETE, WorkStatus.ERROR) and kept.reply is not None:
+            return kept.reply
+        return "pending", _pending(kept.late, None)
+
+    def _cancelled(self, session: BridgeSession, name: str) -> Reply:
+        kept = session.works.get(name)
+        if kept is not None:
+            kept.quiet = True
+        return "pending", {"correlation_id": name, "status": "unknown" if kept is None else "cancelled"}
+
+    async def _once(self, session: BridgeSession, message: ClientMessage) -> Reply:
+        """Do the work of a message unless it was done: the same message again gets the same reply."""
+        digest, kept = digest_of(message), session.replies.get(message.id)
+        if kept is None:
+            kept = KeptReply(digest)
+            session.keep_reply(message.id, kept)
+            return await self._begun(session, message, kept)
+        if kept.digest != digest:
+            raise RefusedMessageError("PROTO_ID_REUSED", f"another message had the id {message.id}", id=message.id)
+        kept.quiet = False
+        if kept.reply is not None:
+            return self._sent(session, message.id, kept.reply)
+        assert kept.late is not None
+        return await self._followed(session, message, kept, kept.late)
+
+    async def _begun(self, session: BridgeSession, message: ClientMessage, kept: KeptReply) -> Reply:
+        late = session.pending.start(lambda: self._work(session, message), message.type)
+        kept.late = late
+        session.works[late.id] = kept
+        while len(session.works) > 2 * len(session.replies) + 10:
+            del session.works[next(iter(session.works))]
+        self._spawn(self._finished(session, message, kept, late))
+        return await self._followed(session, message, kept, late)
+
+    def _spawn(self, work: Any) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._works.add(task)
+        task.add_done_callback(self._works.discard)
+
+    async def _finished(
+        self, session: BridgeSession, message: ClientMessage, kept: KeptReply, late: LateAnswer[Reply]
+    ) -> None:
+        """Keep the reply, and send it, however long the work has taken."""
+        kept.reply = await late
+        if not kept.quiet:
+            session.send(*kept.reply, message.id)
+
+    async def _followed(
+        self, session: BridgeSession, message: ClientMessage, kept: KeptReply, late: LateAnswer[Reply]
+    ) -> Reply:
+        """Wait for the work in stages, and tell the client at each."""
+
+        def tell(event: ResilienceEvent) -> None:
+            self._emit(event)
+            if isinstance(event, Escalated) and not kept.quiet and kept.reply is None:
+                session.send("pending", _pending(late, event.waited), message.id)
+
+        async def there() -> Reply:
+            return await late
+
+        try:
+            return await escalate(STAGES, name=message.type, emit=tell)(there)()  # type: ignore[return-value]
+        except StillRunning:
+            return "pending", _pending(late, STAGES[-1])
+
+    async def _work(self, session: BridgeSession, message: ClientMessage) -> Reply:
+        """The work of a message; a refusal is its reply, too."""
+        try:
+            return await self._done(session, message)
+        except RefusedMessageError as refused:
+            return "error", refused.payload
+        except Failed as failed:
+            severity = {"severity": str(failed.failure.severity)}
+            return "error", self._redacted(session, {**described(failed.failure), **severity})
+
+    async def _done(self, session: BridgeSession, message: ClientMessage) -> Reply:
+        payload = message.payload
+        if isinstance(payload, TaskTake):
+            if session.task is not None:
+                raise RefusedMessageError("SESS_BUSY", f"the session has the task {session.task.task_id}")
+            return await self.desk.take(session, payload.task, payload.wait_ms / 1000, self.clock)
+        if (task := session.task) is None:
+            raise RefusedMessageError("SESS_NO_TASK", "the session has no task, or its task is over")
+        if isinstance(payload, ObserveMessage):
+            seen = await task.look(payload.turn, screenshot=payload.screenshot)
+            return "observation", self._observation(session, payload.turn, seen)
+        if isinstance(payload, Act):
+            return await task.act(payload.turn, StepAnswer("act", payload.step))
+        assert isinstance(payload, Finish)
+        kind = StepAnswer("gave_up", why=payload.gave_up) if payload.gave_up else StepAnswer("finish")
+        return await task.act(payload.turn, kind)
+
+    def _observation(self, session: BridgeSession, turn: int, seen: Observation) -> dict[str, Any]:
+        told = {
+            "turn": turn,
+            "url": seen.url,
+            "title": seen.title,
+            "aria": seen.aria,
+            "pages": list(seen.pages),
+            "page": seen.page,
+            "dialogs": [dict(each) for each in seen.dialogs],
+            "held_back": list(seen.held_back),
+            "left": dict(seen.left),
+            "tools": [f"{each.server}.{each.tool.name}" for each in seen.tools],
+        }
+        told = self._redacted(session, told)
+        aria = str(told["aria"]).encode()
+        if len(aria) > INLINE:
+            told["aria"], told["aria_blob"] = "", self._blob(session, "text/plain; charset=utf-8", aria)
+        if seen.screenshot is not None:
+            told["screenshot_blob"] = self._blob(session, "image/png", seen.screenshot)
+        return told
+
+    @staticmethod
+    def _blob(session: BridgeSession, kind: str, content: bytes) -> dict[str, Any]:
+        name = hashlib.sha256(content).hexdigest()
+        session.keep_blob(name, kind, content)
+        return {"sha256": name, "bytes": len(content), "type": kind, "path": f"/blobs/{name}"}
+
+    def blob(self, sha256: str) -> tuple[str, bytes] | None:
+        """A body that some session has been sent the name of."""
+        places = (*self.sessions.values(), *self.closed.values())
+        return next((each.blobs[sha256] for each in places if sha256 in each.blobs), None)
+
+    def _redacted(self, session: BridgeSession, value: Any) -> Any:
+        return self.desk.redact(value, session.task.plan) if session.task is not None else value
+
+
+class HubAgent:
+    """The agent `bridge` of one run of a task, and of the tasks inside it."""
+
+    def __init__(self, hub: BridgeHub) -> None:
+        self._hub = hub
+        self._tasks: dict[str, RemoteTask] = {}
+
+    async def propose(
+        self, plan: Plan, history: History, observe: Observe, policy: AgentPolicy = UNLIMITED
+    ) -> Mapping[str, Any] | None:
+        """The step that the remote agent chooses, unchecked; None when it is done. Raises Failed."""
+        hub = self._hub
+        if plan.key not in self._tasks:
+            self._tasks[plan.key] = RemoteTask(plan, hub.rules, hub.clock, hub.desk, policy)
+        return await self._tasks[plan.key].propose(plan, history, observe)
+
+    def end(self, result: TaskResult | None) -> None:
+        """The task is over. `result`: None if it has none."""
+        for key, task in self._tasks.items():
+            task.end(result if result is not None and result.key == key else None)
+        self._tasks.clear()
+
+
+def digest_of(message: ClientMessage) -> str:
+    """What tells two messages with the same id apart."""
+    content = [message.type, message.payload.model_dump(mode="json")]
+    return hashlib.sha256(msgspec.json.encode(content, order="sorted")).hexdigest()
+
+
+def _pending(late: LateAnswer[Any], waited: float | None) -> dict[str, Any]:
+    """What `pending` carries."""
+    told = {"correlation_id": late.id, "status": str(late.status), "poll_ms": POLL, "hint": late.hint}
+    return told if waited is None else {**told, "waited": waited}

@@ -1,0 +1,235 @@
+"""A session: what an agent has at the bridge, whether or not it is connected. It belongs to one loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, Protocol
+from uuid import uuid4
+
+from msgspec import Struct
+
+from harness.bridge.replay import REPLAY_BYTES, REPLAY_SECONDS, ReplayBuffer
+from harness.resilience import Clock
+from harness.resilience.connection import Machine, TransitionTable
+from harness.resilience.escalate import KEPT, LateAnswer, PendingWork
+
+if TYPE_CHECKING:
+    from harness.bridge.turns import RemoteTask
+
+SESSION_STATES: Final = TransitionTable(
+    "session",
+    "created",
+    {
+        "created": frozenset({"active", "paused", "closed", "error"}),
+        "active": frozenset({"paused", "closed", "error"}),
+        "paused": frozenset({"active", "closed", "error"}),
+        "error": frozenset({"closed"}),
+        "closed": frozenset(),
+    },
+)
+"""created -> active <-> paused -> closed. A lost connection is no state: the session stays active, detached."""
+REPLIES: Final = 1000
+"""Replies that a session keeps by the ids of their messages. What is older is fenced by the turn."""
+BLOBS: Final = 64 * 1024 * 1024
+"""Bytes of bodies that a session keeps outside its messages."""
+
+
+class BridgeLimits(Struct, frozen=True):
+    """`[tool.harness.serve]`: what a session may keep, and for how long."""
+
+    grace: float = 300.0
+    """Seconds that a session lives without its client."""
+    replay_bytes: int = REPLAY_BYTES
+    replay_seconds: float = REPLAY_SECONDS
+    answer_ttl: float = KEPT
+    """Seconds that the answer of long work can be asked for after its end."""
+    sessions: int = 50
+
+
+class Outlet(Protocol):
+    """The connection to a client, as its session uses it."""
+
+    def send(self, message: Mapping[str, Any]) -> None:
+        """Send a message; never blocks."""
+        ...
+
+    def cut(self, code: str) -> None:
+        """End the connection, with the reason as a code of `WIRE_CODES`."""
+        ...
+
+
+class KeptReply(Struct):
+    """The reply to one message, so that the message can come twice and act once."""
+
+    digest: str
+    """Of the message without its id and timestamp."""
+    reply: tuple[str, Mapping[str, Any]] | None = None
+    """Type and payload; None while the work is under way."""
+    late: LateAnswer[Any] | None = None
+    """The work under way, if it has an id to ask for."""
+    quiet: bool = False
+    """Whether the client has told that it does not wait."""
+
+
+class BridgeSession:
+    """An agent's session: its messages, its replies, its task."""
+
+    def __init__(self, clock: Clock, limits: BridgeLimits, agent: str = "", folder: str = "", client: str = "") -> None:
+        self.id = f"sess-{uuid4().hex[:12]}"
+        self.agent = agent
+        self.folder = folder
+        self.client = client
+        self.created = clock.wall()
+        self._clock = clock
+        self._limits = limits
+        self._machine = Machine(self.id, SESSION_STATES)
+        self.buffer = ReplayBuffer(uuid4().hex[:8], limits.replay_bytes, limits.replay_seconds)
+        self.replies: OrderedDict[str, KeptReply] = OrderedDict()
+        self.pending = PendingWork(kept=limits.answer_ttl)
+        self.works: dict[str, KeptReply] = {}
+        """Correlation id -> the reply of that work."""
+        self.blobs: OrderedDict[str, tuple[str, bytes]] = OrderedDict()
+        """SHA-256 -> media type and content."""
+        self.task: RemoteTask | None = None
+        self.last_outcome: Mapping[str, Any] | None = None
+        self.resumable = True
+        self.why = ""
+        """Why it is closed, or in error."""
+        self.outlet: Outlet | None = None
+        self.detached_at: float | None = clock.now()
+        """The moment at which the client went; None while it is there."""
+        self._grace: asyncio.TimerHandle | None = None
+        self.changed: Callable[[], None] = lambda: None
+        """Told whenever the client comes or goes, or the state changes."""
+        self.forget: Callable[[BridgeSession], None] = lambda _: None
+
+    # The state.
+
+    @property
+    def state(self) -> str:
+        return self._machine.state
+
+    @property
+    def attached(self) -> bool:
+        return self.detached_at is None
+
+    @property
+    def over(self) -> bool:
+        return self.state in ("closed", "error")
+
+    def enter(self, state: str, why: str = "") -> None:
+        """Enter a state. Raises ForbiddenTransitionError."""
+        self._machine.enter(state, why)
+        if self.over:
+            self.why = self.why or why
+            self._stop_grace()
+        self.changed()
+
+    def grace_left(self, now: float) -> float:
+        """Seconds that it still waits for its client; the whole grace while that is there."""
+        return self._limits.grace - (0.0 if self.detached_at is None else now - self.detached_at)
+
+    # The client comes and goes.
+
+    def attach(self, outlet: Outlet) -> None:
+        """From now on this connection has the session; an older one is cut."""
+        before, self.outlet = self.outlet, outlet
+        self.detached_at = None
+        self._stop_grace()
+        if before is not None and before is not outlet:
+            before.cut("CONN_SUPERSEDED")
+        if self.state == "created":
+            self.enter("active")
+        self.changed()
+
+    def detach(self, outlet: Outlet) -> None:
+        """The connection is gone; the session waits for the next one."""
+        if self.outlet is outlet:
+            self.outlet, self.detached_at = None, self._clock.now()
+            if not self.over:
+                self.await_client()
+            self.changed()
+
+    def await_client(self) -> None:
+        """Close the session when its client stays away longer than the grace."""
+        self._stop_grace()
+        self._grace = asyncio.get_running_loop().call_later(self._limits.grace, self._grace_over)
+
+    def _grace_over(self) -> None:
+        if not self.attached and not self.over:
+            self.enter("closed", f"its client did not come back within {self._limits.grace:g} s")
+            self.forget(self)
+
+    def _stop_grace(self) -> None:
+        if self._grace is not None:
+            self._grace.cancel()
+            self._grace = None
+
+    # Messages to the client.
+
+    def send(self, type: str, payload: Mapping[str, Any], id: str = "") -> Mapping[str, Any]:  # noqa: A002
+        """Number a message, keep it for a replay, and send it if the client is there."""
+        message = self.buffer.append(self.envelope(type, payload, id), self._clock.now())
+        if self.outlet is not None:
+            self.outlet.send(message)
+        return message
+
+    def tell(self, type: str, payload: Mapping[str, Any], id: str = "") -> Mapping[str, Any]:  # noqa: A002
+        """Send a message about the connection itself: it has no number, since a replay would say nothing with it."""
+        message = {**self.envelope(type, payload, id), "epoch": self.buffer.epoch}
+        if self.outlet is not None:
+            self.outlet.send(message)
+        return message
+
+    def envelope(self, type: str, payload: Mapping[str, Any], id: str = "") -> dict[str, Any]:  # noqa: A002
+        moment = self._clock.wall().isoformat(timespec="milliseconds")
+        return {"type": type, "id": id or str(uuid4()), "timestamp": moment, "payload": dict(payload)}
+
+    def keep_reply(self, id: str, kept: KeptReply) -> None:  # noqa: A002
+        """Keep the reply to a message; the oldest finished ones make room."""
+        self.replies[id] = kept
+        while len(self.replies) > REPLIES:
+            oldest = next((key for key, each in self.replies.items() if each.reply is not None), None)
+            if oldest is None:
+                return
+            del self.replies[oldest]
+
+    def keep_blob(self, sha256: str, kind: str, content: bytes) -> None:
+        """Keep a body outside the messages; the oldest ones make room."""
+        self.blobs[sha256] = kind, content
+        self.blobs.move_to_end(sha256)
+        while sum(len(each) for _, each in self.blobs.values()) > BLOBS:
+            self.blobs.popitem(last=False)
+
+    # What it is.
+
+    def summary(self) -> dict[str, Any]:
+        """The session as lists show it."""
+        return {
+            "session": self.id,
+            "state": self.state,
+            "attached": self.attached,
+            "resumable": self.resumable and not self.over,
+            "agent": self.agent,
+            "client": self.client,
+            "folder": self.folder,
+            "created": self.created.isoformat(timespec="seconds"),
+            "task": self.task.task_id if self.task else None,
+            "turn": self.task.number if self.task else None,
+            "why": self.why,
+        }
+
+    def snapshot(self) -> dict[str, Any]:
+        """Everything that a client needs to go on (`session_state`)."""
+        open_turn = self.task.open_turn() if self.task else None
+        return {
+            **self.summary(),
+            "epoch": self.buffer.epoch,
+            "seq": self.buffer.last,
+            "open_turn": open_turn,
+            "last_outcome": self.last_outcome,
+            "pending": [key for key, each in self.works.items() if each.reply is None],
+            "grace_ms": int(self._limits.grace * 1000),
+        }

@@ -1,0 +1,323 @@
+"""The agent side of the bridge: a task offers its turns, a session takes them, and the engine gets the steps."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from contextvars import Context, copy_context
+from typing import Any, Final, Literal
+
+from msgspec import Struct, field
+
+from harness.bridge.refusals import RefusedMessageError
+from harness.bridge.session import BridgeSession
+from harness.model.plan import Plan
+from harness.model.policy import AgentPolicy
+from harness.model.ports import Observation, Observe
+from harness.model.record import History, StepRecord, TaskResult
+from harness.recovery.failure import Failed, Failure
+from harness.resilience import Clock
+
+TURN_SECONDS: Final = 60.0
+"""The default of `timeout` in `[tool.harness.agents.bridge]`."""
+WAIT: Final = 60.0
+"""Seconds that a task waits until an agent takes it, by default."""
+
+
+class RemoteRules(Struct, frozen=True):
+    """How tasks deal with remote agents."""
+
+    timeout: float = TURN_SECONDS
+    """Seconds for the choice of one step."""
+    wait: float = WAIT
+    """Seconds until an agent has taken the task."""
+    reveal: bool = True
+    """Whether the agent is told how its task was judged."""
+
+
+class StepAnswer(Struct, frozen=True):
+    """What the agent decides in a turn."""
+
+    kind: Literal["act", "finish", "gave_up"]
+    step: Mapping[str, Any] = field(default_factory=dict)
+    why: str = ""
+
+
+class Turn(Struct, eq=False):
+    """One question to the agent: what next?"""
+
+    number: int
+    observe: Observe
+    answer: asyncio.Future[StepAnswer]
+    context: Context
+    """Of the engine's task: what is looked at belongs to it."""
+    ends: float
+    """The moment at which the agent's time for it is over, as long as nobody is away and nothing is looked at."""
+    looks: set[asyncio.Task[Observation]] = field(default_factory=set)
+
+
+Reply = tuple[str, Mapping[str, Any]]
+"""Type and payload of a message."""
+
+
+class RemoteTask:
+    """A task whose steps an agent elsewhere chooses. It lives from its first question until the task's end."""
+
+    def __init__(self, plan: Plan, rules: RemoteRules, clock: Clock, desk: Desk, policy: AgentPolicy) -> None:
+        self.plan = plan
+        self.task_id = plan.task_id
+        self.number = 0
+        """The number of the present turn."""
+        self.session: BridgeSession | None = None
+        self.over: Reply | None = None
+        """The message `task_ended`, once the task has ended."""
+        self._rules = rules
+        self._clock = clock
+        self._desk = desk
+        self._policy = policy
+        self._began = clock.now()
+        self._turn: Turn | None = None
+        self._acted: asyncio.Future[Reply] | None = None
+        """The reply to the step that the engine does now."""
+        self._news = asyncio.Event()
+
+    # The engine's side.
+
+    async def propose(self, plan: Plan, history: History, observe: Observe) -> Mapping[str, Any] | None:
+        """Hand a turn to the session and wait for its step. Raises Failed."""
+        self.plan, self.number = plan, self.number + 1
+        ends = self._clock.now() + self._rules.timeout
+        turn = Turn(self.number, observe, asyncio.get_running_loop().create_future(), copy_context(), ends)
+        self._turn = turn
+        self._tell_outcome(history)
+        try:
+            if self.session is None:
+                await self._be_taken()
+            answer = await self._answered(turn)
+        finally:
+            self._turn = None
+            for look in turn.looks:
+                look.cancel()
+        if answer.kind == "gave_up":
+            raise Failed(Failure("AGENT_GAVE_UP", f"Agent `bridge` gave up: {answer.why}"))
+        return answer.step if answer.kind == "act" else None
+
+    async def _be_taken(self) -> None:
+        """Offer the task until a session takes it. Raises Failed."""
+        self._desk.offer(self)
+        try:
+            until = self._clock.now() + self._rules.wait
+            while self.session is None and (left := until - self._clock.now()) > 0:
+                await self._news_within(left)
+        finally:
+            self._desk.withdraw(self)
+        if self.session is None:
+            message = f"Agent `bridge`: no agent took the task within {self._rules.wait:g} s"
+            advice = "Connect an agent to the address that pytest prints; `--task-bridge-wait` waits longer."
+            raise Failed(Failure("AGENT_UNAVAILABLE", message, details={"agent": "bridge"}, advice=advice))
+
+    async def _answered(self, turn: Turn) -> StepAnswer:
+        """The agent's answer. Its clock stands still while it is away, and while the page is read for it."""
+        turn.ends = self._clock.now() + self._rules.timeout
+        while not turn.answer.done():
+            session, before = self._session(), self._clock.now()
+            away, looking = not session.attached, bool(turn.looks)
+            left = session.grace_left(before) if away else None if looking else turn.ends - before
+            if left is not None and left <= 0:
+                raise Failed(self._lost(session) if away else self._silent())
+            await self._news_within(left, turn.answer)
+            if away or looking:
+                turn.ends += self._clock.now() - before
+            if session.over and not turn.answer.done():
+                raise Failed(self._lost(session))
+        return turn.answer.result()
+
+    async def _news_within(self, seconds: float | None, answer: asyncio.Future[StepAnswer] | None = None) -> None:
+        """Return when something has changed, or the time is over."""
+        self._news.clear()
+        news = asyncio.ensure_future(self._news.wait())
+        try:
+            await asyncio.wait(
+                {news, answer} if answer is not None else {news},
+                timeout=seconds,
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+        finally:
+            news.cancel()
+
+    def _session(self) -> BridgeSession:
+        if self.session is None or self.session.over:
+            raise Failed(self._lost(self.session))
+        return self.session
+
+    def _lost(self, session: BridgeSession | None) -> Failure:
+        why = (session and session.why) or "its client did not come back in time"
+        details = {"agent": "bridge", **({"session": session.id, "client": session.client} if session else {})}
+        return Failure("AGENT_LOST", f"Agent `bridge` was lost in turn {self.number}: {why}", details=details)
+
+    def _silent(self) -> Failure:
+        message = f"Agent `bridge` did not propose a step within {self._rules.timeout:g}s"
+        details = {"agent": "bridge", **({"session": self.session.id} if self.session else {})}
+        return Failure("AGENT_TIMEOUT", message, details=details)
+
+    def _tell_outcome(self, history: History) -> None:
+        """Answer the step of the turn before."""
+        acted, self._acted = self._acted, None
+        if acted is None or acted.done():
+            return
+        known = ("goal", "inputs", "tools")  # the task's first turn has them
+        following = {name: value for name, value in self.question().items() if name not in known}
+        payload = self._desk.redact(outcome_of(history[-1] if history else None), self.plan)
+        payload = {**payload, "turn": following}
+        if self.session is not None:
+            self.session.last_outcome = payload
+        acted.set_result(("outcome", payload))
+
+    def end(self, result: TaskResult | None) -> None:
+        """Tell the agent that the task is over. `result`: None if there is none, as after Ctrl-C."""
+        self.over = "task_ended", self._desk.redact(self._verdict(result), self.plan)
+        self._desk.withdraw(self)
+        acted, session = self._acted, self.session
+        if session is not None and session.task is self:
+            session.task = None
+            session.last_outcome = self.over[1]
+        if acted is not None and not acted.done():
+            acted.set_result(self.over)
+        elif session is not None and not session.over:
+            session.send(*self.over)
+        self._news.set()
+
+    def _verdict(self, result: TaskResult | None) -> dict[str, Any]:
+        told: dict[str, Any] = {"task_id": self.task_id, "turn": self.number}
+        if result is None or not self._rules.reveal:
+            return told
+        shown = described(result.failure) if result.failure is not None else {}
+        return {**told, "passed": result.ok, "state": result.final_state, **shown}
+
+    # The session's side.
+
+    def taken_by(self, session: BridgeSession) -> Reply:
+        """Give the task to a session; returns its first turn."""
+        self.session, session.task, session.last_outcome = session, self, None
+        session.changed = self._news.set
+        self._desk.withdraw(self)
+        self._news.set()
+        return "turn", self.question()
+
+    def question(self) -> dict[str, Any]:
+        """The present turn, as messages have it."""
+        plan, limits = self.plan, self._rules
+        left = max(0.0, plan.timeout - (self._clock.now() - self._began))
+        return self._desk.redact(
+            {
+                "turn": self.number,
+                "task_id": plan.task_id,
+                "goal": plan.spec.goal or "",
+                "inputs": plan.spec.inputs,
+                "turn_ms": int(limits.timeout * 1000),
+                "task_ms": int(left * 1000),
+                "tools": sorted(self._desk.acts if self._policy.acts is None else self._policy.acts),
+            },
+            plan,
+        )
+
+    def open_turn(self) -> dict[str, Any] | None:
+        """The turn that waits for an answer; None while a step is done."""
+        turn = self._turn
+        return None if turn is None or turn.answer.done() else self.question()
+
+    async def act(self, number: int, answer: StepAnswer) -> Reply:
+        """Answer a turn, and wait for what comes of it. Raises RefusedMessageError if it is over."""
+        turn = self._present(number)
+        self._acted = asyncio.get_running_loop().create_future()
+        turn.answer.set_result(answer)
+        return await asyncio.shield(self._acted)
+
+    async def look(self, number: int, *, screenshot: bool) -> Observation:
+        """Look at the page. Raises RefusedMessageError, and Failed if the page cannot be read."""
+        turn = self._present(number)
+        call: Coroutine[Any, Any, Observation] = turn.observe(screenshot=screenshot)  # type: ignore[assignment]
+        look = asyncio.get_running_loop().create_task(call, context=turn.context)
+        turn.looks.add(look)
+        self._news.set()
+        try:
+            return await look
+        except asyncio.CancelledError:
+            if look.cancelled():
+                raise RefusedMessageError("SESS_TURN_OVER", f"turn {number} ended while the page was read") from None
+            raise
+        finally:
+            turn.looks.discard(look)
+            self._news.set()
+
+    def _present(self, number: int) -> Turn:
+        turn = self._turn
+        if turn is None or turn.number != number or turn.answer.done():
+            waits = turn is not None and not turn.answer.done()
+            now = f"the present turn is {self.number}" if waits else f"turn {self.number} is answered already"
+            raise RefusedMessageError("SESS_TURN_OVER", f"turn {number} is over: {now}", present=self.number)
+        return turn
+
+
+class Desk:
+    """The tasks that wait for an agent, in pytest's order."""
+
+    def __init__(self, acts: tuple[str, ...], redact: Callable[[Any, Plan], Any] = lambda value, _: value) -> None:
+        """`redact` masks the secrets of a task in a JSON value."""
+        self.acts = acts
+        self.redact = redact
+        self._offers: list[RemoteTask] = []
+        self._news = asyncio.Event()
+
+    def offer(self, task: RemoteTask) -> None:
+        self._offers.append(task)
+        self._news.set()
+
+    def withdraw(self, task: RemoteTask) -> None:
+        if task in self._offers:
+            self._offers.remove(task)
+
+    def offered(self) -> list[dict[str, Any]]:
+        """The tasks that wait, as lists show them."""
+        return [each.question() for each in self._offers]
+
+    def wake(self) -> None:
+        """Let those who wait for a task look again."""
+        self._news.set()
+
+    async def take(self, session: BridgeSession, task_id: str, within: float, clock: Clock) -> Reply:
+        """Take the next task, or that one. Raises RefusedMessageError.
+
+        A session without its client takes none: the task would wait for somebody who may never come.
+        """
+        until = clock.now() + within
+        while True:
+            if session.over:
+                raise RefusedMessageError("SESS_CLOSED", f"session {session.id} is closed: {session.why}")
+            found = next((each for each in self._offers if task_id in ("", each.task_id)), None)
+            if found is not None and session.attached:
+                return found.taken_by(session)
+            left = until - clock.now()
+            if left <= 0:
+                raise RefusedMessageError("SESS_NO_TASK", f"no task was offered within {within:g} s")
+            self._news.clear()
+            try:
+                async with asyncio.timeout(min(left, 1.0)):
+                    await self._news.wait()
+            except TimeoutError:
+                continue
+
+
+def outcome_of(record: StepRecord | None) -> dict[str, Any]:
+    """How the last step ended, as messages have it."""
+    failure = record.failure if record is not None else None
+    if failure is None:
+        return {"passed": True, "failure": None, "warnings": []}
+    more = {"retryable": failure.row.retryable, "attempts": len(record.attempts) if record else 0}
+    return {"passed": False, "failure": {**described(failure), **more}, "warnings": []}
+
+
+def described(failure: Failure) -> dict[str, Any]:
+    """A failure, as messages have it."""
+    hint = failure.advice or failure.row.hint
+    return {"code": failure.code, "message": failure.message, "hint": hint, "category": str(failure.category)}

@@ -1,0 +1,123 @@
+"""The WebSocket face of the bridge, at `/bridge`."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from harness.bridge.hub import BridgeHub
+from harness.bridge.messages import Phase
+from harness.bridge.protocol import AUTH_WITHIN, Admit, ClientConnection
+from harness.bridge.refusals import WIRE_CODES
+
+if TYPE_CHECKING:
+    from starlette.routing import BaseRoute
+    from starlette.websockets import WebSocket
+
+BEHIND: Final = 1024 * 1024
+"""Bytes that may wait for a client that does not read."""
+A_SECOND: Final = 50
+"""Messages of a client that are taken in a second; more wait."""
+CLOSED_BY_CODE: Final = 4000
+"""The WebSocket's code when the bridge ends a connection; the reason has the code of `WIRE_CODES`."""
+
+
+def websocket_routes(hub: BridgeHub, admit: Admit) -> list[BaseRoute]:
+    """The route of the WebSocket face."""
+    from starlette.routing import WebSocketRoute
+
+    async def endpoint(websocket: WebSocket) -> None:
+        await websocket.accept()
+        await SocketOutlet(websocket).serve(hub, admit)
+
+    return [WebSocketRoute("/bridge", endpoint)]
+
+
+class SocketOutlet:
+    """One WebSocket: what is sent waits in a bounded queue, so that a slow client delays nobody."""
+
+    def __init__(self, websocket: WebSocket) -> None:
+        self._websocket = websocket
+        self._waiting: deque[str] = deque()
+        self._size = 0
+        self._more = asyncio.Event()
+        self._cut = ""
+
+    def send(self, message: Mapping[str, Any]) -> None:
+        """Queue a message."""
+        if self._cut:
+            return
+        text = msgspec.json.encode(message).decode()
+        self._size += len(text)
+        if self._size > BEHIND:
+            self.cut("CONN_SLOW_CONSUMER")
+            return
+        self._waiting.append(text)
+        self._more.set()
+
+    def cut(self, code: str) -> None:
+        """End the connection after what is queued; at once if the client does not read."""
+        if not self._cut:
+            self._cut = code
+            self._more.set()
+
+    async def serve(self, hub: BridgeHub, admit: Admit) -> None:
+        """Serve the connection to its end."""
+        connection = ClientConnection(hub, self, admit)
+        reader = asyncio.create_task(self._read(connection, hub))
+        writer = asyncio.create_task(self._write())
+        late = asyncio.create_task(self._authenticated(connection, hub))
+        try:
+            await asyncio.wait({reader, writer}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            connection.lost()
+            for task in (reader, writer, late):
+                task.cancel()
+            await asyncio.gather(reader, writer, late, return_exceptions=True)
+            with contextlib.suppress(Exception):  # the client may be gone already
+                async with asyncio.timeout(1):
+                    await self._websocket.close(CLOSED_BY_CODE, self._cut)
+
+    async def _read(self, connection: ClientConnection, hub: BridgeHub) -> None:
+        moments: deque[float] = deque(maxlen=A_SECOND)
+        while not self._cut:
+            message = await self._websocket.receive()
+            if message["type"] != "websocket.receive":
+                return
+            now = hub.clock.now()
+            if len(moments) == A_SECOND and now - moments[0] < 1:
+                await hub.clock.sleep(1 - (now - moments[0]))
+            moments.append(hub.clock.now())
+            connection.take(message.get("text") or message.get("bytes") or "")
+
+    async def _write(self) -> None:
+        while True:
+            await self._more.wait()
+            self._more.clear()
+            while self._waiting and self._cut != "CONN_SLOW_CONSUMER":
+                text = self._waiting.popleft()
+                await self._websocket.send_text(text)
+                self._size -= len(text)
+            if self._cut:
+                await self._say_why()
+                return
+
+    async def _say_why(self) -> None:
+        row = WIRE_CODES[self._cut]
+        if self._cut.startswith(("AUTH_", "CONN_SLOW")):
+            return  # told already, or not read
+        payload = {"code": row.code, "message": row.summary, "severity": row.severity, "hint": row.hint}
+        told = {"type": "connection_error", "id": "", "payload": {**payload, "recoverable": False}}
+        await self._websocket.send_text(msgspec.json.encode(told).decode())
+
+    async def _authenticated(self, connection: ClientConnection, hub: BridgeHub) -> None:
+        await hub.clock.sleep(AUTH_WITHIN)
+        if connection.phase is Phase.CONNECTED:
+            self.send({"type": "connection_error", "id": "", "payload": {"code": "AUTH_REQUIRED",
+                       "message": WIRE_CODES["AUTH_REQUIRED"].summary, "recoverable": False}})  # fmt: skip
+            self.cut("AUTH_REQUIRED")

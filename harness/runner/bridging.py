@@ -1,0 +1,106 @@
+"""Serves agents that run elsewhere, in the process and on the loop of a run."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import Any, Final
+
+from msgspec import Struct
+
+from harness.bridge.http_face import http_routes
+from harness.bridge.hub import BridgeHub, HubAgent
+from harness.bridge.session import BridgeLimits
+from harness.bridge.turns import Desk, RemoteRules
+from harness.bridge.websocket_face import websocket_routes
+from harness.model.agent_settings import AgentSettings
+from harness.model.plan import Plan
+from harness.model.settings import Settings
+from harness.reporting.redaction import Redactor
+from harness.resilience import Clock
+from harness.resilience.events import Emit
+from harness.serve.address import BRIDGE as ADDRESS_FILE
+from harness.serve.edges import SCOPE
+from harness.serve.server import LOOPBACK, PortTakenError, ProjectServer, bind
+from harness.serve.tokens import RefusedTokenError, Tokens, TokenScope
+from harness.spec.agents import BRIDGE
+from harness.spec.validation import ACTS
+
+VALID: Final = timedelta(hours=24)
+"""How long the token that a run prints is valid."""
+ENDED_WITHIN: Final = 3.0
+"""Seconds that the server may take to end."""
+
+
+class BridgeAddress(Struct, frozen=True):
+    """Where agents connect."""
+
+    url: str
+    token: str
+
+
+class BridgeHost:
+    """The bridge of one run, and its server."""
+
+    def __init__(self, settings: Settings, redactor: Redactor, clock: Clock, emit: Emit, wait: float) -> None:
+        """`wait`: seconds that a task waits for an agent. Raises OSError if the key of tokens cannot be used."""
+        self._settings = settings
+        self._clock = clock
+        self._tokens = Tokens.of(settings.root)
+        own = settings.agents.get(BRIDGE, AgentSettings())
+        rules = RemoteRules(own.timeout, wait, bool(own.options.get("reveal", True)))
+        desk = Desk(tuple(ACTS), lambda value, plan: _redacted(redactor, value, plan))
+        self.hub = BridgeHub(clock, desk, BridgeLimits(), rules, emit)
+        self._served: asyncio.Task[None] | None = None
+        self._ending = False
+
+    def agent(self) -> HubAgent:
+        """The agent `bridge` of one run of a task."""
+        return self.hub.agent()
+
+    async def start(self, port: int) -> BridgeAddress:
+        """Serve; 0 takes a free port. Raises ValueError if it is taken, and OSError if the address cannot be kept."""
+        try:
+            listener = bind(LOOPBACK, port)
+        except PortTakenError as error:
+            raise ValueError(f"--task-bridge-port: {error}") from error
+        routes = [*websocket_routes(self.hub, self.admit), *http_routes(self.hub, _may_act)]
+        server = ProjectServer(self._settings.root, routes, self._clock, self._tokens)
+        ready = asyncio.Event()
+        running = server.run(listener, ready.set, lambda: not self._ending, inside=True, file=ADDRESS_FILE)
+        self._served = asyncio.create_task(running)
+        waits = asyncio.create_task(ready.wait())
+        await asyncio.wait({waits, self._served}, return_when=asyncio.FIRST_COMPLETED)
+        waits.cancel()
+        if self._served.done():
+            self._served.result()
+        token = self._tokens.issue(TokenScope.AGENT, self._clock.wall(), VALID)
+        return BridgeAddress(f"ws://{LOOPBACK}:{listener.getsockname()[1]}/bridge", token)
+
+    def admit(self, token: str) -> tuple[str, str] | None:
+        """Why a token does not allow to take tasks (protocol.Admit)."""
+        try:
+            scope = self._tokens.check(token, self._clock.wall())
+        except RefusedTokenError as error:
+            return ("AUTH_EXPIRED" if error.expired else "AUTH_INVALID"), str(error)
+        if scope < TokenScope.AGENT:
+            return "AUTH_FORBIDDEN", "a token of the scope `view` only looks: `harness serve token --scope agent`"
+        return None
+
+    async def close(self) -> None:
+        """End the sessions and the server. Bounded."""
+        await self.hub.stop()
+        self._ending = True
+        if self._served is not None:
+            await asyncio.wait({self._served}, timeout=ENDED_WITHIN)
+            self._served.cancel()
+            await asyncio.gather(self._served, return_exceptions=True)
+
+
+def _may_act(scope: Any) -> bool:
+    found = scope.get(SCOPE)
+    return isinstance(found, TokenScope) and found >= TokenScope.AGENT
+
+
+def _redacted(redactor: Redactor, value: Any, plan: Plan) -> Any:
+    return redactor.plus(plan.secrets).json(value)
