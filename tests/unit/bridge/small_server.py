@@ -46,7 +46,9 @@ class SmallServer:
         found = answer(read.payload, read.id)
         if found is None:
             return []
-        message = {"type": found[0], "id": read.id, "epoch": self.epoch, "payload": found[1]}
+        message = {"type": found[0], "id": read.id, "payload": found[1]}
+        if read.type != "auth":
+            message["epoch"] = self.epoch
         if read.type == "session_join" and found[0] != "error" and read.payload.epoch:  # type: ignore[attr-defined]
             replay = {"messages": [], "complete": self.complete, "lost": 0}
             if self.complete:
