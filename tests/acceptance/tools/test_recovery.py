@@ -105,7 +105,8 @@ def test_a_process_that_was_killed_is_listed_once(tmp_path: Path, habit: str) ->
     asyncio.run(scene())
 
 
-@pytest.mark.parametrize("habit", ["slow_list", pytest.param("no_list", marks=pytest.mark.thorough)])
+@pytest.mark.thorough
+@pytest.mark.parametrize("habit", ["slow_list", "no_list"])
 def test_an_address_that_was_away_is_listed_once(tmp_path: Path, habit: str) -> None:
     async def scene() -> None:
         with serving(tmp_path) as (address, process):

@@ -148,7 +148,8 @@ def test_without_the_library_it_says_what_to_install(root: Path, monkeypatch: py
 
 
 def test_a_server_of_a_service_that_does_not_run_says_how_to_start_it(root: Path) -> None:
-    hosts = 'health = "http://shop.local/"\nhosts = {"shop.local" = 1}\n'
-    service = f'[tool.harness.services.site]\ncommand = ["x"]\n{hosts}'
+    service = (
+        '[tool.harness.services.site]\ncommand = ["x"]\nhealth = "http://shop.local/"\nhosts = {"shop.local" = 1}\n'
+    )
     (root / "pyproject.toml").write_text(f"{SETTINGS}{service}", "utf-8")
     assert "start it with `harness services start --persist site`" in ran("list", "shop", code=1).output
