@@ -103,7 +103,9 @@ async def with_circuit(run: Run, step: Step, attempt: Callable[[], Awaitable[Out
 
 def _has_answered(run: Run, step: Step, made: int) -> bool:
     """Whether the tool server has answered since so many calls were made, though perhaps not as the step expects."""
-    calls = run.ports.tool_calls(run.plan)[made:] if isinstance(step, Tool) else ()
+    if not isinstance(step, Tool):
+        return False
+    calls = run.ports.tool_calls(run.plan)[made:]
     return any(each.server == step.server and each.outcome in ("answered", "error") for each in calls)
 
 
