@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -35,7 +35,7 @@ from harness.recovery.failure import Failed
 from harness.resilience import Clock
 from harness.resilience.breaker import Policy
 from harness.resilience.escalate import HINTS, STAGES, LateAnswer, StillRunning, WorkStatus, escalate
-from harness.resilience.events import Emit, Escalated, ResilienceEvent, discard
+from harness.resilience.events import ClientChanged, Emit, Escalated, ResilienceEvent, discard
 
 LONG: Final = frozenset({"task_take", "observe", "act", "finish"})
 """The messages whose answer may take long: it is kept, and asked for by its correlation id."""
@@ -94,7 +94,7 @@ class BridgeHub:
         return session
 
     def _begin(self, session: BridgeSession) -> None:
-        session.forget, session.keep = self._forget, self._keep
+        session.forget, session.keep, session.emit = self._forget, self._keep, self._emit
         self.sessions[session.id] = session
         session.await_client()
         self._keep(session)
@@ -106,7 +106,11 @@ class BridgeHub:
 
     def join(self, wanted: SessionJoin) -> BridgeSession:
         """The session that a client goes on with. Raises RefusedMessageError."""
-        return self._resumed(wanted.session) or self.find(wanted.session)
+        try:
+            return self._resumed(wanted.session) or self.find(wanted.session)
+        except RefusedMessageError as refused:
+            self._emit(ClientChanged(wanted.session, "", "detached", "refused", code=refused.code))
+            raise
 
     def _resumed(self, name: str) -> BridgeSession | None:
         """The session of a server that was killed, which goes on here. Raises RefusedMessageError if it cannot.
@@ -264,10 +268,11 @@ class BridgeHub:
         session.works[late.id] = kept
         while len(session.works) > 2 * len(session.replies) + 10:
             del session.works[next(iter(session.works))]
-        self._spawn(self._finished(session, message, kept, late))
+        self.spawn(self._finished(session, message, kept, late))
         return await self._followed(session, message, kept, late)
 
-    def _spawn(self, work: Any) -> None:
+    def spawn(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Do something beside, until the bridge ends."""
         task = asyncio.get_running_loop().create_task(work)
         self._works.add(task)
         task.add_done_callback(self._works.discard)
