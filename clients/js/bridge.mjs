@@ -437,7 +437,7 @@ class Link {
       socket.onopen = done;
       socket.onmessage = ({ data }) => this.#put(() => this.came.push(data));
       socket.onerror = (event) => {
-        failed(event.error ?? new Error(event.message || "the connection failed"));
+        failed(new Error(event.error?.message || event.message || "the connection failed"));
         this.#end(1006, "");
       };
       socket.onclose = ({ code, reason }) => {
