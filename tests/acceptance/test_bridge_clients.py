@@ -8,7 +8,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -110,7 +110,7 @@ async def play(command: tuple[str, ...], folder: Path, token: str) -> tuple[int 
 
 
 @pytest.fixture
-def agents(project: Project) -> Iterator[dict[str, tuple[str, ...]]]:
+def agents(project: Project) -> dict[str, tuple[str, ...]]:
     """The documented agents, ready to be started with an address."""
     (project.path / "mouse.task.yaml").write_text(TASK, "utf-8")
     (project.path / "buy-a-mouse.mjs").write_text(JAVASCRIPT, "utf-8")
@@ -118,7 +118,7 @@ def agents(project: Project) -> Iterator[dict[str, tuple[str, ...]]]:
     printed = harness("serve", "client", cwd=project.path)
     assert printed.stdout == (ROOT / "clients/js/bridge.mjs").read_text("utf-8")
     (project.path / "bridge.mjs").write_text(printed.stdout, "utf-8")
-    yield {"python": (sys.executable, "buy_a_mouse.py")} | {
+    return {"python": (sys.executable, "buy_a_mouse.py")} | {
         name: (*node, "buy-a-mouse.mjs") for name, node in NODES.items()
     }
 

@@ -240,15 +240,21 @@ async def _check_pin(socket: Any, pin: str) -> None:
 def _wrong_pin(certificate: bytes, pin: str) -> str | None:
     if hashlib.sha256(certificate).hexdigest() != pin:
         return "PIN_MISMATCH"
+    return "CERTIFICATE_EXPIRED" if _is_over(certificate) else None
+
+
+def _is_over(certificate: bytes) -> bool:
     expiry = expiry_of(certificate)
-    return "CERTIFICATE_EXPIRED" if expiry is not None and expiry < datetime.now(UTC) else None
+    return expiry is not None and expiry < datetime.now(UTC)
 
 
 async def _refused_tls(url: str, error: ssl.SSLError) -> ConnectionRefusedForGood:
     number = error.verify_code if isinstance(error, ssl.SSLCertVerificationError) else None
     if number is None:
         return tls_refusal("HANDSHAKE_FAILED")
-    return tls_refusal(_OPENSSL.get(number, "UNKNOWN_ISSUER"), await _look_at_certificate(url))
+    certificate = await _look_at_certificate(url)
+    reason = "CERTIFICATE_EXPIRED" if _is_over(certificate) else _OPENSSL.get(number, "UNKNOWN_ISSUER")
+    return tls_refusal(reason, certificate)
 
 
 async def _look_at_certificate(url: str) -> bytes:

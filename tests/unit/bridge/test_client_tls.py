@@ -7,13 +7,14 @@ import http
 import json
 import ssl
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright._impl._driver import compute_driver_executable
 from websockets.asyncio.server import ServerConnection, serve
+from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 
 from harness.bridge.client import Bridge, ConnectionRefusedForGood
@@ -37,10 +38,11 @@ async def secured(context: ssl.SSLContext | None, seen: list[str]) -> AsyncItera
 
     async def answer(client: ServerConnection) -> None:
         server = SmallServer()
-        async for text in client:
-            seen.append(str(text))
-            for each in server.handle(str(text)):
-                await client.send(json.dumps(each))
+        with suppress(ConnectionClosed):
+            async for text in client:
+                seen.append(str(text))
+                for each in server.handle(str(text)):
+                    await client.send(json.dumps(each))
 
     async with serve(answer, "127.0.0.1", 0, ssl=context, process_request=blob) as server:
         yield f"wss://localhost:{server.sockets[0].getsockname()[1]}/bridge"
