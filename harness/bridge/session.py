@@ -14,6 +14,7 @@ from harness.bridge.replay import REPLAY_BYTES, REPLAY_SECONDS, ReplayBuffer
 from harness.resilience import Clock
 from harness.resilience.connection import Machine, TransitionTable
 from harness.resilience.escalate import KEPT, LateAnswer, PendingWork
+from harness.resilience.events import ClientChanged, Emit, discard
 
 if TYPE_CHECKING:
     from harness.bridge.turns import RemoteTask
@@ -104,6 +105,7 @@ class BridgeSession:
         self.changed: Callable[[], None] = lambda: None
         """Told whenever the client comes or goes, or the state changes."""
         self.forget: Callable[[BridgeSession], None] = lambda _: None
+        self.emit: Emit = discard
 
     # The state.
 
@@ -135,6 +137,7 @@ class BridgeSession:
 
     def attach(self, outlet: Outlet) -> None:
         """From now on this connection has the session; an older one is cut."""
+        self._say("detached" if self.outlet is None else "attached", "attached")
         before, self.outlet = self.outlet, outlet
         self.detached_at = None
         self._stop_grace()
@@ -148,9 +151,13 @@ class BridgeSession:
         """The connection is gone; the session waits for the next one."""
         if self.outlet is outlet:
             self.outlet, self.detached_at = None, self._clock.now()
+            self._say("attached", "closed" if self.over else "detached", self.why)
             if not self.over:
                 self.await_client()
             self.changed()
+
+    def _say(self, before: str, after: str, reason: str = "") -> None:
+        self.emit(ClientChanged(self.id, self.client, before, after, reason))
 
     def await_client(self) -> None:
         """Close the session when its client stays away longer than the grace."""
@@ -160,6 +167,7 @@ class BridgeSession:
     def _grace_over(self) -> None:
         if not self.attached and not self.over:
             self.enter("closed", f"its client did not come back within {self._limits.grace:g} s")
+            self._say("detached", "lost", self.why)
             self.forget(self)
 
     def _stop_grace(self) -> None:

@@ -6,8 +6,6 @@ import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from harness.model.settings import Settings
 from harness.model.tools import ToolDescription
 from harness.spec.advice.criteria import scopes
@@ -60,12 +58,7 @@ def asked_problems(tasks: Sequence[Loaded], settings: Settings) -> Iterator[Prob
     from harness.cli.tool_calls import listed
 
     file = file_label(settings.root / "pyproject.toml")
-    try:
-        known = {each.name: each for each in asyncio.run(listed(settings, sorted(named), None))}
-    except typer.Exit:  # the reason is printed, and what else was found must not be lost
-        message = "the tools of its servers are not checked: a service behind one of them does not run"
-        yield Problem(file, None, None, "tool.harness.tools", message, hint="harness services start --persist")
-        return
+    known = {each.name: each for each in asyncio.run(listed(settings, sorted(named), None))}
     for name, each in known.items():
         if each.problem:
             yield Problem(file, None, None, f"tool.harness.tools.{name}", f"its tools are not checked: {each.problem}")

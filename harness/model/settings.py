@@ -27,6 +27,7 @@ from harness.model.browser_settings import BrowserSettings, check_urls, of_envir
 from harness.model.cassette_settings import CassetteSettings
 from harness.model.channel_settings import ChannelSettings
 from harness.model.model_settings import ModelSettings, checked_models
+from harness.model.serve_settings import ServeSettings, serve_port_of
 from harness.model.service_settings import PORT_VARIABLE, ServiceSettings, overridden, ports_of_environment
 from harness.model.tool_settings import ToolServerSettings, checked_tools, tool_problem, unoffered
 from harness.recovery.declaration import Declaration
@@ -337,6 +338,9 @@ class Settings(SettingsTable):
     )
     breaker: BreakerTable = Field(BreakerTable(), description="When a site that fails is left alone for a while.")
     telemetry: TelemetrySettings = Field(TelemetrySettings(), description="Additional outputs for the events of a run.")
+    serve: ServeSettings = Field(
+        ServeSettings(), description="Where the project's server listens, and what it keeps for agents."
+    )
     evidence: KeptEvidence = Field(
         "failed",
         description="With `all`, the evidence of passed tasks is also kept, in .harness/evidence, for regrade.",
@@ -452,7 +456,7 @@ def load_settings(root: Path, **options: Any) -> Settings:
     chosen = options.get("browser", {})
     tables = {
         name: {**_inner(file, table, name, "tool.harness"), **options.pop(name, {})}
-        for name in ("browser", "breaker", "cassettes")
+        for name in ("browser", "breaker", "cassettes", "serve")
     }
     if "device" in chosen:  # a device has a viewport and a user agent of its own
         declared = _inner(file, table, "browser", "tool.harness")
@@ -493,7 +497,8 @@ def _script(file: Path, root: Path, script: Path | None) -> Path | None:
 def _of_environment() -> dict[str, Any]:
     """Settings from the environment: they override the file; the command line overrides both. Raises SettingsError."""
     try:
-        return {"browser_endpoint": urls} if (urls := of_environment(os.environ)) else {}
+        found: dict[str, Any] = {"browser_endpoint": urls} if (urls := of_environment(os.environ)) else {}
+        return found if (port := serve_port_of(os.environ)) is None else {**found, "serve": {"port": port}}
     except ValueError as error:
         raise SettingsError(str(error)) from error
 

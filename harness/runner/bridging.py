@@ -10,11 +10,13 @@ from msgspec import Struct
 
 from harness.bridge.http_face import http_routes
 from harness.bridge.hub import BridgeHub, HubAgent
+from harness.bridge.mcp_face import mcp_routes
 from harness.bridge.session import BridgeLimits
 from harness.bridge.turns import Desk, RemoteRules
 from harness.bridge.websocket_face import websocket_routes
 from harness.model.agent_settings import AgentSettings
 from harness.model.plan import Plan
+from harness.model.serve_settings import ServeSettings
 from harness.model.settings import Settings
 from harness.reporting.redaction import Redactor
 from harness.resilience import Clock
@@ -50,7 +52,7 @@ class BridgeHost:
         own = settings.agents.get(BRIDGE, AgentSettings())
         rules = RemoteRules(own.timeout, wait, bool(own.options.get("reveal", True)))
         desk = Desk(tuple(ACTS), lambda value, plan: _redacted(redactor, value, plan))
-        self.hub = BridgeHub(clock, desk, BridgeLimits(), rules, emit)
+        self.hub = BridgeHub(clock, desk, _limits(settings.serve), rules, emit)
         self._served: asyncio.Task[None] | None = None
         self._ending = False
 
@@ -64,7 +66,11 @@ class BridgeHost:
             listener = bind(LOOPBACK, port)
         except PortTakenError as error:
             raise ValueError(f"--task-bridge-port: {error}") from error
-        routes = [*websocket_routes(self.hub, self.admit), *http_routes(self.hub, _may_act)]
+        routes = [
+            *websocket_routes(self.hub, self.admit),
+            *http_routes(self.hub, _may_act),
+            *mcp_routes(self.hub, _may_act),
+        ]
         server = ProjectServer(self._settings.root, routes, self._clock, self._tokens)
         ready = asyncio.Event()
         running = server.run(listener, ready.set, lambda: not self._ending, inside=True, file=ADDRESS_FILE)
@@ -95,6 +101,10 @@ class BridgeHost:
             await asyncio.wait({self._served}, timeout=ENDED_WITHIN)
             self._served.cancel()
             await asyncio.gather(self._served, return_exceptions=True)
+
+
+def _limits(serve: ServeSettings) -> BridgeLimits:
+    return BridgeLimits(serve.grace, serve.replay_bytes, serve.replay_seconds, serve.answer_ttl, serve.sessions)
 
 
 def _may_act(scope: Any) -> bool:

@@ -43,14 +43,25 @@ def test_a_run_can_be_watched_from_its_first_line_to_its_evidence(project: Proje
             assert {each["tasks"] for each in records if each["type"] == "run-begun"} == {2}
             assert sorted(each["key"] for each in records if each["type"] == "task-begun") == ["BAD", "GOOD"]
             assert "GOOD" in http.get(f"{base}api/usual").json()
-            assert "error_report.json" in http.get(f"{base}evidence/BAD").text
-            report = http.get(f"{base}evidence/BAD/error_report.json")
+            assert http.get(f"{base}api/usual?besides={run['run']}").json() == {}  # a run is not its own usual time
+            evidence = f"{base}evidence/{run['run']}"
+            assert "error_report.json" in http.get(f"{evidence}/BAD").text
+            assert "trace.zip" in http.get(evidence.replace("evidence", "api/evidence") + "/BAD").json()
+            report = http.get(f"{evidence}/BAD/error_report.json")
             assert report.json()["task_id"] == "BAD"
             assert "sandbox" in report.headers["content-security-policy"]
-            for outside in ("evidence/BAD/..%2F..%2Fpyproject.toml", "evidence/..%2F.harness", "evidence/.previous"):
-                assert http.get(f"{base}{outside}").status_code == 404
-        again = project.run("--task-live", "-k", "GOOD")
-        assert base in again.stdout.str()  # the same server
+            for outside in (
+                "BAD/..%2F..%2Fpyproject.toml",
+                "..%2F.harness",
+                ".previous",
+                "..",
+                "BAD/../../pyproject.toml",
+            ):
+                assert http.get(f"{evidence}/{outside}").status_code == 404
+            assert http.get(f"{base}evidence/OTHER-RUN/BAD").status_code == 404
+            again = project.run("--task-live", "-k", "BAD")
+            assert base in again.stdout.str()  # the same server
+            assert http.get(f"{evidence}/BAD/error_report.json").json() == report.json()  # of that run, not of the last
     finally:
         harness(project.path, "serve", "stop")
 

@@ -87,8 +87,9 @@ class MetricsSink(Sink):
                 return
             case RunBegun() | TaskBegun() | StepBegun():
                 return
-            case ToolServerChanged(server=server, after=after):
-                self._servers[record.worker, server] = after
+            case ToolServerChanged(server=server, after=after, own=own):
+                if not own:
+                    self._servers[record.worker, server] = after
             case InvariantBroken() as broken:
                 self._broken[describe(broken)] += 1
             case event:

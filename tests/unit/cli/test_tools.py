@@ -153,3 +153,14 @@ def test_a_server_of_a_service_that_does_not_run_says_how_to_start_it(root: Path
     )
     (root / "pyproject.toml").write_text(f"{SETTINGS}{service}", "utf-8")
     assert "start it with `harness services start --persist site`" in ran("list", "shop", code=1).output
+
+
+def test_a_service_that_does_not_run_hides_no_other_server(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    service = (
+        '[tool.harness.services.site]\ncommand = ["x"]\nhealth = "http://shop.local/"\nhosts = {"shop.local" = 1}\n'
+    )
+    (root / "pyproject.toml").write_text(f"{SETTINGS}{service}", "utf-8")
+    monkeypatch.setattr("harness.tools.places.find_spec", lambda _name: None)
+    said = ran("list", "mail", "shop", code=1).output
+    assert "Tool server `mail` cannot be used" in said
+    assert "shop: the service `site` does not run" in said
