@@ -13,16 +13,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright._impl._driver import compute_driver_executable
 
 from harness.bridge.client import Bridge, BridgeError
 from tests.acceptance.conftest import Project
 from tests.acceptance.documented import ROOT, blocks
 from tests.acceptance.warm import harness
+from tests.unit.bridge.test_javascript_client import NODE
 
 PAGE = ROOT / "docs/bridge.md"
 TASK, JAVASCRIPT, PYTHON = (blocks(PAGE, language)[0] for language in ("yaml", "js", "python"))
-NODES = {"playwright": (compute_driver_executable()[0],), "system": ("node", "--experimental-websocket")}
+NODES = {"playwright": (NODE,), "system": ("node", "--experimental-websocket")}
 _ADDRESS = re.compile(r"bridge: agents connect to (\S+) with the token (\S+)")
 
 

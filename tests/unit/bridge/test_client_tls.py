@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright._impl._driver import compute_driver_executable
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
@@ -20,7 +19,7 @@ from websockets.http11 import Request, Response
 from harness.bridge.client import Bridge, ConnectionRefusedForGood
 from tests.unit.bridge.certificates import certificate
 from tests.unit.bridge.small_server import SmallServer
-from tests.unit.bridge.test_javascript_client import CLIENT
+from tests.unit.bridge.test_javascript_client import CLIENT, NODE
 
 WRONG = "ab" * 32
 
@@ -33,7 +32,7 @@ def blob(connection: ServerConnection, request: Request) -> Response | None:
 
 
 @asynccontextmanager
-async def secured(context: ssl.SSLContext | None, seen: list[str]) -> AsyncIterator[str]:
+async def secured(context: ssl.SSLContext, seen: list[str]) -> AsyncIterator[str]:
     """A server with a certificate; what clients say goes to `seen`."""
 
     async def answer(client: ServerConnection) -> None:
@@ -57,9 +56,8 @@ async def in_python(url: str, pin: str) -> Any:
 
 
 async def in_javascript(url: str, *pins: str) -> Any:
-    node, _ = compute_driver_executable()
     script = str(Path(__file__).with_name("certificates.mjs"))
-    process = await asyncio.create_subprocess_exec(node, script, str(CLIENT), url, *pins, stdout=-1)
+    process = await asyncio.create_subprocess_exec(NODE, script, str(CLIENT), url, *pins, stdout=-1)
     async with asyncio.timeout(60):
         out, _ = await process.communicate()
     return json.loads(out)
@@ -85,8 +83,9 @@ def test_certificates_are_refused_with_a_reason_or_pinned(tmp_path: Path, expire
     unknown, wrong, pinned, *others = asyncio.run(both())
     assert [unknown, wrong, pinned] == others
     refused = reason(unknown)
-    assert (refused["reason"], refused["fingerprint"]) == ("SELF_SIGNED", fingerprint)
-    assert refused["suggested_action"] == "pin_the_certificate"
+    expected = ("CERTIFICATE_EXPIRED", "regenerate_certificates") if expired else ("SELF_SIGNED", "pin_the_certificate")
+    assert (refused["reason"], refused["suggested_action"]) == expected
+    assert refused["fingerprint"] == fingerprint
     assert reason(wrong)["reason"] == "PIN_MISMATCH"
     if expired:
         found = reason(pinned)
@@ -98,8 +97,14 @@ def test_certificates_are_refused_with_a_reason_or_pinned(tmp_path: Path, expire
 
 
 def test_a_server_without_tls_is_told_apart() -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(100)
+        writer.write(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n")
+        writer.close()
+
     async def both() -> list[Any]:
-        async with secured(None, []) as url:
+        async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+            url = f"wss://127.0.0.1:{server.sockets[0].getsockname()[1]}/bridge"
             return [await in_python(url, ""), *await in_javascript(url, "")]
 
     for document in asyncio.run(both()):
