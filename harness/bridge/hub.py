@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -30,7 +30,8 @@ from harness.model.ports import Observation, Observe
 from harness.model.record import History, TaskResult
 from harness.recovery.failure import Failed
 from harness.resilience import Clock
-from harness.resilience.escalate import STAGES, LateAnswer, StillRunning, WorkStatus, escalate
+from harness.resilience.breaker import Policy
+from harness.resilience.escalate import HINTS, STAGES, LateAnswer, StillRunning, WorkStatus, escalate
 from harness.resilience.events import ClientChanged, Emit, Escalated, ResilienceEvent, discard
 
 LONG: Final = frozenset({"task_take", "observe", "act", "finish"})
@@ -206,10 +207,11 @@ class BridgeHub:
         session.works[late.id] = kept
         while len(session.works) > 2 * len(session.replies) + 10:
             del session.works[next(iter(session.works))]
-        self._spawn(self._finished(session, message, kept, late))
+        self.spawn(self._finished(session, message, kept, late))
         return await self._followed(session, message, kept, late)
 
-    def _spawn(self, work: Any) -> None:
+    def spawn(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Do something beside, until the bridge ends."""
         task = asyncio.get_running_loop().create_task(work)
         self._works.add(task)
         task.add_done_callback(self._works.discard)
@@ -236,7 +238,8 @@ class BridgeHub:
             return await late
 
         try:
-            return await escalate(STAGES, name=message.type, emit=tell)(there)()  # type: ignore[return-value]
+            policy: Policy[Reply] = escalate(STAGES, name=message.type, emit=tell)
+            return await policy(there)()
         except StillRunning:
             return "pending", _pending(late, STAGES[-1])
 
@@ -280,7 +283,7 @@ class BridgeHub:
             "left": dict(seen.left),
             "tools": [f"{each.server}.{each.tool.name}" for each in seen.tools],
         }
-        told = self._redacted(session, told)
+        told = dict(self._redacted(session, told))
         aria = str(told["aria"]).encode()
         if len(aria) > INLINE:
             told["aria"], told["aria_blob"] = "", self._blob(session, "text/plain; charset=utf-8", aria)
@@ -334,5 +337,6 @@ def digest_of(message: ClientMessage) -> str:
 
 def _pending(late: LateAnswer[Any], waited: float | None) -> dict[str, Any]:
     """What `pending` carries."""
-    told = {"correlation_id": late.id, "status": str(late.status), "poll_ms": POLL, "hint": late.hint}
+    status = WorkStatus.TIMEOUT if waited == STAGES[-1] else late.status
+    told = {"correlation_id": late.id, "status": str(status), "poll_ms": POLL, "hint": HINTS.get(status, "")}
     return told if waited is None else {**told, "waited": waited}

@@ -135,13 +135,10 @@ class RemoteTask:
     async def _news_within(self, seconds: float | None, answer: asyncio.Future[StepAnswer] | None = None) -> None:
         """Return when something has changed, or the time is over."""
         self._news.clear()
-        news = asyncio.ensure_future(self._news.wait())
+        news: asyncio.Future[Any] = asyncio.ensure_future(self._news.wait())
         try:
-            await asyncio.wait(
-                {news, answer} if answer is not None else {news},
-                timeout=seconds,
-                return_when=asyncio.FIRST_COMPLETED,
-            )
+            awaited: list[asyncio.Future[Any]] = [news] if answer is None else [news, answer]
+            await asyncio.wait(awaited, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         finally:
             news.cancel()
 
@@ -162,7 +159,7 @@ class RemoteTask:
 
     def _tell_outcome(self, history: History) -> None:
         """Answer the step of the turn before."""
-        acted, self._acted = self._acted, None
+        acted = self._acted
         if acted is None or acted.done():
             return
         known = ("goal", "inputs", "tools")  # the task's first turn has them
@@ -171,6 +168,7 @@ class RemoteTask:
         payload = {**payload, "turn": following}
         if self.session is not None:
             self.session.last_outcome = payload
+        self._acted = None
         acted.set_result(("outcome", payload))
 
     def end(self, result: TaskResult | None) -> None:
@@ -208,7 +206,7 @@ class RemoteTask:
         """The present turn, as messages have it."""
         plan, limits = self.plan, self._rules
         left = max(0.0, plan.timeout - (self._clock.now() - self._began))
-        return self._desk.redact(
+        asked: dict[str, Any] = self._desk.redact(
             {
                 "turn": self.number,
                 "task_id": plan.task_id,
@@ -220,6 +218,7 @@ class RemoteTask:
             },
             plan,
         )
+        return asked
 
     def open_turn(self) -> dict[str, Any] | None:
         """The turn that waits for an answer; None while a step is done."""
@@ -236,7 +235,7 @@ class RemoteTask:
     async def look(self, number: int, *, screenshot: bool) -> Observation:
         """Look at the page. Raises RefusedMessageError, and Failed if the page cannot be read."""
         turn = self._present(number)
-        call: Coroutine[Any, Any, Observation] = turn.observe(screenshot=screenshot)  # type: ignore[assignment]
+        call: Coroutine[Any, Any, Observation] = turn.observe(screenshot=screenshot)
         look = asyncio.get_running_loop().create_task(call, context=turn.context)
         turn.looks.add(look)
         self._news.set()

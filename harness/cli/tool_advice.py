@@ -57,10 +57,10 @@ def asked_problems(tasks: Sequence[Loaded], settings: Settings) -> Iterator[Prob
         return
     from harness.cli.tool_calls import listed
 
+    file = file_label(settings.root / "pyproject.toml")
     known = {each.name: each for each in asyncio.run(listed(settings, sorted(named), None))}
     for name, each in known.items():
         if each.problem:
-            file = file_label(settings.root / "pyproject.toml")
             yield Problem(file, None, None, f"tool.harness.tools.{name}", f"its tools are not checked: {each.problem}")
     for task in tasks:
         for path, step in tools_called(task.spec):

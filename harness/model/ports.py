@@ -462,7 +462,7 @@ class ToolBox(Protocol):
         ...
 
     async def call(self, request: ToolRequest, within: float) -> ToolAnswer:
-        """Call a tool, also again by the server's own schedule where that repeats no write (DESIGN 11).
+        """Call a tool, also again by the server's own schedule where that repeats no write (docs/design/tools.md).
 
         Raises Failed with TOOL_UNAVAILABLE, TOOL_TIMEOUT, TOOL_AUTH, TOOL_UNKNOWN, TOOL_INVALID or TOOL_PROTOCOL; its
         `effect` says whether the call may have taken effect. An answer with `is_error` is returned.

@@ -157,7 +157,7 @@ def checked_tools(tools: Mapping[str, ToolServerSettings]) -> Mapping[str, ToolS
     return tools
 
 
-_REFERENCE = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
+REFERENCE = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 """A reference to a variable in `headers` and `environment`."""
 
 
@@ -165,7 +165,7 @@ def secrets(tools: Mapping[str, ToolServerSettings], environ: Mapping[str, str])
     """The values of variables that headers and environments refer to: secrets of every run that has tool servers."""
     for each in tools.values():
         for text in (*each.headers.values(), *each.environment.values()):
-            yield from (value for name in _REFERENCE.findall(text) if (value := environ.get(name)))
+            yield from (value for name in REFERENCE.findall(text) if (value := environ.get(name)))
 
 
 def shared_problem(tools: Mapping[str, ToolServerSettings], workers: int) -> str:

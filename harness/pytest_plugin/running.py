@@ -214,7 +214,8 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
     if place:
         from harness.reporting.allure.files import write_allure_files
 
-        unwritten += write_or_report(place, lambda: write_allure_files(place, environment(config, state), os.environ))
+        told = environment(config, state) | telemetry_of(config).tool_servers()
+        unwritten += write_or_report(place, lambda: write_allure_files(place, told, os.environ))
     history: Any = config.pluginmanager.getplugin(HISTORY)
     more = [*telemetry_of(config).finish(records), *history.finish(interrupted), *unwritten, *_passed_over(state)]
     more += moved_aside(state.links, keeps=state.settings.keep_previous > 0)

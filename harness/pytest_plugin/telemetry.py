@@ -301,6 +301,12 @@ class RunTelemetry:
             lines = self.metrics.lines()
         return [*lines, *(f"telemetry: {sink}: {problem}" for sink, problem in problems.items())]
 
+    def tool_servers(self) -> dict[str, str]:
+        """The last state of each tool server that the run has used, for Allure's table of the environment."""
+        self._follow()
+        with self.stream.lock:
+            return {f"Tool server {name}": state for name, state in self.metrics.tool_servers.items()}
+
     def _executions(self) -> list[list[TaskRecord]]:
         """All executions of each task, the last one last."""
         return [[TaskRecord.model_validate(each) for each in found] for found in self._records.values()]

@@ -139,6 +139,8 @@ class ToolServerChanged(Struct, frozen=True):
     before: str
     after: str
     reason: str
+    own: bool = False
+    """Whether it is a server, or a connection, of one task alone, which that task's faults strike."""
 
 
 class ClientChanged(Struct, frozen=True):

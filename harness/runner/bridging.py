@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from harness.bridge.http_face import http_routes
 from harness.bridge.hub import BridgeHub, HubAgent
+from harness.bridge.mcp_face import mcp_routes
 from harness.bridge.session import BridgeLimits
 from harness.bridge.turns import Desk, RemoteRules
 from harness.bridge.websocket_face import websocket_routes
@@ -65,7 +66,11 @@ class BridgeHost:
             listener = bind(LOOPBACK, port)
         except PortTakenError as error:
             raise ValueError(f"--task-bridge-port: {error}") from error
-        routes = [*websocket_routes(self.hub, self.admit), *http_routes(self.hub, _may_act)]
+        routes = [
+            *websocket_routes(self.hub, self.admit),
+            *http_routes(self.hub, _may_act),
+            *mcp_routes(self.hub, _may_act),
+        ]
         server = ProjectServer(self._settings.root, routes, self._clock, self._tokens)
         ready = asyncio.Event()
         running = server.run(listener, ready.set, lambda: not self._ending, inside=True, file=ADDRESS_FILE)

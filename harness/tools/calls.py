@@ -115,6 +115,8 @@ class ServerCall:
     async def _once(self) -> ToolAnswer:
         server, request = self._server, self._request
         if server.phase.permanent:
+            server.heed_orders()
+        if server.phase.permanent:
             raise permanently(server, self._facts)
         self.tries += 1
         try:

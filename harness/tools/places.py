@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
@@ -15,7 +14,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from harness.model.tool_settings import ToolServerSettings
+from harness.model.tool_settings import REFERENCE, ToolServerSettings
 from harness.model.tools import ToolDescription
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Clock
@@ -28,7 +27,6 @@ from harness.tools.statefile import KeptState, ListedTool, born
 NEEDED: Final = "pip install 'pytest-taskspec[mcp]'"
 PYTHON: Final = "{python}"
 LOGS: Final = Path(".harness/logs")
-_REFERENCE = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 def log_of(root: Path, server: str) -> Path:
@@ -61,12 +59,12 @@ class ServerPlace(Struct, frozen=True):
         return {key: self._filled(value, f"headers.{key}", environ) for key, value in own.items()}
 
     def _filled(self, text: str, key: str, environ: Mapping[str, str]) -> str:
-        if missing := [name for name in _REFERENCE.findall(text) if name not in environ]:
+        if missing := [name for name in REFERENCE.findall(text) if name not in environ]:
             table = f"[tool.harness.tools.{self.name}]"
             message = f"Tool server `{self.name}`: the variable {missing[0]} is not set, which `{key}` of {table} names"
             advice = f"Set it in the environment of the run: `export {missing[0]}=...`."
             raise Failed(Failure("TOOL_AUTH", message, details={"server": self.name}, advice=advice))
-        return _REFERENCE.sub(lambda found: environ[found[1]], text)
+        return REFERENCE.sub(lambda found: environ[found[1]], text)
 
     @property
     def folder(self) -> Path:

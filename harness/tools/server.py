@@ -140,13 +140,13 @@ class ToolServer:
         return self._line
 
     @contextmanager
-    def call_over(self, line: Line) -> Iterator[Connection]:
+    def call_over(self, line: Line, *, listing: bool = False) -> Iterator[Connection]:
         """A call over this connection, which stays open until its end."""
         line.calls += 1
         try:
             yield line.open
         except ToolServerError as error:
-            self._take_error(line, error)
+            self._take_error(line, error, listing=listing)
             raise
         finally:
             line.calls -= 1
@@ -255,9 +255,12 @@ class ToolServer:
 
     # What goes wrong with a connection.
 
-    def _take_error(self, line: Line, error: ToolServerError) -> None:
+    def _take_error(self, line: Line, error: ToolServerError, *, listing: bool) -> None:
+        """Note what the error of a call says of the server. A list that fails harms no call, and so no state."""
         if error.problem in (ToolProblem.UNREACHED, ToolProblem.LOST):
             self._lose(line, error)
+        elif listing and error.problem is not ToolProblem.UNAUTHORIZED:
+            return
         elif error.problem in (ToolProblem.UNKNOWN_TOOL, ToolProblem.INVALID_ARGUMENTS):
             self.answered(line)
         elif line is self._line and error.problem is ToolProblem.UNAUTHORIZED:
@@ -292,7 +295,7 @@ class ToolServer:
         if (line := self._line) is None:
             raise ToolServerError(ToolProblem.UNREACHED, "it is not connected")
         self._asked, self._recovered = True, False
-        with self.call_over(line) as connection:
+        with self.call_over(line, listing=True) as connection:
             return await connection.list_tools(within)
 
     async def _discover(self) -> None:
@@ -311,9 +314,8 @@ class ToolServer:
         """Look at it while it is idle, and listen to orders, until it is closed."""
         while True:
             await self._clock.sleep(GLANCE)
-            if self._terms.restart_ordered():
-                self.restart()
-            elif self._is_due() and not self.phase.permanent and not self._seeking:
+            self.heed_orders()
+            if self._is_due() and not self.phase.permanent and not self._seeking:
                 await self._look()
                 self._used_at = self._clock.now()
 
@@ -342,6 +344,11 @@ class ToolServer:
                 self._lose(line, ToolServerError(ToolProblem.SLOW, text))
             return False
         return True
+
+    def heed_orders(self) -> None:
+        """Restart it if a person has ordered that since this was last called."""
+        if self._terms.restart_ordered():
+            self.restart()
 
     def restart(self) -> None:
         """End it and connect anew, by a person's order: its crashes and its refusals are forgotten."""

@@ -141,8 +141,8 @@ class McpSession:
         try:
             answer = await self._call(tool, arguments, meta)
         except MCPError as error:
-            if answered_error(error):
-                answer = ToolAnswer(error.message, is_error=True)
+            if (text := answered_error(error)) is not None:
+                answer = ToolAnswer(text, is_error=True)
             elif error.code == protocol.HEADER_MISMATCH:
                 await self.list_tools()
                 answer = await self._call(tool, arguments, meta)
@@ -156,7 +156,7 @@ class McpSession:
         more = cast("protocol.RequestParamsMeta", dict(meta)) if meta else None
         result = await self._client.call_tool(tool, dict(arguments), meta=more, allow_input_required=True)
         if not isinstance(result, protocol.CallToolResult):
-            raise ToolServerError(ToolProblem.GARBLED, ASKS_FOR_INPUT)
+            return ToolAnswer(ASKS_FOR_INPUT, is_error=True)
         text = "\n".join(map(_text, result.content))
         return ToolAnswer(text, result.structured_content, bool(result.is_error))
 

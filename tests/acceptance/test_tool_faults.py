@@ -157,6 +157,7 @@ def test_what_a_fault_of_tools_does(played: tuple[dict[str, Any], Counter[str]],
     assert tuple(each["type"] for each in record["warnings"]) == case.warns, told
 
 
+@pytest.mark.thorough
 def test_a_campaign_over_all_faults_of_tools(tmp_path: Path) -> None:
     project = project_in(tmp_path)
     again = {"strategy": "retry_after_wait", "wait_before_retry_seconds": 0.1}
@@ -199,6 +200,7 @@ PAGE = {
 }
 
 
+@pytest.mark.thorough
 def test_faults_strike_the_tools_of_pages_too(project: Project) -> None:
     cart = {"act": "tool", "server": "page", "tool": "add_to_cart", "arguments": {"sku": "WM-5521"}}
     for name, (kind, _, _) in PAGE.items():

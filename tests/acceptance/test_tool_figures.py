@@ -125,6 +125,7 @@ def test_allure(run: SimpleNamespace) -> None:
         shown.update({name: int(values.get(name, 0)) for name in ("tool calls", "tool errors", "tool failures")})
         for step in each["steps"]:
             attached += [file["source"] for below in step.get("steps", ()) for file in below.get("attachments", ())]
+    assert "Tool\\ server\\ mail=" in (run.folder / "allure/environment.properties").read_text("utf-8")
     assert shown == {"tool calls": ALL["calls"], "tool errors": ALL["errors"], "tool failures": ALL["failed"]}
     calls = [document(run, f"allure/{name}") for name in attached]
     assert Counter(each["outcome"] for each in calls) == {"answered": 3, "error": 1, "failed": 1}

@@ -88,13 +88,3 @@ def test_validate_asks_the_servers_for_their_tools_only_if_it_is_told_to(mailbox
     }
     assert "a `write` by its tool (nothing says otherwise), without `done_when`" in found["steps[2]"]
     assert effects(mailbox) == []
-
-
-def test_verify_calls_a_tool_that_writes_only_if_somebody_agrees(mailbox: Project) -> None:
-    remember = {"seen": "result()"}
-    mailbox.task("T", inputs={"to": "ann"}, steps=[{**CODE, "remember": remember}, SEND], success_criteria=[SENT])
-    told = harness(mailbox, "verify", ".")
-    assert (told.returncode, effects(mailbox)) == (1, ["get_code ann"])
-    assert "The tool mail.send_mail writes, so it was not called" in told.stdout
-    agreed = harness(mailbox, "verify", ".", "--yes")
-    assert (agreed.returncode, effects(mailbox)[1:]) == (0, ["get_code ann", "send_mail ann"])

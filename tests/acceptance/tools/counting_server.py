@@ -65,6 +65,17 @@ class Books:
         ((number,),) = database.execute("SELECT count(*) FROM seen WHERE what = ? AND name = ?", (what, name))
         return int(number)
 
+    def order(self, what: str, wanted: bool = True) -> None:
+        """Let all servers of the folder behave in this way from now on, or no more."""
+        file = self.file.with_name(what)
+        if wanted:
+            file.touch()
+        else:
+            file.unlink()
+
+    def is_ordered(self, what: str) -> bool:
+        return self.file.with_name(what).exists()
+
     def all(self, what: str) -> dict[str, int]:
         """Name -> how many there are."""
         with closing(self.open()) as database:
@@ -116,11 +127,21 @@ def _result(method: str, params: dict[str, Any], era: str, books: Books, say: Ca
         case "initialize" if era == "old":
             return {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": INFO}
         case "tools/list":
-            return {"tools": TOOLS}
+            return _list(books)
         case "tools/call":
             return _call(params["name"], params.get("arguments") or {}, books, say)
         case _:
             raise Objection(-32601, f"Method not found: {method}")
+
+
+def _list(books: Books) -> dict[str, Any]:
+    books.note("list", "all")
+    if books.is_ordered("slow_list"):
+        time.sleep(3)
+    if books.is_ordered("no_list"):
+        raise Objection(-32603, "the catalogue is being painted")
+    books.note("listed", "all")
+    return {"tools": TOOLS}
 
 
 def _call(tool: str, arguments: dict[str, Any], books: Books, say: Callable[[str], None]) -> dict[str, Any]:
@@ -150,7 +171,7 @@ def _call(tool: str, arguments: dict[str, Any], books: Books, say: Callable[[str
         case "input":
             form = {
                 "method": "elicitation/create",
-                "params": {"message": "who?", "requestedSchema": {"type": "object"}},
+                "params": {"message": "who?", "requestedSchema": {"type": "object", "properties": {}}},
             }
             return {"resultType": "input_required", "inputRequests": {"a": form}, "requestState": "s"}
     books.note("effect", case, tool)
@@ -189,9 +210,11 @@ def serve_stdio(books: Books, era: str, *habits: str) -> None:
         except Ending:
             sys.stderr.write("the till is on fire\n")
             sys.stderr.flush()
-            os._exit(3)
+            os.execv("/bin/sh", ["sh", "-c", "exit 3"])
 
-    books.note("start", "stdio")
+    books.note("start", "all")
+    if books.is_ordered("dies"):
+        sys.exit("no database")
     if "deaf" in habits:
         time.sleep(LONG)
     for line in sys.stdin:

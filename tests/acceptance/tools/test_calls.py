@@ -21,7 +21,7 @@ GET, SET, PLACE = "get_order", "set_order", "place_order"
 UNKNOWN, UNAVAILABLE, PROTOCOL = "OUTCOME_UNKNOWN", "TOOL_UNAVAILABLE", "TOOL_PROTOCOL"
 NEVER = {"on_network_error": "abort"}
 AGAIN = {"on_network_error": {"strategy": "retry", "max_retries": 1, "retry_delay_ms": 1}}
-WAITED = {"on_assertion_fail": {"strategy": "retry_after_wait", "wait_seconds": 1, "max_retries": 1}}
+WAITED = {"on_assertion_fail": {"strategy": "retry_after_wait", "wait_before_retry_seconds": 0}}
 
 BOOKS = """
 [tool.harness.channels.books]
@@ -75,6 +75,8 @@ def _cases() -> dict[str, Case]:
                 "fails-read": Case(GET, "fail", 1, 0, "TOOL_FAILED", **at),
                 "fails-write": Case(PLACE, "fail", 1, 0, "TOOL_FAILED", **at),
                 "fails-read-rule": Case(GET, "fail", 2, 1, rules=WAITED, **at),
+                "fails-write-rule": Case(PLACE, "fail", 1, 0, UNKNOWN, rules=WAITED, **at),
+                "fails-write-rule-known": Case(PLACE, "fail", 2, 1, rules=WAITED, done_when=True, **at),
                 "garbled-read": Case(GET, "garble", 1, 1, PROTOCOL, **at),
                 "garbled-write": Case(PLACE, "garble", 1, 1, PROTOCOL, **at),
                 "garbled-write-known": Case(PLACE, "garble", 1, 1, done_when=True, **at),
@@ -103,12 +105,24 @@ def _cases() -> dict[str, Case]:
         "closed-write": Case(PLACE, "", 0, 0, UNAVAILABLE, place="closed", rules=NEVER),
         "missing-write": Case(PLACE, "", 0, 0, UNAVAILABLE, place="missing"),
         "dies-always": Case(GET, "lose", 3, 3, UNAVAILABLE, times=0, place="stdio", rules=NEVER),
-        "input-read": Case(GET, "input", 1, 0, PROTOCOL),
+        "input-read": Case(GET, "input", 1, 0, "TOOL_FAILED", era="new"),
         "forgotten-write": Case(PLACE, "forget", 2, 1, era="old"),
     }
 
 
 CASES = _cases()
+ORDINARY = {
+    "lost-read-stdio-new",
+    "lost-write-stdio-old",
+    "lost-write-known-http-new",
+    "slow-write-stdio-new",
+    "late-write-http-old",
+    "busy-write-http-new",
+    "unauthorized-write-http-old",
+    "garbled-write-known-http-old",
+    "fails-write-rule-known-http-new",
+}
+"""The others are played in a full run."""
 
 
 def _table(name: str, case: Case, folder: Path, address: str) -> str:
@@ -146,8 +160,9 @@ def played(tmp_path_factory: pytest.TempPathFactory, wanted: Wanted[Case]) -> tu
     return {each["task_id"]: each for each in document["results"]}, books_of(folder)
 
 
-@pytest.mark.sampled(12)
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in ORDINARY else pytest.mark.thorough) for name in CASES]
+)
 def test_a_row_of_the_table(played: tuple[dict[str, Any], Books], name: str) -> None:
     case, record, books = CASES[name], played[0][name], played[1]
     told = f"{record['code']}: {record['message']}; {record['warnings']}"

@@ -53,6 +53,8 @@ def test_the_list_of_commands_imports_none_of_them(option: str) -> None:
 COSTLY = ("playwright", "harness.browser", "harness.environment", "harness.pytest_plugin", "pytest", "httpx2", "rich")
 OF_MODELS = frozenset({"harness.models", "harness.agents.llm", "pydantic_ai", "openai", "anthropic", "genai_prices"})
 """What only an agent that asks a model needs."""
+OF_TOOLS = frozenset({"harness.tools.server", "harness.tools.session", "mcp", "mcp_types"})
+"""What only a call of a tool needs."""
 NEEDLESS = {
     ("run", "tasks/first.task.yaml", "-x"): (*COSTLY, "harness.runner", "harness.reporting", "harness.spec", "lark"),
     ("explain", "TASK_TIMEOUT"): (*COSTLY, "harness.runner", "harness.reporting", "harness.spec.task", "lark", "yaml"),
@@ -79,3 +81,4 @@ def test_a_command_imports_only_what_it_needs(
     assert COMMANDS[call[0]].place.partition(":")[0] in modules
     assert [name for name in NEEDLESS[call] if name in modules] == []
     assert OF_MODELS & modules == set()
+    assert OF_TOOLS & modules == set()

@@ -139,3 +139,28 @@ def test_where_an_effect_comes_from(hints: ToolHints, effect: str, source: str) 
     settings = ToolServerSettings.model_validate({"command": ["x"], "effects": {"set_*": "idempotent"}})
     assert effect_and_source(ToolDescription("t", hints=hints), settings) == (effect, source)
     assert effect_and_source(ToolDescription("set_t", hints=hints), settings) == ("idempotent", "by `effects`")
+
+
+def test_without_the_library_it_says_what_to_install(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("harness.tools.places.find_spec", lambda _name: None)
+    assert "pip install 'pytest-taskspec[mcp]'" in ran("list", "mail", code=1).output
+    assert "pip install 'pytest-taskspec[mcp]'" in ran("call", "mail", "get_code", code=1).output
+
+
+def test_a_server_of_a_service_that_does_not_run_says_how_to_start_it(root: Path) -> None:
+    service = (
+        '[tool.harness.services.site]\ncommand = ["x"]\nhealth = "http://shop.local/"\nhosts = {"shop.local" = 1}\n'
+    )
+    (root / "pyproject.toml").write_text(f"{SETTINGS}{service}", "utf-8")
+    assert "start it with `harness services start --persist site`" in ran("list", "shop", code=1).output
+
+
+def test_a_service_that_does_not_run_hides_no_other_server(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    service = (
+        '[tool.harness.services.site]\ncommand = ["x"]\nhealth = "http://shop.local/"\nhosts = {"shop.local" = 1}\n'
+    )
+    (root / "pyproject.toml").write_text(f"{SETTINGS}{service}", "utf-8")
+    monkeypatch.setattr("harness.tools.places.find_spec", lambda _name: None)
+    said = ran("list", "mail", "shop", code=1).output
+    assert "Tool server `mail` cannot be used" in said
+    assert "shop: the service `site` does not run" in said

@@ -10,7 +10,7 @@ import pytest
 from harness.model.record import TaskResult
 from harness.model.tools import ToolAnswer
 from harness.recovery.catalog import Effect
-from harness.recovery.failure import Failed, Failure
+from harness.recovery.failure import Circumstances, Failed, Failure, Passed
 from harness.resilience.breaker import Breaker, BreakerSettings, CircuitState
 from tests.unit.fakes import FakeToolBox, Theatre
 
@@ -235,3 +235,61 @@ def test_a_circuit_holds_calls_of_its_server_back() -> None:
     assert (circuit.state, len(theatre.toolbox.requests), code(result)) == (CircuitState.OPEN, 2, "CIRCUIT_OPEN")
     theatre.toolbox.script = [{"code": 1}]
     assert play(theatre, {**CODE, "server": "other"}).final_state == "completed"
+
+
+def test_an_answer_that_is_not_as_expected_ends_a_row_of_failures() -> None:
+    theatre = theatre_of(REFUSED)
+    circuit = Breaker("tool:mail", BreakerSettings(failure_threshold=2), now=theatre.clock.now)
+    theatre.tool_breaker = {"mail": circuit}.get
+    rule = {"on_network_error": {"strategy": "abort"}}
+    for reply in (REFUSED, BROKEN, REFUSED, {"code": 1}, REFUSED):
+        theatre.toolbox.script = [reply]
+        play(theatre, {**CODE, "expect": "result('code') == 2"}, error_recovery=rule)
+    assert circuit.state is CircuitState.CLOSED
+
+
+def test_a_server_that_only_a_person_can_mend_opens_no_circuit() -> None:
+    theatre = theatre_of(REFUSED.also(Circumstances(permanent=True)))
+    circuit = Breaker("tool:mail", BreakerSettings(failure_threshold=1), now=theatre.clock.now)
+    theatre.tool_breaker = {"mail": circuit}.get
+    assert (code(play(theatre, CODE)), circuit.state) == ("TOOL_UNAVAILABLE", CircuitState.CLOSED)
+
+
+def test_a_circuit_of_a_tool_server_says_what_helps() -> None:
+    theatre = theatre_of(REFUSED)
+    circuit = Breaker("tool:mail", BreakerSettings(failure_threshold=1), now=theatre.clock.now)
+    theatre.tool_breaker = {"mail": circuit}.get
+    rule = {"on_network_error": {"strategy": "retry", "max_retries": 1, "wait_for_circuit": False}}
+    result = play(theatre, CODE, error_recovery=rule)
+    assert result.failure is not None
+    assert (result.failure.code, "harness tools status" in result.failure.hint) == ("CIRCUIT_OPEN", True)
+
+
+def rewound(done_when: str | None) -> tuple[Theatre, TaskResult]:
+    """A tool writes, a later step is late, and the task may go back; every channel could be restored."""
+    theatre = theatre_of({"id": "O-1"})
+    theatre.world.whole = True
+    theatre.world.environment["order"] = "O-1"
+    theatre.session.script = [Passed(), Failure("STEP_TIMEOUT", "late")]
+    order = {**ORDER, **({"done_when": done_when} if done_when else {}), "remember": {"id": "result('id')"}}
+    steps = [{"act": "open", "url": "http://shop.local/"}, order, {"act": "click", "selector": "#a"}]
+    return theatre, play(theatre, *steps, checkpoints=[0], error_recovery={"on_timeout": "retry_from_checkpoint"})
+
+
+def test_a_checkpoint_does_not_undo_what_a_tool_did() -> None:
+    theatre, result = rewound(None)
+    assert (code(result), len(theatre.toolbox.requests)) == ("STEP_TIMEOUT", 1)
+    assert "no checkpoint holds what a tool did" in str(result.failure and result.failure.message)
+
+
+def test_after_going_back_done_when_tells_whether_the_tool_is_called_again() -> None:
+    theatre, result = rewound("json('env', 'order') == 'O-1'")
+    assert (result.final_state, len(theatre.toolbox.requests)) == ("completed", 1)
+    assert theatre.world.entries_["id"] == "O-1"
+
+
+def test_a_tool_that_lost_its_answer_is_not_undone_by_going_back() -> None:
+    theatre = theatre_of(LOST, {"id": "O-1"})
+    theatre.world.whole = True
+    result = play(theatre, ORDER, checkpoints=[0])
+    assert (code(result), len(theatre.toolbox.requests)) == ("OUTCOME_UNKNOWN", 1)

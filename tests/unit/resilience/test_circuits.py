@@ -48,7 +48,7 @@ def test_a_name_has_a_scope(text: str, scope: CircuitScope, name: str) -> None:
     [
         (
             "shop",
-            "circuit 'shop': expected SCOPE:NAME with origin, service, provider, agent or endpoint, found no scope",
+            "expected SCOPE:NAME with origin, service, provider, agent, endpoint or tool, found no scope",
         ),
         ("http://shop.local", "found scope 'http'"),
         ("orgin:http://shop.local", "found scope 'orgin'; did you mean 'origin'?"),

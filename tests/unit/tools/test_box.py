@@ -34,7 +34,7 @@ class FakePage:
     tools: Any = (ADD, LOOK, BUY)
     calls: list[Any] = field(default_factory=list)
 
-    async def page_tools(self, within: float) -> tuple[ToolDescription, ...]:
+    async def page_tools(self, within: float, awaited: str | None = None) -> tuple[ToolDescription, ...]:
         if isinstance(self.tools, Failed):
             raise self.tools
         return cast("tuple[ToolDescription, ...]", self.tools)

@@ -168,9 +168,10 @@ def test_20_calls_after_a_kill_are_answered_and_their_server_lists_its_tools_onc
     play(main())
 
 
-def test_a_discovery_that_fails_leaves_the_old_tools_and_is_tried_again_at_the_next_look() -> None:
+@pytest.mark.parametrize("why", [P.BUSY, P.GARBLED, P.UNKNOWN_TOOL])
+def test_a_discovery_that_fails_leaves_the_old_tools_and_is_tried_again_at_the_next_look(why: P) -> None:
     async def main() -> None:
-        shop = Shop(HTTP, World(lists=[TOOLS, problem(P.BUSY), (*TOOLS, NEW)]))
+        shop = Shop(HTTP, World(lists=[TOOLS, problem(why), (*TOOLS, NEW)]))
         await shop.call()
         shop.world.calls = [problem(P.LOST), None]
         assert isinstance(await shop.call(), ToolAnswer)

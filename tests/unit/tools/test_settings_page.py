@@ -28,7 +28,7 @@ def test_each_key_of_each_table_has_a_row_and_a_meaning() -> None:
 
 def test_each_table_has_a_section() -> None:
     assert [title for title in TABLES.values() if f"\n## `{title}`\n" not in PAGE] == []
-    assert len(TABLES) == len(
+    assert len({*TABLES} - {"tools.breaker"}) == len(  # which has the model of agents.breaker
         [name for name, each in Settings.model_json_schema()["$defs"].items() if "properties" in each]
     )
 

@@ -526,3 +526,10 @@ def test_of_several_workers_the_worst_state_of_a_server_counts() -> None:
     for worker, state in (("gw0", "offline"), ("gw1", "permanently_failed"), ("gw0", "online"), ("gw2", "stopped")):
         figures.on_record(record(ToolServerChanged("mail", "connecting", state, "r"), worker=worker))
     assert figures.tool_servers == {"mail": "permanently_failed"}
+
+
+def test_a_server_that_a_fault_strikes_is_not_that_of_the_run() -> None:
+    figures = MetricsSink()
+    figures.on_record(record(ToolServerChanged("mail", "restarting", "permanently_failed", "crash_3")))
+    figures.on_record(record(ToolServerChanged("mail", "online", "stopped", "closed", own=True)))
+    assert figures.tool_servers == {"mail": "permanently_failed"}

@@ -138,7 +138,7 @@ def test_a_server_of_the_new_era_may_be_replaced_at_any_time(serve: Serve, play:
     play(first.connections(), scene)
 
 
-@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("era", ["new", pytest.param("old", marks=pytest.mark.thorough)])
 def test_changed_tools_are_told(serve: Serve, play: Play, era: str) -> None:
     async def scene(connection: ToolConnection, told: Told) -> None:
         await asyncio.sleep(0.5)  # the subscription stands
@@ -204,7 +204,11 @@ async def _silent_server(play_with: Callable[[int], Any], answer: bytes | None) 
 
 @pytest.mark.parametrize(
     ("answer", "problem"),
-    [(None, ToolProblem.SLOW), (b"", ToolProblem.UNREACHED), (b"SSH-2.0\r\n", ToolProblem.UNREACHED)],
+    [
+        pytest.param(None, ToolProblem.SLOW, marks=pytest.mark.thorough),
+        (b"", ToolProblem.UNREACHED),
+        (b"SSH-2.0\r\n", ToolProblem.UNREACHED),
+    ],
 )
 def test_what_is_no_server_is_told_when_it_is_opened(answer: bytes | None, problem: ToolProblem) -> None:
     async def scene(port: int) -> None:

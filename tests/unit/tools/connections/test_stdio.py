@@ -69,9 +69,12 @@ def test_parts_that_are_no_text_are_named(raw: Raw, play: Play) -> None:
     play(raw(), scene)
 
 
+ASKED = "it asks for input, which nobody can give here"
+
+
 def test_answers_that_say_an_error_are_answers(raw: Raw, play: Play) -> None:
     async def scene(connection: ToolConnection, _: Told) -> None:
-        for tool, text in {"fails": "no stock", "broken": "division by zero"}.items():
+        for tool, text in {"fails": "no stock", "broken": "division by zero", "input": ASKED}.items():
             answer = await call(connection, tool)
             assert (answer.text, answer.is_error) == (text, True)
 
@@ -87,7 +90,6 @@ def test_refusals_and_bad_answers_have_their_names(raw: Raw, play: Play) -> None
         "nonsense": (ToolProblem.GARBLED, "error -32600: Invalid Request"),
         "wrong": (ToolProblem.GARBLED, "its answer is not what MCP demands"),
         "strict": (ToolProblem.GARBLED, "'n' is a required property"),
-        "input": (ToolProblem.GARBLED, "it asks for input, which nobody can give here"),
     }
 
     async def scene(connection: ToolConnection, told: Told) -> None:
@@ -240,7 +242,10 @@ def test_a_server_that_dies_at_its_start_is_unreached(raw: Raw, play: Play) -> N
     play(raw("new", "dies"), scene, opens=False)
 
 
-@pytest.mark.parametrize(("habit", "words"), [("deaf", "within 1 s"), ("talks", "Welcome to the server!")])
+@pytest.mark.parametrize(
+    ("habit", "words"),
+    [pytest.param("deaf", "within 1 s", marks=pytest.mark.thorough), ("talks", "Welcome to the server!")],
+)
 def test_a_server_that_says_nothing_of_use_is_slow(raw: Raw, play: Play, habit: str, words: str) -> None:
     async def scene(connection: ToolConnection, _: Told) -> None:
         error = await not_opened(connection, 1)
@@ -265,7 +270,7 @@ def test_a_command_that_does_not_exist_is_unreached(play: Play, tmp_path: Path) 
     play(over_stdio(program, tmp_path / "tool.log", SystemClock()), scene, opens=False)
 
 
-@pytest.mark.parametrize("habits", [("ignores_eof",), ("stubborn",)])
+@pytest.mark.parametrize("habits", [("ignores_eof",), pytest.param(("stubborn",), marks=pytest.mark.thorough)])
 def test_a_server_that_does_not_want_to_end_is_ended(raw: Raw, play: Play, habits: tuple[str, ...]) -> None:
     async def scene(connection: ToolConnection, _: Told) -> None:
         assert (await call(connection, "echo")).text == "{}"
