@@ -17,9 +17,12 @@ from harness.model.ports import Observation, Observe
 from harness.model.record import History, StepRecord, TaskResult
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Clock
+from harness.spec.validation import ACTS
 
 TURN_SECONDS: Final = 60.0
 """The default of `timeout` in `[tool.harness.agents.bridge]`."""
+PAUSED_AT_MOST: Final = 1800.0
+"""Seconds that a session may be paused."""
 WAIT: Final = 60.0
 """Seconds that a task waits until an agent takes it, by default."""
 
@@ -98,6 +101,8 @@ class RemoteTask:
             self._turn = None
             for look in turn.looks:
                 look.cancel()
+        if answer.kind == "act" and self.session is not None and may_write(answer.step):
+            self.session.begins_to_write()
         if answer.kind == "gave_up":
             raise Failed(Failure("AGENT_GAVE_UP", f"Agent `bridge` gave up: {answer.why}"))
         return answer.step if answer.kind == "act" else None
@@ -122,11 +127,14 @@ class RemoteTask:
         while not turn.answer.done():
             session, before = self._session(), self._clock.now()
             away, looking = not session.attached, bool(turn.looks)
+            paused = session.paused_at is not None
             left = session.grace_left(before) if away else None if looking else turn.ends - before
+            if session.paused_at is not None:
+                left = PAUSED_AT_MOST - (before - session.paused_at)
             if left is not None and left <= 0:
-                raise Failed(self._lost(session) if away else self._silent())
+                raise Failed(self._lost(session) if away or paused else self._silent())
             await self._news_within(left, turn.answer)
-            if away or looking:
+            if away or looking or paused:
                 turn.ends += self._clock.now() - before
             if session.over and not turn.answer.done():
                 raise Failed(self._lost(session))
@@ -159,6 +167,8 @@ class RemoteTask:
 
     def _tell_outcome(self, history: History) -> None:
         """Answer the step of the turn before."""
+        if self.session is not None and history and history[-1].wrote:
+            self.session.begins_to_write()  # a click that was seen to write
         acted = self._acted
         if acted is None or acted.done():
             return
@@ -178,6 +188,7 @@ class RemoteTask:
         acted, session = self._acted, self.session
         if session is not None and session.task is self:
             session.task = None
+            session.keep(session)
             session.last_outcome = self.over[1]
         if acted is not None and not acted.done():
             acted.set_result(self.over)
@@ -197,6 +208,8 @@ class RemoteTask:
     def taken_by(self, session: BridgeSession) -> Reply:
         """Give the task to a session; returns its first turn."""
         self.session, session.task, session.last_outcome = session, self, None
+        session.wrote = False
+        session.keep(session)
         session.changed = self._news.set
         self._desk.withdraw(self)
         self._news.set()
@@ -251,6 +264,8 @@ class RemoteTask:
 
     def _present(self, number: int) -> Turn:
         turn = self._turn
+        if self.session is not None and self.session.state == "paused":
+            raise RefusedMessageError("SESS_PAUSED", f"session {self.session.id} is paused")
         if turn is None or turn.number != number or turn.answer.done():
             waits = turn is not None and not turn.answer.done()
             now = f"the present turn is {self.number}" if waits else f"turn {self.number} is answered already"
@@ -314,6 +329,14 @@ def outcome_of(record: StepRecord | None) -> dict[str, Any]:
         return {"passed": True, "failure": None, "warnings": []}
     more = {"retryable": failure.row.retryable, "attempts": len(record.attempts) if record else 0}
     return {"passed": False, "failure": {**described(failure), **more}, "warnings": []}
+
+
+def may_write(step: Mapping[str, Any]) -> bool:
+    """Whether a proposed step may be one that must not be done twice; what is not known counts as that."""
+    act, effect = step.get("act"), step.get("effect")
+    model = ACTS.get(act) if isinstance(act, str) else None
+    usual = "write" if act in ("api", "tool") or model is None else getattr(model, "usual_effect", "write")
+    return (effect or usual) == "write"
 
 
 def described(failure: Failure) -> dict[str, Any]:
