@@ -22,7 +22,7 @@ from pydantic import (
     model_validator,
 )
 
-from harness.model.agent_settings import AgentSettings, agents_problem
+from harness.model.agent_settings import AgentSettings, agents_problem, unknown_models
 from harness.model.browser_settings import BrowserSettings, check_urls, of_environment
 from harness.model.cassette_settings import CassetteSettings
 from harness.model.channel_settings import ChannelSettings
@@ -377,7 +377,8 @@ class Settings(SettingsTable):
 
     @model_validator(mode="after")
     def _agents_follow_each_other(self) -> Self:
-        if problem := agents_problem(self.agents) or unoffered(self.agents, self.tools):
+        problem = agents_problem(self.agents) or unoffered(self.agents, self.tools)
+        if problem := problem or unknown_models(self.agents, self.models):
             raise ValueError(problem)
         return self
 

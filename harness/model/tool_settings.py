@@ -168,6 +168,13 @@ def secrets(tools: Mapping[str, ToolServerSettings], environ: Mapping[str, str])
             yield from (value for name in REFERENCE.findall(text) if (value := environ.get(name)))
 
 
+def secrets_of_commands(agents: Mapping[str, AgentSettings], environ: Mapping[str, str]) -> Iterator[str]:
+    """The values of variables that the environments of command agents refer to."""
+    for each in agents.values():
+        for text in each.environment.values():
+            yield from (value for name in REFERENCE.findall(text) if (value := environ.get(name)))
+
+
 def shared_problem(tools: Mapping[str, ToolServerSettings], workers: int) -> str:
     """Why so many xdist workers cannot use the servers; empty if they can."""
     shared = [name for name, each in tools.items() if each.shared]
