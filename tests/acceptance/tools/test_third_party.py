@@ -91,9 +91,7 @@ def test_the_reference_servers_of_npm(tmp_path: Path, installed: Path) -> None:
         steps=[
             call("everything", "get-sum", "result() includes '42'", arguments={"a": 40, "b": 2}),
             call("everything", "echo", "result() includes 'hello'", arguments={"message": "hello"}),
-            call(
-                "files", "write_file", "result('content') includes 'wrote'", arguments=written
-            ),
+            call("files", "write_file", "result('content') includes 'wrote'", arguments=written),
             call("files", "read_text_file", f"result('content') includes '{text}'", arguments={"path": note}),
             call(
                 "files",

@@ -48,8 +48,10 @@ def test_a_name_has_a_scope(text: str, scope: CircuitScope, name: str) -> None:
     [
         (
             "shop",
-            "circuit 'shop': expected SCOPE:NAME with origin, service, provider, agent, endpoint or tool, "
-            "found no scope",
+            (
+                "circuit 'shop': expected SCOPE:NAME with origin, service, provider, agent, endpoint or tool, "
+                "found no scope"
+            ),
         ),
         ("http://shop.local", "found scope 'http'"),
         ("orgin:http://shop.local", "found scope 'orgin'; did you mean 'origin'?"),
