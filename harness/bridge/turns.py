@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Coroutine, Mapping
 from contextvars import Context, copy_context
 from typing import Any, Final, Literal
@@ -11,15 +12,19 @@ from msgspec import Struct, field
 
 from harness.bridge.refusals import RefusedMessageError
 from harness.bridge.session import BridgeSession
+from harness.model.agent_events import MOST_EVENTS, AgentEvent
 from harness.model.plan import Plan
 from harness.model.policy import AgentPolicy
 from harness.model.ports import Observation, Observe
 from harness.model.record import History, StepRecord, TaskResult
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Clock
+from harness.spec.validation import ACTS
 
 TURN_SECONDS: Final = 60.0
 """The default of `timeout` in `[tool.harness.agents.bridge]`."""
+PAUSED_AT_MOST: Final = 1800.0
+"""Seconds that a session may be paused."""
 WAIT: Final = 60.0
 """Seconds that a task waits until an agent takes it, by default."""
 
@@ -37,7 +42,7 @@ class RemoteRules(Struct, frozen=True):
     """The name of the agent, for messages."""
 
 
-class StepAnswer(Struct, frozen=True):
+class TurnAnswer(Struct, frozen=True):
     """What the agent decides in a turn."""
 
     kind: Literal["act", "finish", "gave_up"]
@@ -50,7 +55,7 @@ class Turn(Struct, eq=False):
 
     number: int
     observe: Observe
-    answer: asyncio.Future[StepAnswer]
+    answer: asyncio.Future[TurnAnswer]
     context: Context
     """Of the engine's task: what is looked at belongs to it."""
     ends: float
@@ -82,6 +87,10 @@ class RemoteTask:
         self._acted: asyncio.Future[Reply] | None = None
         """The reply to the step that the engine does now."""
         self._news = asyncio.Event()
+        self.events: deque[AgentEvent] = deque(maxlen=MOST_EVENTS)
+        """What the agent's hooks have told."""
+        self._stopped = ""
+        """The event by which the agent told that it does nothing more."""
 
     # The engine's side.
 
@@ -100,6 +109,8 @@ class RemoteTask:
             self._turn = None
             for look in turn.looks:
                 look.cancel()
+        if answer.kind == "act" and self.session is not None and may_write(answer.step):
+            self.session.begins_to_write()
         if answer.kind == "gave_up":
             raise Failed(Failure("AGENT_GAVE_UP", f"Agent `{self._rules.name}` gave up: {answer.why}"))
         return answer.step if answer.kind == "act" else None
@@ -118,32 +129,34 @@ class RemoteTask:
             advice = "Connect an agent to the address that pytest prints; `--task-bridge-wait` waits longer."
             raise Failed(Failure("AGENT_UNAVAILABLE", message, details={"agent": self._rules.name}, advice=advice))
 
-    async def _answered(self, turn: Turn) -> StepAnswer:
+    async def _answered(self, turn: Turn) -> TurnAnswer:
         """The agent's answer. Its clock stands still while it is away, and while the page is read for it."""
         turn.ends = self._clock.now() + self._rules.timeout
         while not turn.answer.done():
             session, before = self._session(), self._clock.now()
             away, looking = not session.attached, bool(turn.looks)
+            paused = session.paused_at is not None
+            if self._stopped:
+                raise Failed(self._has_stopped())
             left = session.grace_left(before) if away else None if looking else turn.ends - before
+            if session.paused_at is not None:
+                left = PAUSED_AT_MOST - (before - session.paused_at)
             if left is not None and left <= 0:
-                raise Failed(self._lost(session) if away else self._silent())
+                raise Failed(self._lost(session) if away or paused else self._silent())
             await self._news_within(left, turn.answer)
-            if away or looking:
+            if away or looking or paused:
                 turn.ends += self._clock.now() - before
             if session.over and not turn.answer.done():
                 raise Failed(self._lost(session))
         return turn.answer.result()
 
-    async def _news_within(self, seconds: float | None, answer: asyncio.Future[StepAnswer] | None = None) -> None:
+    async def _news_within(self, seconds: float | None, answer: asyncio.Future[TurnAnswer] | None = None) -> None:
         """Return when something has changed, or the time is over."""
         self._news.clear()
-        news = asyncio.ensure_future(self._news.wait())
+        news: asyncio.Future[Any] = asyncio.ensure_future(self._news.wait())
         try:
-            await asyncio.wait(
-                {news, answer} if answer is not None else {news},
-                timeout=seconds,
-                return_when=asyncio.FIRST_COMPLETED,
-            )
+            awaited: list[asyncio.Future[Any]] = [news] if answer is None else [news, answer]
+            await asyncio.wait(awaited, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         finally:
             news.cancel()
 
@@ -159,6 +172,12 @@ class RemoteTask:
             "AGENT_LOST", f"Agent `{self._rules.name}` was lost in turn {self.number}: {why}", details=details
         )
 
+    def _has_stopped(self) -> Failure:
+        message = f"Agent `bridge` stopped without `finish` (its hook told `{self._stopped}`)"
+        details = {"agent": "bridge", "reason": "stopped", "event": self._stopped}
+        advice = "Its prompt must ask for `finish`; `agent_events` in partial_trace.json shows what it did last."
+        return Failure("AGENT_FAILED", message, details=details, advice=advice)
+
     def _silent(self) -> Failure:
         message = f"Agent `{self._rules.name}` did not propose a step within {self._rules.timeout:g}s"
         details = {"agent": self._rules.name, **({"session": self.session.id} if self.session else {})}
@@ -166,7 +185,9 @@ class RemoteTask:
 
     def _tell_outcome(self, history: History) -> None:
         """Answer the step of the turn before."""
-        acted, self._acted = self._acted, None
+        if self.session is not None and history and history[-1].wrote:
+            self.session.begins_to_write()  # a click that was seen to write
+        acted = self._acted
         if acted is None or acted.done():
             return
         known = ("goal", "inputs", "tools")  # the task's first turn has them
@@ -175,6 +196,7 @@ class RemoteTask:
         payload = {**payload, "turn": following}
         if self.session is not None:
             self.session.last_outcome = payload
+        self._acted = None
         acted.set_result(("outcome", payload))
 
     def end(self, result: TaskResult | None) -> None:
@@ -184,6 +206,7 @@ class RemoteTask:
         acted, session = self._acted, self.session
         if session is not None and session.task is self:
             session.task = None
+            session.keep(session)
             session.last_outcome = self.over[1]
         if acted is not None and not acted.done():
             acted.set_result(self.over)
@@ -200,9 +223,20 @@ class RemoteTask:
 
     # The session's side.
 
+    def keep(self, event: AgentEvent) -> None:
+        """Keep what a hook of the agent has told."""
+        self.events.append(event)
+
+    def stop(self, event: str) -> None:
+        """The agent does nothing more: its turn, or the next one, ends as AGENT_FAILED."""
+        self._stopped = event
+        self._news.set()
+
     def taken_by(self, session: BridgeSession) -> Reply:
         """Give the task to a session; returns its first turn."""
         self.session, session.task, session.last_outcome = session, self, None
+        session.wrote = False
+        session.keep(session)
         session.changed = self._news.set
         self._desk.withdraw(self)
         self._news.set()
@@ -212,7 +246,7 @@ class RemoteTask:
         """The present turn, as messages have it."""
         plan, limits = self.plan, self._rules
         left = max(0.0, plan.timeout - (self._clock.now() - self._began))
-        return self._desk.redact(
+        asked: dict[str, Any] = self._desk.redact(
             {
                 "turn": self.number,
                 "task_id": plan.task_id,
@@ -224,13 +258,14 @@ class RemoteTask:
             },
             plan,
         )
+        return asked
 
     def open_turn(self) -> dict[str, Any] | None:
         """The turn that waits for an answer; None while a step is done."""
         turn = self._turn
         return None if turn is None or turn.answer.done() else self.question()
 
-    async def act(self, number: int, answer: StepAnswer) -> Reply:
+    async def act(self, number: int, answer: TurnAnswer) -> Reply:
         """Answer a turn, and wait for what comes of it. Raises RefusedMessageError if it is over."""
         turn = self._present(number)
         self._acted = asyncio.get_running_loop().create_future()
@@ -240,7 +275,7 @@ class RemoteTask:
     async def look(self, number: int, *, screenshot: bool) -> Observation:
         """Look at the page. Raises RefusedMessageError, and Failed if the page cannot be read."""
         turn = self._present(number)
-        call: Coroutine[Any, Any, Observation] = turn.observe(screenshot=screenshot)  # type: ignore[assignment]
+        call: Coroutine[Any, Any, Observation] = turn.observe(screenshot=screenshot)
         look = asyncio.get_running_loop().create_task(call, context=turn.context)
         turn.looks.add(look)
         self._news.set()
@@ -256,6 +291,8 @@ class RemoteTask:
 
     def _present(self, number: int) -> Turn:
         turn = self._turn
+        if self.session is not None and self.session.state == "paused":
+            raise RefusedMessageError("SESS_PAUSED", f"session {self.session.id} is paused")
         if turn is None or turn.number != number or turn.answer.done():
             waits = turn is not None and not turn.answer.done()
             now = f"the present turn is {self.number}" if waits else f"turn {self.number} is answered already"
@@ -319,6 +356,14 @@ def outcome_of(record: StepRecord | None) -> dict[str, Any]:
         return {"passed": True, "failure": None, "warnings": []}
     more = {"retryable": failure.row.retryable, "attempts": len(record.attempts) if record else 0}
     return {"passed": False, "failure": {**described(failure), **more}, "warnings": []}
+
+
+def may_write(step: Mapping[str, Any]) -> bool:
+    """Whether a proposed step may be one that must not be done twice; what is not known counts as that."""
+    act, effect = step.get("act"), step.get("effect")
+    model = ACTS.get(act) if isinstance(act, str) else None
+    usual = "write" if act in ("api", "tool") or model is None else getattr(model, "usual_effect", "write")
+    return (effect or usual) == "write"
 
 
 def described(failure: Failure) -> dict[str, Any]:

@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from msgspec import Struct
 
 from harness.cli.ending import fail
 from harness.cli.project import settings_at
+from harness.model.serve_settings import ServeSettings
 from harness.model.settings import Settings, SettingsError
 from harness.reporting.files import shown_path
-from harness.serve.address import ServeAddress, address_of
+from harness.serve.address import AlreadyServedError, ServeAddress, address_of, only_server
 from harness.serve.tokens import Tokens, TokenScope, live_address
 
 if TYPE_CHECKING:
@@ -57,7 +59,19 @@ def _address(settings: Settings, address: ServeAddress) -> str:
 @app.callback()
 def serve(
     context: typer.Context,
-    port: Annotated[int, typer.Option(help="Port on 127.0.0.1; 0 takes a free one.", min=0, max=65535)] = 0,
+    host: Annotated[str | None, typer.Option(help="Address to listen on. Default: `serve.host`, 127.0.0.1.")] = None,
+    port: Annotated[
+        int | None, typer.Option(help="Port; 0 takes a free one. Default: `serve.port`, 0.", min=0, max=65535)
+    ] = None,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Listen without TLS on an address that other machines reach.")
+    ] = False,
+    page_only: Annotated[
+        bool, typer.Option("--page-only", help="Only show runs: take nothing from agents, whatever their token.")
+    ] = False,
+    persist: Annotated[
+        bool, typer.Option("--persist", help="Serve in the background until `harness serve stop`.")
+    ] = False,
     open_it: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
     idle: Annotated[
         float | None,
@@ -68,16 +82,46 @@ def serve(
 
     Example: harness serve --open
     """
-    if context.invoked_subcommand is None:
-        settings = project()
-        if (running := address_of(settings.root)) is not None:
-            _reuse(settings, running, port, open_it)
-            return
-        _serve(settings, port, open_it, idle)
+    if context.invoked_subcommand is not None:
+        return
+    settings = project()
+    given = {name: each for name, each in (("host", host), ("port", port)) if each is not None}
+    settings = settings.model_copy(update={"serve": settings.serve.model_copy(update=given)})
+    _check_reach(settings.serve, insecure)
+    if (running := address_of(settings.root)) is not None:
+        _reuse(settings, running, open_it)
+    elif persist:
+        flags = {"--insecure": insecure, "--page-only": page_only}
+        _keep(settings, [flag for flag, given in flags.items() if given], idle, open_it)
+    else:
+        try:
+            with only_server(settings.root):
+                _serve(settings, open_it, Limits(idle, page_only))
+        except AlreadyServedError:
+            typer.echo("a server of this project is being started by another process")
+        except OSError as error:
+            fail(f"{shown_path(settings.root / '.harness')} cannot be written: {error.strerror or error}")
 
 
-def _reuse(settings: Settings, running: ServeAddress, port: int, open_it: bool) -> None:
-    if port not in (0, running.port):
+class Limits(Struct, frozen=True):
+    """What a server does not do for ever, and not for everybody."""
+
+    idle: float | None
+    page_only: bool
+
+
+def _check_reach(serve: ServeSettings, insecure: bool) -> None:
+    """End the command if other machines would reach the server without TLS."""
+    if not serve.is_local and serve.tls_cert is None and not insecure:
+        fail(
+            f"other machines reach {serve.host}, and tokens would be sent to it unencrypted: set `tls_cert` and "
+            "`tls_key` in [tool.harness.serve], or use --insecure in a network that you trust"
+        )
+
+
+def _reuse(settings: Settings, running: ServeAddress, open_it: bool) -> None:
+    wanted = settings.serve
+    if wanted.port not in (0, running.port) or wanted.host != running.host:
         fail(
             f"a server of this project runs already, pid {running.pid}, at {running.url}: `harness serve stop` ends it"
         )
@@ -87,18 +131,37 @@ def _reuse(settings: Settings, running: ServeAddress, port: int, open_it: bool) 
         typer.launch(address)
 
 
-def _serve(settings: Settings, port: int, open_it: bool, idle: float | None) -> None:
+def _keep(settings: Settings, flags: list[str], idle: float | None, open_it: bool) -> None:
+    from harness.resilience import SystemClock
+    from harness.serve.start import NotServedError, serving
+
+    place = ["--host", settings.serve.host, "--port", str(settings.serve.port)]
+    try:
+        found = asyncio.run(serving(settings.root, SystemClock(), idle, [*place, *flags]))
+    except NotServedError as error:
+        fail(str(error))
+    address = _address(settings, found)
+    typer.echo(f"pid {found.pid} serves {address} until `harness serve stop`")
+    if open_it:
+        typer.launch(address)
+
+
+def _serve(settings: Settings, open_it: bool, limits: Limits) -> None:
     from harness.reporting.live.pages import LiveView
     from harness.resilience import SystemClock
-    from harness.serve.server import LOOPBACK, PortTakenError, ProjectServer, bind
+    from harness.serve.server import PortTakenError, ProjectServer, bind, check_certificate
 
-    tokens, clock = tokens_of(settings), SystemClock()
+    tokens, clock, wanted = tokens_of(settings), SystemClock(), settings.serve
     live = LiveView(settings.root, settings.root / settings.artifacts)
-    server = ProjectServer(settings.root, live.routes, clock, tokens)
+    server = ProjectServer(settings.root, live.routes, clock, tokens, read_only=limits.page_only)
+    certificate = wanted.certificate(settings.root)
     try:
-        listener = bind(LOOPBACK, port)
+        check_certificate(certificate)
+        listener = bind(wanted.host, wanted.port)
     except PortTakenError as error:
-        fail(f"{error}; --port 0 takes a free one")
+        fail(f"{error}; --port 0 takes a free one" if wanted.port else str(error))
+    except ValueError as error:
+        fail(str(error))
 
     def ready() -> None:
         found = address_of(settings.root)
@@ -108,10 +171,8 @@ def _serve(settings: Settings, port: int, open_it: bool, idle: float | None) -> 
             if open_it:
                 typer.launch(address)
 
-    try:
-        asyncio.run(server.run(listener, ready, Needed(live, clock.now, idle)))
-    except OSError as error:
-        fail(f"{shown_path(settings.root / '.harness')} cannot be written: {error.strerror or error}")
+    needed = Needed(live, clock.now, limits.idle)
+    asyncio.run(server.run(listener, ready, needed, host=wanted.host, certificate=certificate))
 
 
 class Needed:
@@ -178,3 +239,20 @@ def token(
         fail(f"--for {valid!r} is no duration: write a number and s, m, h or d, as in 8h")
     lasts = timedelta(**{_UNITS[length[2]]: int(length[1])})
     typer.echo(tokens_of(project()).issue(TokenScope[scope.upper()], datetime.now(UTC), lasts))
+
+
+@app.command()
+def client() -> None:
+    """Print the client of the bridge in JavaScript, for agents that take the tasks of `pytest --agent bridge`.
+
+    Example: harness serve client > bridge.mjs
+    """
+    typer.echo(javascript_client().read_text("utf-8"), nl=False)
+
+
+def javascript_client() -> Path:
+    """The file of the client in JavaScript: it is in the wheel, and a clone has it elsewhere."""
+    import harness.bridge.client
+
+    shipped = Path(harness.bridge.client.__file__).with_name("bridge.mjs")
+    return shipped if shipped.is_file() else shipped.parents[3] / "clients/js/bridge.mjs"

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
-
-import typer
 
 from harness.model.settings import Settings
 from harness.model.tools import ToolDescription
@@ -60,19 +59,28 @@ def asked_problems(tasks: Sequence[Loaded], settings: Settings) -> Iterator[Prob
     from harness.cli.tool_calls import listed
 
     file = file_label(settings.root / "pyproject.toml")
-    try:
-        known = {each.name: each for each in asyncio.run(listed(settings, sorted(named), None))}
-    except typer.Exit:  # the reason is printed, and what else was found must not be lost
-        message = "the tools of its servers are not checked: a service behind one of them does not run"
-        yield Problem(file, None, None, "tool.harness.tools", message, hint="harness services start --persist")
-        return
+    known = {each.name: each for each in asyncio.run(listed(settings, sorted(named), None))}
     for name, each in known.items():
         if each.problem:
             yield Problem(file, None, None, f"tool.harness.tools.{name}", f"its tools are not checked: {each.problem}")
+        else:
+            yield from _idle_patterns(file, each)
     for task in tasks:
         for path, step in tools_called(task.spec):
             if step.server in known and not known[step.server].problem and "${" not in step.tool:
                 yield from _of_step(path, step, known[step.server], task)
+
+
+def _idle_patterns(file: str, server: ListedServer) -> Iterator[Problem]:
+    """Yield a warning for each name or pattern in the settings that fits no tool of the server."""
+    table, names = server.settings, [tool.name for tool in server.tools]
+    for key, patterns in (("allow", table.allow), ("effects", table.effects), ("timeouts", table.timeouts)):
+        for pattern in patterns:
+            if not any(fnmatchcase(name, pattern) for name in names):
+                message, hint = f"`{pattern}` fits no tool of the server", did_you_mean(pattern, names)
+                expected = join_or(sorted(names)) if names else "a tool; it lists none"
+                place = f"tool.harness.tools.{server.name}.{key}"
+                yield Problem(file, None, None, place, message, expected=expected, hint=hint, severity="warning")
 
 
 def _of_step(path: JsonPath, step: Tool, server: ListedServer, task: Loaded) -> Iterator[Problem]:

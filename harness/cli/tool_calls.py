@@ -103,8 +103,11 @@ class Called(Struct, frozen=True):
 
 async def listed(settings: Settings, names: Sequence[str], within: float | None) -> tuple[ListedServer, ...]:
     """Connect to servers side by side and ask each for its tools; a problem of one is its own."""
-    async with _servers(settings, names) as servers:
-        return tuple(await asyncio.gather(*(_list_one(settings, each, within) for each in servers)))
+    ways = await _ways(settings, names)
+    async with _servers(settings, [name for name in names if name not in ways.away], ways.hosts) as servers:
+        found = {each.name: each for each in await asyncio.gather(*(_list_one(settings, s, within) for s in servers))}
+    away = {name: ListedServer(name, settings.tools[name], problem=f"{name}: {why}") for name, why in ways.away.items()}
+    return tuple((found | away)[name] for name in names)
 
 
 async def _list_one(settings: Settings, server: ToolServer, within: float | None) -> ListedServer:
@@ -136,7 +139,10 @@ class CallByHand(Struct, frozen=True):
         table = self.settings.tools[self.server]
         if not table.allows(self.tool):
             fail(f"{self.server}.{self.tool} was not called: `allow` of [tool.harness.tools.{self.server}] forbids it")
-        async with _servers(self.settings, (self.server,)) as (server,):
+        ways = await _ways(self.settings, (self.server,))
+        if ways.away:
+            fail(ways.away[self.server])
+        async with _servers(self.settings, (self.server,), ways.hosts) as (server,):
             try:
                 await _know(server, self.within or table.ready_timeout)
                 tool = self._found(server)
@@ -183,9 +189,10 @@ def _problem(server: ToolServer, error: ToolServerError | Failed) -> str:
 
 
 @asynccontextmanager
-async def _servers(settings: Settings, names: Sequence[str]) -> AsyncIterator[tuple[ToolServer, ...]]:
+async def _servers(
+    settings: Settings, names: Sequence[str], hosts: Mapping[str, int]
+) -> AsyncIterator[tuple[ToolServer, ...]]:
     """Servers of this command alone: no run sees them, and none of their processes is left."""
-    hosts = await _hosts(settings, names)
     tools = RunTools(settings, "harness tools", SystemClock(), discard, lambda _slot: hosts, _no_service)
     made = tuple(tools.make(name, hosts, 0) for name in names)
     try:
@@ -194,18 +201,27 @@ async def _servers(settings: Settings, names: Sequence[str]) -> AsyncIterator[tu
         await asyncio.gather(*(server.close() for server in made))
 
 
-async def _hosts(settings: Settings, names: Sequence[str]) -> dict[str, int]:
-    """Host -> port of the services that run; ends if the service behind a server's address does not."""
-    wanted = {urlsplit(url).hostname for name in names if (url := settings.tools[name].url)}
-    behind = {name: each for name, each in settings.services.items() if wanted & {*each.hosts}}
+class Ways(Struct, frozen=True):
+    """The ways to servers behind services of the project."""
+
+    hosts: Mapping[str, int]
+    """Host -> port of the services that run."""
+    away: Mapping[str, str]
+    """Name of a server whose service does not run -> what to do."""
+
+
+async def _ways(settings: Settings, names: Sequence[str]) -> Ways:
+    asked = {name: urlsplit(url).hostname or "" for name in names if (url := settings.tools[name].url)}
+    behind = {name: each for name, each in settings.services.items() if {*asked.values()} & {*each.hosts}}
     found = await statuses(behind, settings.root / LOGS, SystemClock()) if behind else ()
-    for each in found:
-        if each.state is not ServiceState.UP:
-            fail(
-                f"the service `{each.name}` does not run: start it with `harness services start --persist {each.name}`"
-            )
-    ports = ((host, port) for each in found for host, port in each.hosts.items())
-    return {host: port for host, port in ports if isinstance(port, int)}
+    down = {host: each.name for each in found if each.state is not ServiceState.UP for host in behind[each.name].hosts}
+    ports = ((host, port) for each in found for host, port in each.hosts.items() if host not in down)
+    away = {name: _start(down[host]) for name, host in asked.items() if host in down}
+    return Ways({host: port for host, port in ports if isinstance(port, int)}, away)
+
+
+def _start(service: str) -> str:
+    return f"the service `{service}` does not run: start it with `harness services start --persist {service}`"
 
 
 def _no_service(_slot: int, _url: str) -> Awaitable[None]:

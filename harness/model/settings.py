@@ -27,6 +27,7 @@ from harness.model.browser_settings import BrowserSettings, check_urls, of_envir
 from harness.model.cassette_settings import CassetteSettings
 from harness.model.channel_settings import ChannelSettings
 from harness.model.model_settings import ModelSettings, checked_models
+from harness.model.serve_settings import ServeSettings, serve_port_of
 from harness.model.service_settings import PORT_VARIABLE, ServiceSettings, overridden, ports_of_environment
 from harness.model.tool_settings import ToolServerSettings, checked_tools, tool_problem, unoffered
 from harness.recovery.declaration import Declaration
@@ -40,7 +41,11 @@ from harness.spec.task import TimeoutProfile
 
 MODEL_KEY_DEPTH = 3
 """The length of a place inside the table of a model; a shorter one is the whole table, whose key may be secret."""
-SAID = {"tuple_type": 'must be a list, as in ["..."]'}
+SAID = {
+    "tuple_type": 'must be a list, as in ["..."]',
+    "dict_type": "must be a table, as in { name = ... }",
+    "too_short": "has too few entries",
+}
 """pydantic's type of error -> a message in TOML's terms."""
 
 
@@ -56,9 +61,18 @@ def problem(file: Path, model: type[BaseModel], found: Any) -> str:
     path = ".".join(["tool", "harness", *map(str, found["loc"])]).replace("harness.defaults.0", "harness.defaults")
     unsaid = ("browser_endpoint",), ("defaults",)  # the first may be secret, the second names the key itself
     place = found["loc"]
-    secret = place[:1] == ("models",) and (place[-1] in ("key", "base_url") or len(place) < MODEL_KEY_DEPTH)
-    told = "" if place[:1] in unsaid or secret else f" (found: {found['input']!r:.80})"
-    return f"{file}: {path}: {SAID.get(found['type'], found['msg'].removeprefix('Value error, '))}{told}"
+    told = "" if place[:1] in unsaid or _may_be_secret(place) else f" (found: {found['input']!r:.80})"
+    said = SAID.get(found["type"], found["msg"].removeprefix("Value error, "))
+    return f"{file}: {path}{'' if said.startswith('.') else ': '}{said}{told}"
+
+
+def _may_be_secret(place: Sequence[str | int]) -> bool:
+    """Whether what stands at a place may be secret: keys of models, headers of tool servers, whole tables of them."""
+    if not place:
+        return True  # all settings
+    if place[0] == "models":
+        return len(place) < MODEL_KEY_DEPTH or place[-1] in ("key", "base_url")
+    return place[0] == "tools" and (len(place) < MODEL_KEY_DEPTH or place[2] in ("url", "headers", "environment"))
 
 
 def _known_keys(model: Any, way: Sequence[str | int]) -> Iterator[str]:
@@ -337,6 +351,9 @@ class Settings(SettingsTable):
     )
     breaker: BreakerTable = Field(BreakerTable(), description="When a site that fails is left alone for a while.")
     telemetry: TelemetrySettings = Field(TelemetrySettings(), description="Additional outputs for the events of a run.")
+    serve: ServeSettings = Field(
+        ServeSettings(), description="Where the project's server listens, and what it keeps for agents."
+    )
     evidence: KeptEvidence = Field(
         "failed",
         description="With `all`, the evidence of passed tasks is also kept, in .harness/evidence, for regrade.",
@@ -453,7 +470,7 @@ def load_settings(root: Path, **options: Any) -> Settings:
     chosen = options.get("browser", {})
     tables = {
         name: {**_inner(file, table, name, "tool.harness"), **options.pop(name, {})}
-        for name in ("browser", "breaker", "cassettes")
+        for name in ("browser", "breaker", "cassettes", "serve")
     }
     if "device" in chosen:  # a device has a viewport and a user agent of its own
         declared = _inner(file, table, "browser", "tool.harness")
@@ -494,7 +511,8 @@ def _script(file: Path, root: Path, script: Path | None) -> Path | None:
 def _of_environment() -> dict[str, Any]:
     """Settings from the environment: they override the file; the command line overrides both. Raises SettingsError."""
     try:
-        return {"browser_endpoint": urls} if (urls := of_environment(os.environ)) else {}
+        found: dict[str, Any] = {"browser_endpoint": urls} if (urls := of_environment(os.environ)) else {}
+        return found if (port := serve_port_of(os.environ)) is None else {**found, "serve": {"port": port}}
     except ValueError as error:
         raise SettingsError(str(error)) from error
 

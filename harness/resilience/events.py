@@ -139,6 +139,33 @@ class ToolServerChanged(Struct, frozen=True):
     before: str
     after: str
     reason: str
+    own: bool = False
+    """Whether it is a server, or a connection, of one task alone, which that task's faults strike."""
+
+
+class ClientChanged(Struct, frozen=True):
+    """The client of a session, a program elsewhere that drives a task, came or went."""
+
+    type: ClassVar[str] = "client-status"
+    session: str
+    client: str
+    """Name and version of the program, as it says; empty if it does not."""
+    before: str
+    after: str
+    """`attached`, `detached`, `lost` (it did not come back in time), `refused` (it cannot go on) or `closed`."""
+    reason: str = ""
+    code: str = ""
+    """The code of a refusal."""
+    source: str = "client"
+
+
+class HookRefused(Struct, frozen=True):
+    """A hook of an agent has sent an event that is not as it should be."""
+
+    type: ClassVar[str] = "hook-refused"
+    code: str
+    error: str
+    source: str = "hook"
 
 
 class InvariantBroken(Struct, frozen=True):
@@ -162,6 +189,8 @@ ResilienceEvent = (
     | Escalated
     | ServiceChanged
     | ToolServerChanged
+    | ClientChanged
+    | HookRefused
     | InvariantBroken
 )
 Emit = Callable[[ResilienceEvent], None]

@@ -10,11 +10,14 @@ from msgspec import Struct
 
 from harness.bridge.http_face import http_routes
 from harness.bridge.hub import BridgeHub, HubAgent
+from harness.bridge.mcp_face import mcp_routes
 from harness.bridge.session import BridgeLimits
+from harness.bridge.store import SessionStore
 from harness.bridge.turns import Desk, RemoteRules
 from harness.bridge.websocket_face import websocket_routes
 from harness.model.agent_settings import AgentSettings
 from harness.model.plan import Plan
+from harness.model.serve_settings import ServeSettings
 from harness.model.settings import Settings
 from harness.reporting.redaction import Redactor
 from harness.resilience import Clock
@@ -37,6 +40,8 @@ class BridgeAddress(Struct, frozen=True):
 
     url: str
     token: str
+    note: str = ""
+    """What else a person should know."""
 
 
 class BridgeHost:
@@ -50,7 +55,10 @@ class BridgeHost:
         own = settings.agents.get(BRIDGE, AgentSettings())
         rules = RemoteRules(own.timeout, wait, bool(own.options.get("reveal", True)))
         desk = Desk(tuple(ACTS), lambda value, plan: _redacted(redactor, value, plan))
-        self.hub = BridgeHub(clock, desk, BridgeLimits(), rules, emit)
+        store = SessionStore(settings.root)
+        self.note = store.note
+        """What happened to a damaged file of sessions; empty if nothing did."""
+        self.hub = BridgeHub(clock, desk, _limits(settings.serve), rules, emit, store)
         self._served: asyncio.Task[None] | None = None
         self._ending = False
 
@@ -64,7 +72,11 @@ class BridgeHost:
             listener = bind(LOOPBACK, port)
         except PortTakenError as error:
             raise ValueError(f"--task-bridge-port: {error}") from error
-        routes = [*websocket_routes(self.hub, self.admit), *http_routes(self.hub, _may_act)]
+        routes = [
+            *websocket_routes(self.hub, self.admit),
+            *http_routes(self.hub, _may_act),
+            *mcp_routes(self.hub, _may_act),
+        ]
         server = ProjectServer(self._settings.root, routes, self._clock, self._tokens)
         ready = asyncio.Event()
         running = server.run(listener, ready.set, lambda: not self._ending, inside=True, file=ADDRESS_FILE)
@@ -75,7 +87,7 @@ class BridgeHost:
         if self._served.done():
             self._served.result()
         token = self._tokens.issue(TokenScope.AGENT, self._clock.wall(), VALID)
-        return BridgeAddress(f"ws://{LOOPBACK}:{listener.getsockname()[1]}/bridge", token)
+        return BridgeAddress(f"ws://{LOOPBACK}:{listener.getsockname()[1]}/bridge", token, self.note)
 
     def admit(self, token: str) -> tuple[str, str] | None:
         """Why a token does not allow to take tasks (protocol.Admit)."""
@@ -95,6 +107,10 @@ class BridgeHost:
             await asyncio.wait({self._served}, timeout=ENDED_WITHIN)
             self._served.cancel()
             await asyncio.gather(self._served, return_exceptions=True)
+
+
+def _limits(serve: ServeSettings) -> BridgeLimits:
+    return BridgeLimits(serve.grace, serve.replay_bytes, serve.replay_seconds, serve.answer_ttl, serve.sessions)
 
 
 def _may_act(scope: Any) -> bool:

@@ -19,9 +19,10 @@ from harness.model.tool_settings import shared_problem
 from harness.model.tools import ToolAnswer, ToolCall, ToolRequest
 from harness.reporting.telemetry.stream import of_all_tasks
 from harness.resilience import Clock, Deadline
-from harness.resilience.events import Emit, ResilienceEvent, discard
+from harness.resilience.events import Emit, ResilienceEvent, ToolServerChanged, discard
 from harness.runner.compile import recovers
 from harness.spec.steps import Tool
+from harness.values import replace
 
 if TYPE_CHECKING:
     from harness.tools.box import TaskToolBox
@@ -109,7 +110,9 @@ class RunTools:
         return url is not None and (urlsplit(url).hostname or "") in self._hosts(slot)
 
     def make(self, name: str, hosts: Hosts, slot: int, file: StateFile | None = None) -> ToolServer:
-        """A server with a process, or connections, of its own. `file` keeps its state for people."""
+        """A server with a process, or connections, of its own. `file` keeps its state for people; without, it is not of
+        the run but of one task or command.
+        """
         from harness.tools.places import ServerPlace, connector
         from harness.tools.server import ServerTerms, ToolServer
 
@@ -117,7 +120,7 @@ class RunTools:
         place = ServerPlace(name, table, self.settings.root, hosts, self.clock)
         terms = ServerTerms(
             self.clock,
-            self._emit,
+            self._emit if file is not None else self._emit_own,
             connector(place, os.environ),
             partial(self._recover, slot, table.url or ""),
             partial(self._note, file),
@@ -128,6 +131,9 @@ class RunTools:
     def _emit(self, event: ResilienceEvent) -> None:
         with of_all_tasks():
             self._tell(event)
+
+    def _emit_own(self, event: ResilienceEvent) -> None:
+        self._emit(replace(event, own=True) if isinstance(event, ToolServerChanged) else event)
 
     def _restart_ordered(self, name: str, file: StateFile | None) -> bool:
         ordered = file is not None and file.restart_ordered()

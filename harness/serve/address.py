@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
+import socket
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -13,6 +17,9 @@ from msgspec import Struct
 
 ADDRESS: Final = Path(".harness/serve.json")
 """The file with the address of the running server, relative to the project."""
+_LOCK = Path(".harness/serve.lock")
+EVERYWHERE: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - only compared with
+"""An address that means all those of the machine -> the one under which the machine itself reaches it."""
 _SAME = 1.0
 """Seconds by which two readings of one start may differ."""
 
@@ -34,8 +41,14 @@ class ServeAddress(Struct, frozen=True):
     @property
     def url(self) -> str:
         """Its address, without a token."""
-        name = f"[{self.host}]" if ":" in self.host else self.host
+        host = socket.gethostname() if self.host in EVERYWHERE else self.host
+        name = f"[{host}]" if ":" in host else host
         return f"{'https' if self.secure else 'http'}://{name}:{self.port}/"
+
+    @property
+    def reached_at(self) -> str:
+        """The host under which this machine reaches it."""
+        return EVERYWHERE.get(self.host, self.host)
 
     @property
     def alive(self) -> bool:
@@ -46,6 +59,23 @@ class ServeAddress(Struct, frozen=True):
             return not dead and abs(process.create_time() - self.started) <= _SAME
         except psutil.Error:
             return False
+
+
+class AlreadyServedError(Exception):
+    """Another process serves the project, or is about to."""
+
+
+@contextlib.contextmanager
+def only_server(root: Path) -> Iterator[None]:
+    """Let one process at a time serve the project. Raises AlreadyServedError, and OSError."""
+    file = root / _LOCK
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise AlreadyServedError from None
+        yield
 
 
 def address_of(root: Path, file: Path = ADDRESS) -> ServeAddress | None:

@@ -1,20 +1,29 @@
-"""What is refused before any page answers: foreign hosts and origins, missing and wrong tokens."""
+"""What is refused before any page answers: foreign hosts and origins, missing and wrong tokens, long bodies."""
 
 from __future__ import annotations
 
+import contextlib
+import socket
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from ipaddress import ip_address
 from typing import Final
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 from msgspec import Struct
+from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse, RedirectResponse, Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from harness.serve.address import EVERYWHERE
 from harness.serve.tokens import RefusedTokenError, Tokens, TokenScope
 
 COOKIE: Final = "taskspec-serve"
+"""The beginning of the cookie's name. The port follows, since a browser sends cookies to all ports of a host."""
+LONGEST_BODY: Final = 1024 * 1024
+"""Bytes of the body of a request, and of a message of a WebSocket."""
+LOCAL_NAMES: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 OPEN: Final = ("/health",)
 """The paths that answer without a token."""
 OPEN_SOCKETS: Final = ("/bridge",)
@@ -38,6 +47,32 @@ class Refusal(Struct, frozen=True):
     message: str
 
 
+class Addressed(Struct, frozen=True):
+    """The names under which a server may be addressed. A site that rebinds its own name in the DNS has none of them."""
+
+    names: frozenset[str]
+    anywhere: bool = False
+    """Whether it listens on all addresses of the machine: then any IP address is one of its names."""
+
+    @classmethod
+    def of(cls, host: str, listened: str) -> Addressed:
+        """`host`: as it was asked for. `listened`: the address on which it listens."""
+        names = frozenset({host.lower(), listened})
+        if listened in EVERYWHERE:
+            return cls(names | LOCAL_NAMES | {socket.gethostname().lower(), socket.getfqdn().lower()}, anywhere=True)
+        return cls(names | LOCAL_NAMES if names & LOCAL_NAMES else names)
+
+    def has(self, name: str) -> bool:
+        """Return whether this is one of the names."""
+        return name in self.names or (self.anywhere and _is_address(name))
+
+
+def _is_address(name: str) -> bool:
+    with contextlib.suppress(ValueError):
+        return bool(ip_address(name))
+    return False
+
+
 class Edges:
     """Lets only requests with a valid token and a known host pass; the outermost layer of the server."""
 
@@ -45,12 +80,14 @@ class Edges:
         self,
         app: ASGIApp,
         tokens: Tokens,
-        hosts: frozenset[str],
+        hosts: Addressed,
         now: Callable[[], datetime],
         *,
         secure: bool = False,
+        read_only: bool = False,
     ) -> None:
-        """`hosts`: the names under which the server is addressed. `secure`: it speaks TLS."""
+        """`secure`: it speaks TLS. `read_only`: it shows pages, and takes nothing from anybody."""
+        self._read_only = read_only
         self._app = app
         self._tokens = tokens
         self._hosts = hosts
@@ -68,16 +105,16 @@ class Edges:
         if answer is None and place == "query" and scope["type"] == "http" and scope["method"] == "GET":
             answer = self._without_token(connection, token)
         if answer is None:
-            await self._app(scope, receive, _with_headers(send))
+            await self._app(scope, _bounded(receive), _with_headers(send))
         elif scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008, "reason": "refused"})
         else:
             await answer(scope, receive, _with_headers(send))
 
     def _check(self, connection: HTTPConnection, token: str, scope: Scope) -> Response | None:
-        refusal = self._foreign(connection)
-        said_later = scope["type"] == "websocket" and connection.url.path in OPEN_SOCKETS
-        if refusal is None and connection.url.path not in OPEN and not said_later:
+        refusal = self._foreign(connection) or _too_long(connection) or self._not_reading(scope)
+        said_later = scope["type"] == "websocket" and scope["path"] in OPEN_SOCKETS
+        if refusal is None and scope["path"] not in OPEN and not said_later:
             try:
                 if not token:
                     raise RefusedTokenError("a token is needed: open the address that `harness serve` prints")
@@ -88,21 +125,70 @@ class Edges:
         return None if refusal is None else refuse(refusal)
 
     def _foreign(self, connection: HTTPConnection) -> Refusal | None:
-        """A web site that the browser shows must neither read nor use this server, also not by DNS rebinding."""
-        name = urlsplit(f"//{connection.headers.get('host', '')}").hostname
-        if name not in self._hosts:
-            return Refusal(403, "AUTH_FORBIDDEN", f"the host {name!r} is not one of this server's")
+        """A web site that the browser shows must neither read nor use this server, also not by DNS rebinding.
+
+        A site on another port of the same host is foreign too, although the browser sends it our cookie.
+        """
+        host = connection.headers.get("host", "").lower()
+        name = _name_of(host)
+        if name is None or not self._hosts.has(name):
+            return Refusal(403, "AUTH_FORBIDDEN", f"the host {host!r:.80} is not one of this server's")
         origin = connection.headers.get("origin")
-        if origin is not None and urlsplit(origin).hostname not in self._hosts:
-            return Refusal(403, "AUTH_FORBIDDEN", f"pages of {origin} may not use this server")
+        if origin is not None and origin.lower() != f"{'https' if self._secure else 'http'}://{host}":
+            return Refusal(403, "AUTH_FORBIDDEN", f"pages of {origin:.200} may not use this server")
+        return None
+
+    def _not_reading(self, scope: Scope) -> Refusal | None:
+        if self._read_only and scope.get("method") not in ("GET", "HEAD"):
+            return Refusal(403, "AUTH_FORBIDDEN", "this server only shows pages: it was started with --page-only")
         return None
 
     def _without_token(self, connection: HTTPConnection, token: str) -> Response:
         """The same address without the token, which goes into a cookie: addresses are shown, copied and logged."""
-        kept = [(name, value) for name, value in parse_qsl(connection.url.query) if name != "token"]
-        answer = RedirectResponse(connection.url.path + (f"?{urlencode(kept)}" if kept else ""), 303)
-        answer.set_cookie(COOKIE, token, httponly=True, samesite="strict", secure=self._secure, path="/")
+        kept = [(name, value) for name, value in connection.query_params.multi_items() if name != "token"]
+        path = "/" + quote(connection.scope["path"].lstrip("/"))  # two slashes would lead to another host
+        answer = RedirectResponse(path + (f"?{urlencode(kept)}" if kept else ""), 303)
+        name = _cookie_of(connection)
+        answer.set_cookie(name, token, httponly=True, samesite="strict", secure=self._secure, path="/")
         return answer
+
+
+def _name_of(host: str) -> str | None:
+    """The name in a Host header; None for one that is none, such as `name/path`."""
+    try:
+        parts = urlsplit(f"//{host}")
+        return parts.hostname if parts.netloc == host and parts.username is None else None
+    except ValueError:
+        return None
+
+
+def _too_long(connection: HTTPConnection) -> Refusal | None:
+    told = connection.headers.get("content-length", "")
+    if told.isdigit() and int(told) > LONGEST_BODY:
+        return Refusal(413, "PROTO_INVALID_MESSAGE", f"the body is longer than {LONGEST_BODY} bytes")
+    return None
+
+
+def _bounded(receive: Receive) -> Receive:
+    """Reading a body that did not tell its length, and is longer than allowed, raises HTTPException."""
+    size = 0
+
+    async def bounded() -> Message:
+        nonlocal size
+        message = await receive()
+        if message["type"] == "http.request":
+            size += len(message.get("body", b""))
+            if size > LONGEST_BODY:
+                raise HTTPException(413, f"the body is longer than {LONGEST_BODY} bytes")
+        return message
+
+    return bounded
+
+
+def _cookie_of(connection: HTTPConnection) -> str:
+    """The cookie of this server: each port has its own, so that two projects do not take each other's."""
+    server = connection.scope.get("server") or ("", 0)
+    return f"{COOKIE}-{server[1]}"
 
 
 def _token(connection: HTTPConnection) -> tuple[str, str]:
@@ -112,7 +198,7 @@ def _token(connection: HTTPConnection) -> tuple[str, str]:
         return value.strip(), "header"
     if asked := connection.query_params.get("token"):
         return asked, "query"
-    return connection.cookies.get(COOKIE, ""), "cookie"
+    return connection.cookies.get(_cookie_of(connection), ""), "cookie"
 
 
 def refuse(refusal: Refusal) -> Response:

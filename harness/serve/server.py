@@ -7,7 +7,9 @@ import contextlib
 import os
 import signal
 import socket
+import ssl
 from collections.abc import Callable, Iterator, Sequence
+from errno import EADDRINUSE
 from pathlib import Path
 from typing import Final
 
@@ -16,22 +18,22 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp
 
 from harness.resilience import Clock
-from harness.serve.address import ADDRESS, forget_address, keep_address
-from harness.serve.edges import Edges
+from harness.resilience.process import describe_listener
+from harness.serve.address import ADDRESS, address_of, forget_address, keep_address
+from harness.serve.edges import LONGEST_BODY, Addressed, Edges
 from harness.serve.tokens import Tokens
 
+LOOPBACK: Final = "127.0.0.1"
 SERVICE: Final = "taskspec-serve"
 """How the health answer names this server."""
-LOOPBACK: Final = "127.0.0.1"
 STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 STOPPED_WITHIN: Final = 1
 """Seconds that open requests have at the end: a viewer's stream never ends by itself."""
-LONGEST: Final = 1024 * 1024
-"""Bytes of one message of a WebSocket."""
 PING: Final = 20.0
-"""Seconds between two pings of a WebSocket, and for the answer to one."""
+"""Seconds between two pings of a WebSocket, and until one that is not answered ends it."""
 LOOK: Final = 1.0
 """Seconds between two looks whether the server is still needed."""
 
@@ -47,7 +49,20 @@ def bind(host: str, port: int) -> socket.socket:
             (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=512
         )
     except OSError as error:
-        raise PortTakenError(f"cannot listen on {host}:{port}: {os.strerror(error.errno or 0)}") from error
+        why = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
+        by = f", by {describe_listener(port)}" if error.errno == EADDRINUSE else ""
+        raise PortTakenError(f"cannot listen on {host}:{port}: {why}{by}") from error
+
+
+def check_certificate(files: tuple[Path, Path] | None) -> None:
+    """Check that the files are a certificate and its key. Raises ValueError."""
+    if files is None:
+        return
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(*files)
+    except (OSError, ssl.SSLError) as error:
+        names = " and ".join(str(each) for each in files)
+        raise ValueError(f"[tool.harness.serve] {names} are no certificate and key: {error}") from error
 
 
 class Health:
@@ -68,7 +83,11 @@ class Health:
 class ProjectServer:
     """Serves the routes of a project until it is told to stop, or is no longer needed."""
 
-    def __init__(self, root: Path, routes: Sequence[BaseRoute], clock: Clock, tokens: Tokens) -> None:
+    def __init__(
+        self, root: Path, routes: Sequence[BaseRoute], clock: Clock, tokens: Tokens, *, read_only: bool = False
+    ) -> None:
+        """`read_only`: it shows pages, and takes nothing from anybody."""
+        self._read_only = read_only
         self._root = root
         self._clock = clock
         self.health = Health(root)
@@ -81,35 +100,41 @@ class ProjectServer:
         ready: Callable[[], None] = lambda: None,
         needed: Callable[[], bool] = lambda: True,
         *,
+        host: str = "",
         certificate: tuple[Path, Path] | None = None,
         inside: bool = False,
         file: Path = ADDRESS,
     ) -> None:
         """Serve on the listener. `ready` is called when it answers; it ends when `needed` returns False.
 
-        `certificate`: the files of a certificate and of its key, for TLS. `inside`: the process does more than this,
-        and its signals are not the server's. `file` keeps the address. Raises OSError if it cannot be kept.
+        `host`: the name that was listened on. `certificate`: the files of a certificate and of its key, for TLS.
+        `inside`: the process does more than this, and its signals are not the server's. `file` keeps the address.
+        Raises OSError if it cannot be kept, or the certificate cannot be read.
         """
-        host, port = listener.getsockname()[:2]
-        names = frozenset({host, *(("localhost", LOOPBACK, "::1") if host in (LOOPBACK, "::1") else ())})
-        edges = Edges(self._app, self._tokens, names, self._clock.wall, secure=certificate is not None)
-        config = uvicorn.Config(
-            edges,
-            lifespan="off",
-            log_level="critical",
-            access_log=False,
-            timeout_keep_alive=30,
-            ws_max_size=LONGEST,
-            ws_ping_interval=PING,
-            ws_ping_timeout=PING,
-            timeout_graceful_shutdown=STOPPED_WITHIN,
-            ssl_certfile=certificate and certificate[0],
-            ssl_keyfile=certificate and certificate[1],
+        address, port = listener.getsockname()[:2]
+        hosts = Addressed.of(host or address, address)
+        edges = Edges(
+            self._app,
+            self._tokens,
+            hosts,
+            self._clock.wall,
+            secure=certificate is not None,
+            read_only=self._read_only,
         )
-        server = _Server(config, lambda: self._is_ready(ready))
-        keep_address(self._root, host, port, secure=certificate is not None, file=file)
+        server = _Server(_config(edges, certificate), lambda: self._is_ready(ready))
+
+        def keep() -> None:
+            keep_address(self._root, host or address, port, secure=certificate is not None, file=file)
+
+        def attend() -> None:
+            """Keep the address again if somebody deleted it."""
+            if address_of(self._root, file) is None:
+                with contextlib.suppress(OSError):  # a full disk: the next look tries again
+                    keep()
+
+        keep()
         try:
-            await self._until_stopped(server, listener, needed, () if inside else STOP_SIGNALS)
+            await self._until_stopped(server, listener, needed, attend, () if inside else STOP_SIGNALS)
         finally:
             self.health.state = "stopping"
             forget_address(self._root, file)
@@ -119,23 +144,45 @@ class ProjectServer:
         ready()
 
     async def _until_stopped(
-        self, server: _Server, listener: socket.socket, needed: Callable[[], bool], signals: Sequence[signal.Signals]
+        self,
+        server: _Server,
+        listener: socket.socket,
+        needed: Callable[[], bool],
+        attend: Callable[[], None],
+        signals: Sequence[signal.Signals],
     ) -> None:
         def stop() -> None:
             self.health.state, server.should_exit = "stopping", True
 
         for number in signals:
             asyncio.get_running_loop().add_signal_handler(number, stop)
-        watch = asyncio.create_task(self._stop_when_idle(needed, stop))
+        watch = asyncio.create_task(self._attend(needed, stop, attend))
         try:
             await server.serve([listener])
         finally:
             watch.cancel()
 
-    async def _stop_when_idle(self, needed: Callable[[], bool], stop: Callable[[], None]) -> None:
+    async def _attend(self, needed: Callable[[], bool], stop: Callable[[], None], attend: Callable[[], None]) -> None:
         while needed():
+            attend()
             await self._clock.sleep(LOOK)
         stop()
+
+
+def _config(app: ASGIApp, certificate: tuple[Path, Path] | None) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        lifespan="off",
+        log_level="critical",
+        access_log=False,
+        ws_max_size=LONGEST_BODY,
+        ws_ping_interval=PING,
+        ws_ping_timeout=PING,
+        timeout_keep_alive=30,
+        timeout_graceful_shutdown=STOPPED_WITHIN,
+        ssl_certfile=certificate and certificate[0],
+        ssl_keyfile=certificate and certificate[1],
+    )
 
 
 class _Server(uvicorn.Server):

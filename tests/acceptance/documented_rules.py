@@ -153,6 +153,7 @@ RULES: tuple[Rule, ...] = (
     Served(r"harness demo", "Ctrl-C ends the sites", line="harness demo --port {base}"),
     Served(r"python -m harness\.demo .*", '"hosts"', line="python -m harness.demo --port 0 --state demo.sqlite3"),
     Served(r"harness services start", "demo: started, pid", folder="started"),
+    Ran(r"python -m harness\.demo\.tools .*", "--state FILE", line="python -m harness.demo.tools --help"),
     Ran(r"harness services start --persist", "demo", folder="kept"),
     Ran(r"harness services (status|stop)", "demo|nothing", (0, 3), folder="kept"),
     Ran(r"harness services logs", "hosts|no log yet", ONE, folder="kept"),
@@ -164,6 +165,8 @@ RULES: tuple[Rule, ...] = (
     Ran(r"harness tools logs( mail)?", r"started at|no log yet", ONE, folder="tools"),
     Ran(r"harness validate --tools", "1 task file", (0,), "harness validate tasks/ --tools", "tools"),
     Ran(r"pytest tasks/code\.task\.yaml", r"tools: 1 call\n(.|\n)*1 passed", folder="tools"),
+    Ran(r"harness serve client", "export class Bridge"),
+    Left(r"pytest mouse\.task\.yaml --agent bridge .*", "it waits for an agent: test_bridge_clients.py has some"),
     # the rest
     Ran(r"harness --version", r"harness \d"),
     Ran(r"python -m tools\.docs\.(error_codes docs/error-codes|key_table docs/taskspec)\.md", ""),

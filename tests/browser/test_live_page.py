@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,35 +17,39 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from harness.reporting.telemetry.log import events_of
+from harness.spec.names import new_run_id
 from tests.browser.test_dashboard import CONTRASTS, DESKTOP, PHONE
 
-RUN = "20260102T030405-1"
+RUN = new_run_id(datetime.now(UTC), os.getpid())
+"""A run that goes on: its process lives."""
+OVER = "20260102T030405-99999999"
 HOSTILE = "expected 3 <script>document.title='hacked'</script>"
 
 
 class Served:
     """A project with one event file, and its server as a process."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, run: str = RUN) -> None:
         self.root = root
+        self.run = run
         (root / "pyproject.toml").write_text("[tool.harness]\n", "utf-8")
-        self.events = events_of(root, RUN)
+        self.events = events_of(root, run)
         self.events.parent.mkdir(parents=True)
         self.lines = 0
         self.process: subprocess.Popen[str] | None = None
 
     def add(self, kind: str, task: str = "", step: int | None = None, **fields: Any) -> None:
-        stamp = {"at": "2026-01-02T03:04:05+00:00", "level": "INFO", "type": kind, "run": RUN, "worker": ""}
+        stamp = {"at": "2026-01-02T03:04:05+00:00", "level": "INFO", "type": kind, "run": self.run, "worker": ""}
         record = {**stamp, "task_id": task, "step": step, "faulted": False, **fields}
         with self.events.open("a", encoding="utf-8") as file:
             file.write(json.dumps(record) + "\n")
         self.lines += 1
 
-    def task(self, number: int, *, code: str = "") -> None:
+    def task(self, number: int, *, code: str = "", error: str = HOSTILE) -> None:
         name = f"SHOP-{number:04d}"
         self.add("task-begun", name, key=name, steps=3)
         if code:
-            self.add("failed", name, 2, name="assert text('#total')", error=HOSTILE, code=code)
+            self.add("failed", name, 2, name="assert text('#total')", error=error, code=code)
         counts = {"attempts": 3, "failures": int(bool(code)), "retries": 0, "recovered": 0}
         state = {"final_state": "failed" if code else "completed", "code": code, "expected": False, "reason": ""}
         self.add("task", name, seconds=1.5, steps=3, **counts, **state)
@@ -77,6 +82,7 @@ def served(tmp_path: Path) -> Iterator[Served]:
 def opened(browser: Browser, address: str, told: list[str], **options: Any) -> Page:
     page = browser.new_context(**options).new_page()
     page.on("pageerror", lambda error: told.append(f"error: {error}"))
+    page.on("console", lambda message: told.append(message.text) if message.type == "error" else None)
     page.on("dialog", lambda dialog: told.append(f"dialog: {dialog.message}"))
     page.goto(address)
     return page
@@ -89,6 +95,12 @@ def test_a_thousand_tasks_are_readable_on_any_screen(browser: Browser, served: S
     served.add("task-begun", "SHOP-9999", key="SHOP-9999", steps=4)
     served.add("step-begun", "SHOP-9999", 1, name="click #buy")
     served.add("circuit-state-change", circuit="origin:http://shop.test", before="closed", after="open", reason="r")
+    for worker, state in (("gw0", "open"), ("gw1", "closed")):
+        served.add(
+            "circuit-state-change", circuit="tool:mail", before="half_open", after=state, reason="r", worker=worker
+        )
+    served.add("client-status", session="S1", client="mine 1.0", before="attached", after="detached", reason="")
+    served.add("threshold", metric="session_drops", before="ok", after="warning", value=6, limit=5, unit="per minute")
     address, told = served.start(), list[str]()
     for size, scheme in ((DESKTOP, "light"), (PHONE, "dark")):
         page = opened(browser, address, told, viewport=size, color_scheme=scheme)
@@ -98,6 +110,8 @@ def test_a_thousand_tasks_are_readable_on_any_screen(browser: Browser, served: S
         expect(page.locator("#causes")).to_contain_text("33 tasks")
         expect(page.locator("#causes")).to_contain_text(HOSTILE)
         expect(page.locator("#around")).to_contain_text("origin:http://shop.test")
+        for shown in ("circuit tool:mail (gw0)", "client mine 1.0", "threshold session_drops"):
+            expect(page.locator("#around")).to_contain_text(shown)
         page.fill("#search", "0989")
         expect(page.locator("#done tbody tr")).to_have_count(1)
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
@@ -106,6 +120,63 @@ def test_a_thousand_tasks_are_readable_on_any_screen(browser: Browser, served: S
         assert "hacked" not in page.title()
         page.context.close()
     assert told == []
+
+
+def evidence(served: Served, key: str, trace: Path | None = None) -> None:
+    folder = served.root / "errors" / key
+    folder.mkdir(parents=True)
+    (folder / "manifest.json").write_text(json.dumps({"run": served.run}), "utf-8")
+    (folder / "error_report.json").write_text("{}", "utf-8")
+    if trace:
+        (folder / "trace.zip").write_bytes(trace.read_bytes())
+
+
+def test_causes_lead_to_the_files_and_the_trace_opens_in_playwright_s_viewer(
+    browser: Browser, served: Served, tmp_path: Path
+) -> None:
+    traced = browser.new_context()
+    traced.tracing.start(snapshots=True)
+    traced.new_page().set_content("<h1>traced</h1>")
+    traced.tracing.stop(path=tmp_path / "trace.zip")
+    traced.close()
+    served.add("run-begun", tasks=4)
+    for number, error in enumerate(("total is '3', not '4'", "total is '5', not '6'", "no basket")):
+        served.task(number, code="ASSERTION_FAILED", error=error)
+    evidence(served, "SHOP-0000", tmp_path / "trace.zip")
+    address, told = served.start(), list[str]()
+    page = opened(browser, address, told, viewport=DESKTOP)
+    causes = page.locator("#causes .cause")
+    expect(causes).to_have_count(2, timeout=15_000)  # by message, without the values in it
+    page.locator("#causes summary").first.focus()
+    page.keyboard.press("Enter")
+    expect(causes.first.get_by_role("link")).to_have_text(["report", "trace", "all files"])
+    expect(causes.first).to_contain_text("its files are no longer there")  # of the other task
+    causes.first.get_by_role("link", name="trace").focus()
+    served.task(5, code="ASSERTION_FAILED", error="no basket at all")
+    expect(causes).to_have_count(3)
+    expect(causes.first.get_by_role("link", name="trace")).to_be_focused()  # what comes does not take it away
+    with page.context.expect_page() as opening:
+        page.keyboard.press("Enter")
+    viewer = opening.value
+    expect(viewer.get_by_text("Set content").first).to_be_visible(timeout=20_000)
+    assert told == ["Failed to load resource: the server responded with a status of 404 (Not Found)"]
+    page.context.close()
+
+
+def test_a_run_that_was_cut_off_and_an_old_file_are_not_taken_for_a_good_run(browser: Browser, tmp_path: Path) -> None:
+    served = Served(tmp_path, OVER)
+    served.add("run-begun", tasks=3)
+    served.add("task-begun", "SHOP-0002", key="SHOP-0002", steps=3, worker="gw0")
+    served.task(1)
+    address, told = served.start(), list[str]()
+    page = opened(browser, address, told, viewport=PHONE)
+    expect(page.locator("h1")).to_have_text("1 of 3 tasks ended, then the run was cut off", timeout=15_000)
+    served.add("task", "SHOP-0002", final_state="failed", code="WORKER_CRASHED", seconds=1.0)  # as old files have it
+    expect(page.locator("#tiles .running")).to_have_text("0running")
+    expect(page.locator("#tiles")).not_to_contain_text("NaN")
+    assert told == []
+    page.context.close()
+    served.end()
 
 
 def test_it_goes_on_by_itself_after_its_server_was_killed(browser: Browser, served: Served) -> None:
@@ -123,5 +194,5 @@ def test_it_goes_on_by_itself_after_its_server_was_killed(browser: Browser, serv
     expect(page.locator("h1")).to_have_text("3 of 4 tasks ended, 1 failed", timeout=30_000)
     expect(page.locator("#link")).to_have_text("live")
     assert page.evaluate("document.body.dataset.lines") == str(served.lines)  # each line once
-    assert told == []
+    assert [each for each in told if not each.startswith("Failed to load resource")] == []
     page.context.close()

@@ -20,7 +20,7 @@ from harness.model.ports import ConsoleLine, Evidence, Observation, Ports, Snaps
 from harness.model.record import MetFault, MetRoute, PageRequest, Sent, TaskResult
 from harness.model.report import ErrorReport
 from harness.model.settings import Settings
-from harness.model.tools import OfferedTool, ToolAnswer, ToolRequest
+from harness.model.tools import OfferedTool, ToolAnswer, ToolCall, ToolOutcome, ToolRequest
 from harness.recovery import Capture
 from harness.recovery.failure import Failed, Failure, Outcome, Passed
 from harness.runner.compile import compile_plan
@@ -275,11 +275,15 @@ class FakeToolBox:
     """Name of a tool -> its effect by the settings or hints, or the Failure of the question."""
     requests: list[ToolRequest] = field(default_factory=list)
     withins: list[float] = field(default_factory=list)
+    ledger: list[ToolCall] = field(default_factory=list)
+    asking: float = 0.0
+    """Seconds that the question for an effect takes."""
 
     def offered(self) -> tuple[OfferedTool, ...]:
         return ()
 
     async def effect_of(self, step: Tool, within: float) -> EffectClass:
+        self.clock.time += self.asking
         found = self.effects.get(step.tool, "write")
         if isinstance(found, Failure):
             raise Failed(found)
@@ -290,9 +294,16 @@ class FakeToolBox:
         self.withins.append(within)
         reply = self.script.pop(0) if len(self.script) > 1 else self.script[0]
         if isinstance(reply, Failure):
+            self._note(request, "failed", reply.code)
             self.clock.time += within if reply.code == "TOOL_TIMEOUT" else 0
             raise Failed(reply)
-        return reply if isinstance(reply, ToolAnswer) else ToolAnswer("", reply)
+        answer = reply if isinstance(reply, ToolAnswer) else ToolAnswer("", reply)
+        self._note(request, "error" if answer.is_error else "answered")
+        return answer
+
+    def _note(self, request: ToolRequest, outcome: ToolOutcome, code: str = "") -> None:
+        named = (f"c{len(self.ledger)}", request.server, request.tool, request.arguments, request.effect, request.step)
+        self.ledger.append(ToolCall(*named, self.clock.wall(), 0.0, 1, outcome, code=code))
 
 
 @dataclass
@@ -364,6 +375,7 @@ class Theatre:
             recover=self._recover,
             policy=lambda _: self.policy,
             model_calls=lambda _: self.model_calls,
+            tool_calls=lambda _: tuple(self.toolbox.ledger) if self.toolbox is not None else (),
             **({"tool_breaker": self.tool_breaker} if self.tool_breaker else {}),
             **({"breaker": self.breaker} if self.breaker else {}),
         )

@@ -31,6 +31,7 @@ An option of the command line overrides the setting in its row, and an environme
 | `HARNESS_BROWSER_EXECUTABLE` | `browser.executable` |
 | `HARNESS_BROWSER_ENDPOINT` | `browser_endpoint`, separated by commas |
 | `HARNESS_PORT_<SERVICE>` | the port of a service, as `--task-port SERVICE=PORT` does |
+| `HARNESS_SERVE_PORT` | `serve.port`, as `harness serve --port` does |
 | `RESILIENCE_ENABLED` | `false` turns recovery off, as `recovery = false` does, and retries of models too |
 """
 TABLES = {
@@ -57,6 +58,7 @@ TABLES = {
     "tools": "[tool.harness.tools.NAME]",
     "tools.breaker": "[tool.harness.tools.NAME.breaker]",
     "telemetry": "[tool.harness.telemetry]",
+    "serve": "[tool.harness.serve]",
 }
 """Key -> the heading of its table."""
 DEFAULTS = "any key of a task file, except `task_id`, `steps` and `parametrize`"

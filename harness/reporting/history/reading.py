@@ -72,6 +72,13 @@ def _places(place: Path, each: Execution, runs: tuple[str, ...]) -> Iterator[Pat
     yield from previous
 
 
+def artifacts_of(artifacts: Path, key: str, run: str) -> Path | None:
+    """The present folder of a task's artifacts of one run, by the name that it got; None if there is none any more."""
+    place = artifacts / key
+    found = (path for path in (place, place.parent / PREVIOUS / run / key) if path.is_dir())
+    return next((path for path in found if _written_by(path) in (run, None)), None)
+
+
 def _written_by(place: Path) -> str | None:
     """The run that the directory's manifest names, or None."""
     try:
@@ -152,7 +159,7 @@ _OVERLAPS = """SELECT runs.run, COUNT(DISTINCT e.nodeid) AS common
     GROUP BY runs.run ORDER BY runs.started DESC, runs.run DESC"""
 _TASKS = "SELECT COUNT(DISTINCT nodeid) AS tasks FROM executions WHERE run = ?"
 _PASSED = """SELECT task_id, seconds FROM executions WHERE outcome = 'passed'
-    AND run IN (SELECT run FROM runs ORDER BY started DESC, run DESC LIMIT ?)"""
+    AND run IN (SELECT run FROM runs WHERE run != ? ORDER BY started DESC, run DESC LIMIT ?)"""
 _BACK = re.compile(r"last(?:-([0-9]{1,6}))?")
 
 
@@ -190,14 +197,14 @@ def task_points(root: Path, runs: int = 30, until: str | None = None) -> dict[st
     return {nodeid: tuple(found) for nodeid, found in points.items()}
 
 
-def usual_seconds(root: Path, runs: int = 30) -> dict[str, float]:
+def usual_seconds(root: Path, runs: int = 30, besides: str = "") -> dict[str, float]:
     """Id of a task -> the median duration, in seconds, of its passed executions in the newest runs.
 
-    Raises HistoryError.
+    `besides`: the id of a run that does not count. Raises HistoryError.
     """
     found: dict[str, list[float]] = {}
     with _reading(root) as database:
-        for row in database.execute(_PASSED, (runs,)):
+        for row in database.execute(_PASSED, (besides, runs)):
             found.setdefault(row["task_id"], []).append(row["seconds"])
     return {task: round(median(seconds), 3) for task, seconds in found.items()}
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+import psutil
 from msgspec import Struct
 
 from harness.reporting.telemetry.log import EVENTS_FILE, events_of
@@ -35,6 +37,17 @@ def runs_with_events(root: Path) -> tuple[str, ...]:
     except OSError:
         return ()
     return tuple(sorted(names, reverse=True))
+
+
+def may_go_on(run: str) -> bool:
+    """Return whether the process whose pid is in the id of a run may still be that of the run: it is no younger."""
+    stamp, _, pid = run.rpartition("-")
+    try:
+        began = datetime.strptime(stamp, "%Y%m%dT%H%M%S").replace(tzinfo=UTC).timestamp()
+        process = psutil.Process(int(pid))
+        return process.status() != psutil.STATUS_ZOMBIE and process.create_time() <= began + 1
+    except (ValueError, psutil.Error):
+        return False
 
 
 def lines_from(file: Path, offset: int, limit: int = AT_ONCE) -> EventLines:
@@ -75,6 +88,7 @@ class RunFollower:
                 if found is not None and found.lines:
                     offset = found.end
                     yield found
+                    await asyncio.sleep(0)  # a long file must not keep the other viewers waiting
                     continue
                 yield None
                 async with self._grown:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from functools import cache
+from collections.abc import AsyncIterator, Callable
+from functools import cache, partial
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -18,8 +18,8 @@ from starlette.routing import Route
 from harness.reporting.allure.serve import SANDBOX, VIEWER, viewer_folder
 from harness.reporting.files import is_inside
 from harness.reporting.history.file import HistoryError
-from harness.reporting.history.reading import recent_runs, usual_seconds
-from harness.reporting.live.following import Followers, runs_with_events
+from harness.reporting.history.reading import artifacts_of, recent_runs, usual_seconds
+from harness.reporting.live.following import Followers, may_go_on, runs_with_events
 
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -32,6 +32,11 @@ RETRY: Final = 1000
 """Milliseconds after which a browser that was cut off asks again."""
 RECENT: Final = 30
 """The runs from which the usual time of a task is taken."""
+LISTED: Final = 200
+"""The runs of the history that are looked through for those with events."""
+SAME_FOR: Final = 2.0
+"""Seconds for which all viewers get the same answer about runs and usual times."""
+GONE: Final = "there are no artifacts of this task (any more)"
 _ASSETS: Final = {"live.js": "live", "live.css": "live", "dashboard.css": "dashboard"}
 """File -> the package of the reports to which it belongs."""
 _KINDS: Final = {".js": "text/javascript", ".css": "text/css"}
@@ -45,6 +50,7 @@ class LiveView:
         self._root = root
         self._artifacts = artifacts
         self._followers = Followers(root)
+        self._answers: dict[str, tuple[float, asyncio.Future[Any]]] = {}
         self.viewers = 0
         """How many streams are open."""
 
@@ -57,8 +63,9 @@ class LiveView:
             Route("/api/runs", self._runs),
             Route("/api/runs/{run}/events", self._events),
             Route("/api/usual", self._usual),
-            Route("/evidence/{key}", self._listing),
-            Route("/evidence/{key}/{path:path}", self._evidence),
+            Route("/api/evidence/{run}/{key}", self._names),
+            Route("/evidence/{run}/{key}", self._listing),
+            Route("/evidence/{run}/{key}/{path:path}", self._evidence),
             Route(f"/{VIEWER}/{{path:path}}", self._viewer),
         ]
 
@@ -76,26 +83,39 @@ class LiveView:
         return Response(_text(name, _ASSETS[name]), media_type=_KINDS[Path(name).suffix])
 
     async def _runs(self, _request: Request) -> Response:
-        return JSONResponse(await asyncio.to_thread(self._known_runs))
+        return JSONResponse(await self._shared("runs", self._known_runs))
 
     def _known_runs(self) -> list[dict[str, Any]]:
         try:
-            known = {each.run: each for each in recent_runs(self._root)}
+            known = {each.run: each for each in recent_runs(self._root, LISTED)}
         except HistoryError:
             known = {}
         found = []
         for run in runs_with_events(self._root):
-            each = known.get(run)
-            told = {"running": each.running, "ending": each.ending} if each else {"running": None, "ending": None}
+            each = known.get(run)  # none without a history, or before its first task has ended
+            told = (
+                {"running": each.running, "ending": each.ending} if each else {"running": may_go_on(run), "ending": ""}
+            )
             found.append({"run": run, **told})
         return found
 
-    async def _usual(self, _request: Request) -> Response:
-        """Id of a task -> its usual seconds: the median of its last passed runs."""
+    async def _usual(self, request: Request) -> Response:
+        """Id of a task -> its usual seconds: the median of its last passed runs, without the one that is looked at."""
+        run = request.query_params.get("besides", "")
         try:
-            return JSONResponse(await asyncio.to_thread(usual_seconds, self._root, RECENT))
+            return JSONResponse(await self._shared(f"usual {run}", partial(usual_seconds, self._root, RECENT, run)))
         except HistoryError:
             return JSONResponse({})
+
+    async def _shared(self, name: str, find: Callable[[], Any]) -> Any:
+        """What `find` finds, in a thread; all who ask within a short time get the same."""
+        now = asyncio.get_running_loop().time()
+        at, answer = self._answers.get(name, (0.0, None))
+        if answer is None or now - at > SAME_FOR:
+            self._answers = {key: each for key, each in self._answers.items() if now - each[0] <= SAME_FOR}
+            answer = asyncio.ensure_future(asyncio.to_thread(find))
+            self._answers[name] = now, answer
+        return await asyncio.shield(answer)
 
     async def _events(self, request: Request) -> Response:
         """The lines of a run's event file as server-sent events; the id of each is the offset after it."""
@@ -126,24 +146,33 @@ class LiveView:
         finally:
             self.viewers -= 1
 
+    async def _names(self, request: Request) -> Response:
+        """The files of one failed task."""
+        folder = self._folder(request)
+        return JSONResponse(_files_in(folder)) if folder else _missing(GONE)
+
     async def _listing(self, request: Request) -> Response:
-        """The files of one failed task, with the trace in Playwright's viewer."""
-        folder = self._folder(request.path_params["key"])
+        """The same as a page."""
+        folder = self._folder(request)
         if folder is None:
-            return _missing("there are no artifacts of this task (any more)")
-        names = sorted(file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file())
-        return HTMLResponse(_list_of(folder.name, names), headers={"Content-Security-Policy": POLICY})
+            return _missing(GONE)
+        page = _list_of(request.scope["path"], folder.name, _files_in(folder))
+        return HTMLResponse(page, headers={"Content-Security-Policy": POLICY})
 
     async def _evidence(self, request: Request) -> Response:
-        folder = self._folder(request.path_params["key"])
+        folder = self._folder(request)
         file = folder / request.path_params["path"] if folder else None
         if folder is None or file is None or not is_inside(folder, file) or not file.is_file():
             return _missing("there is no such file")
         return FileResponse(file, headers={"Content-Security-Policy": SANDBOX})
 
-    def _folder(self, key: str) -> Path | None:
-        folder = self._artifacts / key
-        return folder if not key.startswith(".") and is_inside(self._artifacts, folder) and folder.is_dir() else None
+    def _folder(self, request: Request) -> Path | None:
+        """The artifacts of a task of a run: another run of the task may have moved them, or have others there."""
+        run, key = request.path_params["run"], request.path_params["key"]
+        if any(name.startswith(".") for name in (run, key)):
+            return None
+        folder = artifacts_of(self._artifacts, key, run)
+        return folder if folder is not None and is_inside(self._artifacts, folder) else None
 
     async def _viewer(self, request: Request) -> Response:
         folder = viewer_folder()
@@ -157,8 +186,13 @@ def _missing(message: str, status: int = 404) -> Response:
     return JSONResponse({"type": "error", "payload": {"code": "NOT_FOUND", "message": message}}, status)
 
 
-def _list_of(key: str, names: list[str]) -> str:
-    rows = "".join(f'<li><a href="/evidence/{quote(key)}/{quote(name)}">{escape(name)}</a></li>\n' for name in names)
+def _files_in(folder: Path) -> list[str]:
+    return sorted(file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file())
+
+
+def _list_of(place: str, key: str, names: list[str]) -> str:
+    links = [(f"{quote(place)}/{quote(name)}", name) for name in names]
+    rows = "".join(f'<li><a href="{escape(link)}">{escape(name)}</a></li>\n' for link, name in links)
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(key)}</title>\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'

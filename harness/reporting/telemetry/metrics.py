@@ -85,7 +85,7 @@ class MetricsSink(Sink):
                 self._thresholds.count_attempts(done.attempts, counted)
             case ThresholdCrossed() | StepDone() | ModelRequest() | ModelReply() | ToolRequested() | ToolReply():
                 return
-            case RunBegun() | TaskBegun() | StepBegun():
+            case RunBegun() | TaskBegun() | StepBegun() | ToolServerChanged(own=True):
                 return
             case ToolServerChanged(server=server, after=after):
                 self._servers[record.worker, server] = after

@@ -21,10 +21,12 @@ from harness.model.tool_use import by_tool, call_code
 from harness.model.tools import ToolCall, ToolOutcome
 from harness.resilience.events import (
     CircuitChanged,
+    ClientChanged,
     Degraded,
     Escalated,
     FellBack,
     GaveUp,
+    HookRefused,
     InvariantBroken,
     LoginMade,
     Recovered,
@@ -327,9 +329,12 @@ _STATES = {
     "error": logging.ERROR,
     "offline": logging.WARNING,
     "restarting": logging.WARNING,
+    "detached": logging.WARNING,
+    "lost": logging.ERROR,
+    "refused": logging.ERROR,
     "down": logging.WARNING,
 }
-"""State of a service or a tool server -> level of the record that says so; the others are news."""
+"""State of a service, a tool server or a client -> level of the record that says so; the others are news."""
 INCONSISTENT = {
     "Cannot be `connected` if server is `down`": "`{of}` was given up, but something still answers at its host",
     "Circuit breaker cannot be `closed` during `booting`": "requests go to `{of}` while it is being started",
@@ -342,7 +347,7 @@ INCONSISTENT = {
 def level(event: TelemetryEvent) -> int:
     """The level in `logging`: warning, error and critical for failures."""
     match event:
-        case ServiceChanged(after=state) | ToolServerChanged(after=state):
+        case ServiceChanged(after=state) | ToolServerChanged(after=state) | ClientChanged(after=state):
             return _STATES.get(state, logging.INFO)
         case ThresholdCrossed(after=reached):
             return _LEVELS.get(reached, logging.INFO)
@@ -357,6 +362,8 @@ def level(event: TelemetryEvent) -> int:
 def _is_warning(event: TelemetryEvent) -> bool:
     match event:
         case Retrying() | Waiting() | SlotAwaited() | FellBack() | Degraded() | Escalated() | InvariantBroken():
+            return True
+        case HookRefused():
             return True
         case TaskDone(final_state="skipped") | ToolReply(outcome="error" | "failed"):
             return True
@@ -435,6 +442,17 @@ def _(event: Escalated) -> str:
 @describe.register
 def _(event: ServiceChanged) -> str:
     return f"service {event.service}: {event.before} -> {event.after} ({one_line(event.reason)})"
+
+
+@describe.register
+def _(event: ClientChanged) -> str:
+    why = f" ({one_line(event.reason or event.code)})" if event.reason or event.code else ""
+    return f"client {event.client or 'of an agent'}: {event.before} -> {event.after}{why}"
+
+
+@describe.register
+def _(event: HookRefused) -> str:
+    return f"hook of an agent refused: {event.code}: {one_line(event.error)}"
 
 
 @describe.register

@@ -10,7 +10,7 @@ import pytest
 from harness.model.record import TaskResult
 from harness.model.tools import ToolAnswer
 from harness.recovery.catalog import Effect
-from harness.recovery.failure import Failed, Failure, Passed
+from harness.recovery.failure import Circumstances, Failed, Failure, Passed
 from harness.resilience.breaker import Breaker, BreakerSettings, CircuitState
 from tests.unit.fakes import FakeToolBox, Theatre
 
@@ -226,6 +226,13 @@ def test_a_call_ends_with_the_time_of_its_step() -> None:
     assert code(result) == "TASK_TIMEOUT"
 
 
+def test_the_question_for_the_effect_counts_for_the_limit_of_the_step() -> None:
+    theatre = theatre_of(REFUSED, {"code": "1"})
+    theatre.toolbox.asking = 3.0
+    play(theatre, {**CODE, "timeout": 4}, error_recovery={"on_network_error": {"strategy": "retry", "max_retries": 1}})
+    assert theatre.toolbox.withins == [1.0, 4.0]
+
+
 def test_a_circuit_holds_calls_of_its_server_back() -> None:
     theatre = theatre_of(REFUSED)
     circuit = Breaker("tool:mail", BreakerSettings(failure_threshold=2), now=theatre.clock.now)
@@ -235,6 +242,34 @@ def test_a_circuit_holds_calls_of_its_server_back() -> None:
     assert (circuit.state, len(theatre.toolbox.requests), code(result)) == (CircuitState.OPEN, 2, "CIRCUIT_OPEN")
     theatre.toolbox.script = [{"code": 1}]
     assert play(theatre, {**CODE, "server": "other"}).final_state == "completed"
+
+
+def test_an_answer_that_is_not_as_expected_ends_a_row_of_failures() -> None:
+    theatre = theatre_of(REFUSED)
+    circuit = Breaker("tool:mail", BreakerSettings(failure_threshold=2), now=theatre.clock.now)
+    theatre.tool_breaker = {"mail": circuit}.get
+    rule = {"on_network_error": {"strategy": "abort"}}
+    for reply in (REFUSED, BROKEN, REFUSED, {"code": 1}, REFUSED):
+        theatre.toolbox.script = [reply]
+        play(theatre, {**CODE, "expect": "result('code') == 2"}, error_recovery=rule)
+    assert circuit.state is CircuitState.CLOSED
+
+
+def test_a_server_that_only_a_person_can_mend_opens_no_circuit() -> None:
+    theatre = theatre_of(REFUSED.also(Circumstances(permanent=True)))
+    circuit = Breaker("tool:mail", BreakerSettings(failure_threshold=1), now=theatre.clock.now)
+    theatre.tool_breaker = {"mail": circuit}.get
+    assert (code(play(theatre, CODE)), circuit.state) == ("TOOL_UNAVAILABLE", CircuitState.CLOSED)
+
+
+def test_a_circuit_of_a_tool_server_says_what_helps() -> None:
+    theatre = theatre_of(REFUSED)
+    circuit = Breaker("tool:mail", BreakerSettings(failure_threshold=1), now=theatre.clock.now)
+    theatre.tool_breaker = {"mail": circuit}.get
+    rule = {"on_network_error": {"strategy": "retry", "max_retries": 1, "wait_for_circuit": False}}
+    result = play(theatre, CODE, error_recovery=rule)
+    assert result.failure is not None
+    assert (result.failure.code, "harness tools status" in result.failure.hint) == ("CIRCUIT_OPEN", True)
 
 
 def rewound(done_when: str | None) -> tuple[Theatre, TaskResult]:

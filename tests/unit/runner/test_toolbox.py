@@ -178,3 +178,18 @@ def test_an_order_to_restart_is_told_once_for_the_circuit(tmp_path: Path) -> Non
         assert [each.state for each in kept_states(tmp_path)] == [ToolState.STOPPED]
 
     play(main())
+
+
+def test_what_a_server_of_one_task_does_is_not_told_of_the_run_s_server(tmp_path: Path) -> None:
+    async def main() -> None:
+        told: list[Any] = []
+        config = settings(tmp_path, tools={"mail": {"command": ["mail"]}})
+        tools = RunTools(
+            config, "r1", LoopClock(), told.append, HOSTS.__getitem__, lambda _slot, _url: asyncio.sleep(0)
+        )
+        own, shared = tools.make("mail", {}, 0), tools.server("mail")
+        await own.close()
+        await shared.close()
+        assert [(each.after, each.own) for each in told] == [("stopped", True), ("stopped", False)]
+
+    play(main())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -13,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from harness.serve.edges import COOKIE, Edges, allowed
+from harness.serve.edges import COOKIE, LONGEST_BODY, Addressed, Edges, allowed
 from harness.serve.tokens import Tokens, TokenScope
 
 NOW = datetime(2026, 11, 25, 12, tzinfo=UTC)
@@ -23,18 +24,23 @@ OLD = TOKENS.issue(TokenScope.VIEW, NOW - timedelta(days=2), timedelta(hours=1))
 
 
 async def page(request: Request) -> Response:
+    await request.body()
     return PlainTextResponse(f"agent {allowed(request.scope, TokenScope.AGENT)}")
 
 
-APP = Edges(Starlette(routes=[Route("/", page), Route("/health", page)]), TOKENS, frozenset({"127.0.0.1"}), lambda: NOW)
+SITE = Starlette(routes=[Route("/", page, methods=["GET", "POST"]), Route("/health", page)])
+APP = Edges(SITE, TOKENS, Addressed.of("127.0.0.1", "127.0.0.1"), lambda: NOW)
 
 
-def get(path: str = "/", **headers: str) -> httpx2.Response:
-    async def ask() -> httpx2.Response:
-        async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=APP), base_url="http://127.0.0.1:80") as http:
-            return await http.get(path, headers={name.replace("_", "-"): value for name, value in headers.items()})
+def ask(path: str = "/", body: Any = None, app: Edges = APP, **headers: str) -> httpx2.Response:
+    async def request() -> httpx2.Response:
+        async with httpx2.AsyncClient(
+            transport=httpx2.ASGITransport(app=app), base_url="http://127.0.0.1:8000"
+        ) as http:
+            sent = {name.replace("_", "-"): value for name, value in headers.items()}
+            return await http.request("GET" if body is None else "POST", path, headers=sent, content=body)
 
-    return asyncio.run(ask())
+    return asyncio.run(request())
 
 
 @pytest.mark.parametrize(
@@ -47,11 +53,17 @@ def get(path: str = "/", **headers: str) -> httpx2.Response:
         ("/", {"authorization": f"Bearer {VIEW}", "host": "evil.example"}, 403, "AUTH_FORBIDDEN"),
         ("/", {"authorization": f"Bearer {VIEW}", "origin": "http://evil.example"}, 403, "AUTH_FORBIDDEN"),
         ("/", {"authorization": f"Bearer {VIEW}", "origin": "null"}, 403, "AUTH_FORBIDDEN"),
+        ("/", {"authorization": f"Bearer {VIEW}", "origin": "http://127.0.0.1:9000"}, 403, "AUTH_FORBIDDEN"),
+        ("/", {"authorization": f"Bearer {VIEW}", "origin": "https://127.0.0.1:8000"}, 403, "AUTH_FORBIDDEN"),
+        ("/", {"cookie": f"{COOKIE}-9000={VIEW}"}, 401, "AUTH_REQUIRED"),
+        ("/", {"host": "127.0.0.1/health?"}, 403, "AUTH_FORBIDDEN"),
+        ("/", {"host": "evil@127.0.0.1"}, 403, "AUTH_FORBIDDEN"),
+        ("/", {"host": "[", "authorization": f"Bearer {VIEW}"}, 403, "AUTH_FORBIDDEN"),
         ("/health", {"host": "evil.example"}, 403, "AUTH_FORBIDDEN"),
     ],
 )
 def test_it_is_refused_with_a_code(path: str, headers: dict[str, Any], status: int, code: str) -> None:
-    answer = get(path, **headers)
+    answer = ask(path, **headers)
     assert (answer.status_code, answer.json()["payload"]["code"]) == (status, code)
 
 
@@ -59,18 +71,18 @@ def test_it_is_refused_with_a_code(path: str, headers: dict[str, Any], status: i
     "headers",
     [
         {"authorization": f"Bearer {VIEW}"},
-        {"cookie": f"{COOKIE}={VIEW}"},
-        {"authorization": f"Bearer {VIEW}", "origin": "http://127.0.0.1:80"},
+        {"cookie": f"{COOKIE}-8000={VIEW}"},
+        {"authorization": f"Bearer {VIEW}", "origin": "http://127.0.0.1:8000"},
     ],
 )
 def test_a_valid_token_passes_and_has_only_its_scope(headers: dict[str, Any]) -> None:
-    answer = get(**headers)
+    answer = ask(**headers)
     assert (answer.status_code, answer.text) == (200, "agent False")
     assert answer.headers["cache-control"] == "no-store"
 
 
 def test_the_token_of_an_address_goes_into_a_cookie() -> None:
-    answer = get(f"/?token={VIEW}&run=R")
+    answer = ask(f"/?token={VIEW}&run=R")
     assert (answer.status_code, answer.headers["location"]) == (303, "/?run=R")
     kept = answer.headers["set-cookie"]
     assert VIEW in kept
@@ -79,4 +91,42 @@ def test_the_token_of_an_address_goes_into_a_cookie() -> None:
 
 
 def test_health_needs_no_token() -> None:
-    assert get("/health").status_code == 200
+    assert ask("/health").status_code == 200
+
+
+def test_the_address_without_its_token_stays_on_this_server() -> None:
+    answer = ask(f"http://127.0.0.1:8000//evil.example/?token={VIEW}")
+    assert answer.headers["location"] == "/evil.example/"
+
+
+async def _parts() -> AsyncIterator[bytes]:
+    for _ in range(5):
+        yield b"x" * (LONGEST_BODY // 4)
+
+
+def test_a_body_that_is_too_long_is_not_read_to_its_end() -> None:
+    token = f"Bearer {VIEW}"
+    assert ask(body=b"x" * LONGEST_BODY, authorization=token).status_code == 200
+    assert ask(body=b"x" * (LONGEST_BODY + 1), authorization=token).json()["payload"]["code"] == "PROTO_INVALID_MESSAGE"
+    assert ask(body=_parts(), authorization=token).status_code == 413  # its length was not told
+
+
+def test_a_server_that_only_shows_pages_takes_nothing() -> None:
+    app = Edges(SITE, TOKENS, Addressed.of("127.0.0.1", "127.0.0.1"), lambda: NOW, read_only=True)
+    token = f"Bearer {TOKENS.issue(TokenScope.CONTROL, NOW, timedelta(hours=1))}"
+    assert ask(app=app, authorization=token).status_code == 200
+    refused = ask(app=app, body=b"x", authorization=token)
+    assert (refused.status_code, refused.json()["payload"]["code"]) == (403, "AUTH_FORBIDDEN")
+
+
+@pytest.mark.parametrize(
+    ("host", "listened", "good", "bad"),
+    [
+        ("127.0.0.1", "127.0.0.1", {"localhost", "::1"}, {"10.0.0.1", "ci.example", ""}),
+        ("ci.example", "10.0.0.1", {"ci.example", "10.0.0.1"}, {"localhost", "evil.example"}),
+        ("0.0.0.0", "0.0.0.0", {"10.9.8.7", "fe80::1", "localhost"}, {"evil.example"}),
+    ],
+)
+def test_a_server_has_only_its_own_names(host: str, listened: str, good: set[str], bad: set[str]) -> None:
+    hosts = Addressed.of(host, listened)
+    assert {name for name in good | bad if hosts.has(name)} == good

@@ -2,8 +2,9 @@
 // The live page of a run: it folds the records of the run's event file, as they come, into what it shows.
 // Texts of records come from sites and tests: they are only ever set as text.
 
-const LATELY = 100, ROWS = 300, OFTEN = 250, RUNS_EVERY = 5000, SLOW = 2;
-const OPEN_LINKS = ["trace.zip", "screenshot.png", "error_report.json", "summary.md"];
+const LATELY = 60, ROWS = 300, CAUSES = 50, OFTEN = 250, RUNS_EVERY = 5000, SLOW = 2;
+const LINKS = { "error_report.json": "report", "screenshot.png": "screenshot", "trace.zip": "trace" };
+const QUIET = ["run-begun", "task-begun", "step-begun", "model-asked", "tool-called", "step"];
 const byId = (id) => document.getElementById(id);
 
 function element(tag, text, attributes = {}) {
@@ -24,9 +25,9 @@ function duration(seconds) {
 
 function emptyRun() {
   return {
-    began: null, last: null, tasks: 0, running: new Map(), done: [], ended: new Map(), keys: new Map(), errors: new Map(),
+    began: null, last: null, tasks: 0, running: new Map(), ended: new Map(), keys: new Map(), errors: new Map(),
     counts: { passed: 0, failed: 0, skipped: 0 }, attempts: 0, failures: 0, retries: 0, recovered: 0, fallbacks: 0, waits: 0,
-    circuits: new Map(), services: new Map(), tools: new Map(), thresholds: new Map(), calls: 0, cost: 0, toolCalls: 0, inconsistent: 0, lately: [],
+    circuits: new Map(), services: new Map(), tools: new Map(), clients: new Map(), thresholds: new Map(), calls: 0, cost: 0, toolCalls: 0, inconsistent: 0, lately: [],
   };
 }
 
@@ -49,20 +50,29 @@ const FOLD = {
   "model-answered": (run, r) => { run.calls += 1; run.cost += r.cost_usd || 0; note(run, r, ""); },
   "tool-called": (run, r) => note(run, r, `calls ${r.server}.${r.tool}`),
   "tool-answered": (run, r) => { run.toolCalls += 1; note(run, r, ""); },
-  "circuit-state-change": (run, r) => run.circuits.set(r.circuit, r),
-  "service-status": (run, r) => run.services.set(r.service, r),
-  "tool-server-status": (run, r) => run.tools.set(r.server, r),
+  "circuit-state-change": (run, r) => see(run.circuits, r.circuit, r),
+  "service-status": (run, r) => see(run.services, r.service, r),
+  "tool-server-status": (run, r) => see(run.tools, r.server, r),
+  "client-status": (run, r) => see(run.clients, r.session, r),
   "threshold": (run, r) => run.thresholds.set(r.metric, r),
   "invariant-violated": (run) => { run.inconsistent += 1; },
   "task": (run, r, at) => {
     run.running.delete(nameOf(r));
+    // A worker that died left its task behind; the controller, which has no name, tells its end.
+    if (!r.worker) for (const [name, now] of run.running) if (now.task === r.task_id) run.running.delete(name);
     const outcome = outcomeOf(r), before = run.ended.get(r.task_id);
     if (before) run.counts[before.outcome] -= 1; // it was run again: the last execution counts
     const ended = { task: r.task_id, outcome, state: r.final_state, code: r.code, seconds: r.seconds, retries: r.retries, recovered: r.recovered, at, reason: r.reason, expected: r.expected };
-    run.ended.set(r.task_id, ended); run.done.push(ended); run.counts[outcome] += 1;
-    run.attempts += r.attempts; run.failures += r.failures;
+    run.ended.set(r.task_id, ended); run.counts[outcome] += 1;
+    run.attempts += r.attempts || 0; run.failures += r.failures || 0;
   },
 };
+
+// What each process of the run has last seen of a circuit, a site or a server.
+function see(all, name, record) {
+  if (!all.has(name)) all.set(name, new Map());
+  all.get(name).set(record.worker, record);
+}
 
 function nameOf(record) { return `${record.worker}|${record.task_id}`; }
 function note(run, record, text) { const now = run.running.get(nameOf(record)); if (now) now.note = text; }
@@ -73,7 +83,10 @@ function fold(run, line) {
   const at = Date.parse(record.at);
   run.began ??= at; run.last = at;
   FOLD[record.type]?.(run, record, at);
-  if (!["run-begun", "task-begun", "step-begun", "model-asked", "tool-called", "step"].includes(record.type)) {
+  const said = record.type === "model-answered" || record.type === "tool-answered" ? record.code : true;
+  if (said && !QUIET.includes(record.type)) {
+    const before = run.lately[run.lately.length - 1];
+    if (before && record.type === "waiting" && before.type === "waiting" && before.task_id === record.task_id) run.lately.pop();
     run.lately.push(record);
     if (run.lately.length > LATELY) run.lately.shift();
   }
@@ -81,7 +94,7 @@ function fold(run, line) {
 
 // The page.
 
-const view = { run: null, name: "", chosen: new URLSearchParams(location.search).get("run") || "", stream: null, lines: 0, usual: {}, listed: [], dirty: true, connected: false };
+const view = { run: null, name: "", chosen: new URLSearchParams(location.search).get("run") || "", stream: null, lines: 0, usual: {}, listed: [], files: new Map(), open: new Set(), dirty: true, connected: false, refused: false };
 
 function table(caption, heads, rows) {
   const made = element("table", "", { class: "stack tasks" });
@@ -103,14 +116,28 @@ function table(caption, heads, rows) {
   return made;
 }
 
+// Puts nodes in a place, unless they are there already; who has the focus keeps it.
+function put(place, ...nodes) {
+  const scratch = element("div");
+  scratch.append(...nodes);
+  if (place.dataset.shown === scratch.innerHTML) return;
+  const focused = place.contains(document.activeElement) ? document.activeElement.dataset.key || document.activeElement.getAttribute("href") : null;
+  place.dataset.shown = scratch.innerHTML;
+  place.replaceChildren(...scratch.childNodes);
+  if (focused) [...place.querySelectorAll("a, summary")].find((each) => (each.dataset.key || each.getAttribute("href")) === focused)?.focus();
+}
+
+// The links to the files that a failed task has left, asked for when they are first shown.
 function links(key) {
-  const list = element("ul", "", { class: "links" });
+  const list = element("ul", "", { class: "links" }), base = `/evidence/${encodeURIComponent(view.name)}/${encodeURIComponent(key)}`;
   const add = (label, href) => { const item = element("li"); item.append(element("a", label, { href, target: "_blank", rel: "noreferrer" })); list.append(item); };
-  const base = `/evidence/${encodeURIComponent(key)}`;
-  add("report", `${base}/error_report.json`);
-  add("screenshot", `${base}/screenshot.png`);
-  add("trace", `/trace-viewer/index.html?trace=${encodeURIComponent(`${location.origin}${base}/trace.zip`)}`);
-  add("all files", base);
+  const names = view.files.get(base);
+  if (!names) { fetch(`/api${base}`).then((answer) => (answer.ok ? answer.json() : [])).catch(() => null).then((found) => { if (found) { view.files.set(base, found); view.dirty = true; } }); return list; }
+  for (const [file, label] of Object.entries(LINKS)) {
+    if (!names.includes(file)) continue;
+    add(label, file === "trace.zip" ? `/trace-viewer/index.html?trace=${encodeURIComponent(`${location.origin}${base}/${file}`)}` : `${base}/${file}`);
+  }
+  if (names.length) add("all files", base); else list.append(element("li", "its files are no longer there"));
   return list;
 }
 
@@ -118,9 +145,10 @@ function showHead(run, listed) {
   const { passed, failed, skipped } = run.counts, ended = passed + failed + skipped;
   const total = Math.max(run.tasks, ended + run.running.size), over = listed && listed.running === false;
   const word = (n) => `${n} ${n === 1 ? "task" : "tasks"}`;
-  byId("verdict").textContent = over ? (failed ? `${failed} of ${word(ended)} failed` : ended ? `${word(passed)} passed` : "No task has ended") :
-    `${ended} of ${word(total)} ended${failed ? `, ${failed} failed` : ""}`;
-  byId("head").className = failed ? "bad" : over && ended ? "good" : "unsure";
+  const whole = over && ended >= run.tasks && ["finished", "", null].includes(listed.ending);
+  byId("verdict").textContent = whole ? (failed ? `${failed} of ${word(ended)} failed` : passed ? `${word(passed)} passed` : ended ? `${word(ended)} skipped` : "No task has ended") :
+    `${ended} of ${word(total)} ended${failed ? `, ${failed} failed` : ""}${over ? ", then the run was cut off" : ""}`;
+  byId("head").className = failed ? "bad" : whole && passed ? "good" : "unsure";
   document.title = `${failed ? `✗ ${failed} failed · ` : ""}${ended}/${total} · ${view.name}`;
   const parts = { passed, failed, skipped, running: run.running.size };
   for (const [name, n] of Object.entries(parts)) byId("progress").querySelector(`.${name}`).style.width = total ? `${100 * n / total}%` : "0";
@@ -128,8 +156,8 @@ function showHead(run, listed) {
   const now = over ? run.last : Date.now(), meta = [`${over ? "took" : "running for"} ${duration((now - run.began) / 1000)}`];
   const rest = left(run, total - ended);
   if (!over && rest) meta.push(`about ${duration(rest)} to go, by the usual times`);
-  if (over) meta.push(listed.ending === "interrupted" ? "interrupted" : "ended");
-  byId("meta").replaceChildren(...meta.map((each) => element("li", each)));
+  if (over) meta.push(listed.ending && listed.ending !== "finished" ? listed.ending : "ended");
+  put(byId("meta"), ...meta.map((each) => element("li", each)));
 }
 
 function left(run, open) {
@@ -146,7 +174,7 @@ function showTiles(run) {
   if (run.fallbacks) tiles.push(["fallbacks", run.fallbacks]);
   if (run.calls) tiles.push(["model calls", run.calls], ["cost", `$${run.cost.toFixed(4)}`]);
   if (run.toolCalls) tiles.push(["tool calls", run.toolCalls]);
-  byId("tiles").replaceChildren(...tiles.map(([name, n]) => { const li = element("li", "", { class: name }); li.append(element("strong", String(n)), document.createTextNode(name)); return li; }));
+  put(byId("tiles"), ...tiles.map(([name, n]) => { const li = element("li", "", { class: name }); li.append(element("strong", String(n)), document.createTextNode(name)); return li; }));
 }
 
 function showNow(run) {
@@ -157,40 +185,60 @@ function showNow(run) {
     return ["", [each.task, step, each.note || each.what, time, each.worker]];
   });
   const over = listedRun()?.running === false;
-  if (!rows.length || over) { byId("now").replaceChildren(element("p", over ? "The run has ended." : "No task runs at this moment.", { class: "none" })); return; }
-  byId("now").replaceChildren(table("", ["Task", "Step", "What", "Time", "Worker"], rows));
+  if (!rows.length || over) { put(byId("now"), element("p", over ? "The run has ended." : "No task runs at this moment.", { class: "none" })); return; }
+  put(byId("now"), table("", ["Task", "Step", "What", "Time", "Worker"], rows));
+}
+
+// Failures have one cause if they have one code and one message, apart from numbers and quoted values.
+function causeOf(run, each) {
+  const told = run.errors.get(each.task)?.error || "";
+  return `${each.code || each.state} ${told.replace(/'[^']*'|"[^"]*"/g, "''").replace(/\d+/g, "0")}`;
 }
 
 function showCauses(run) {
   const causes = new Map();
-  for (const each of run.ended.values()) if (each.outcome === "failed") causes.set(each.code || each.state, [...(causes.get(each.code || each.state) || []), each]);
-  const found = [...causes.entries()].sort((a, b) => b[1].length - a[1].length);
-  const old = new Set([...document.querySelectorAll("#causes details[open]")].map((each) => each.dataset.code));
-  byId("causes").replaceChildren(...(found.length ? found.map(([code, failed]) => cause(run, code, failed, old.has(code))) : [element("p", "Nothing has failed.", { class: "none" })]));
+  for (const each of run.ended.values()) {
+    if (each.outcome !== "failed") continue;
+    const name = causeOf(run, each);
+    if (!causes.has(name)) causes.set(name, []);
+    causes.get(name).push(each);
+  }
+  const found = [...causes.entries()].sort((a, b) => b[1].length - a[1].length), shown = found.slice(0, CAUSES);
+  const cards = shown.map(([name, failed]) => cause(run, name, failed));
+  if (found.length > CAUSES) cards.push(element("p", `and ${found.length - CAUSES} more causes`, { class: "small" }));
+  put(byId("causes"), ...(cards.length ? cards : [element("p", "Nothing has failed.", { class: "none" })]));
 }
 
-function cause(run, code, failed, open) {
-  const card = element("div", "", { class: "cause" }), head = element("h3", code), all = element("details", "", { "data-code": code });
+function cause(run, name, failed) {
+  const card = element("div", "", { class: "cause" }), head = element("h3", failed[0].code || failed[0].state);
   head.append(" ", element("span", `${failed.length} ${failed.length === 1 ? "task" : "tasks"}`, { class: "badge count" }));
-  const told = run.errors.get(failed[0].task);
+  const told = run.errors.get(failed[0].task), open = view.open.has(name);
   card.append(head);
   if (told) card.append(element("p", `${told.name}: ${told.error}`, { class: "hint" }));
-  if (open) all.open = true;
-  all.append(element("summary", failed.slice(0, 3).map((each) => each.task).join(", ") + (failed.length > 3 ? ", ..." : "")));
-  failed.slice(0, 50).forEach((each) => { const item = element("div"); item.append(element("strong", each.task), links(run.keys.get(each.task) || each.task)); all.append(item); });
-  if (failed.length > 50) all.append(element("p", `and ${failed.length - 50} more`, { class: "small" }));
+  const all = element("details", "", { "data-cause": name, ...(open ? { open: "" } : {}) });
+  all.append(element("summary", failed.slice(0, 3).map((each) => each.task).join(", ") + (failed.length > 3 ? ", ..." : ""), { "data-key": name }));
+  if (open) {
+    failed.slice(0, 50).forEach((each) => { const item = element("div"); item.append(element("strong", each.task), links(run.keys.get(each.task) || each.task)); all.append(item); });
+    if (failed.length > 50) all.append(element("p", `and ${failed.length - 50} more`, { class: "small" }));
+  }
   card.append(all);
   return card;
 }
 
 function showAround(run) {
   const level = (text, kind) => element("span", text, { class: `level ${kind}` }), rows = [];
-  for (const r of run.services.values()) rows.push(["", [`site ${r.service}`, level(r.after, r.after === "up" ? "ok" : r.after === "stopped" ? "" : "critical"), r.reason]]);
-  for (const r of run.tools.values()) rows.push(["", [`tool server ${r.server}`, level(r.after, r.after === "online" ? "ok" : r.after === "stopped" ? "" : "warning"), r.reason]]);
-  for (const r of run.circuits.values()) rows.push(["", [`circuit ${r.circuit}`, level(r.after, r.after === "closed" ? "ok" : r.after === "open" ? "critical" : "warning"), r.reason]]);
+  const STATES = { up: "ok", online: "ok", closed: "ok", attached: "ok", stopped: "", offline: "warning", restarting: "warning", half_open: "warning", detached: "warning", connecting: "warning", booting: "warning" };
+  for (const [what, all] of [["site", run.services], ["tool server", run.tools], ["circuit", run.circuits], ["client", run.clients]]) {
+    for (const [name, seen] of all) {
+      const records = [...seen.values()], agreed = records.every((r) => r.after === records[0].after);
+      for (const r of agreed ? [records[records.length - 1]] : records) {
+        rows.push(["", [`${what} ${r.client || name}${agreed ? "" : ` (${r.worker || "controller"})`}`, level(r.after, STATES[r.after] ?? "critical"), r.reason]]);
+      }
+    }
+  }
   for (const r of run.thresholds.values()) rows.push(["", [`threshold ${r.metric}`, level(r.after, r.after), `${r.value}`]]);
   if (run.inconsistent) rows.push(["", ["states that exclude each other", level(String(run.inconsistent), "warning"), "see Lately"]]);
-  byId("around").replaceChildren(rows.length ? table("", ["What", "State", "Reason"], rows) : element("p", "Nothing to report.", { class: "none" }));
+  put(byId("around"), rows.length ? table("", ["What", "State", "Reason"], rows) : element("p", "Nothing to report.", { class: "none" }));
 }
 
 function showDone(run) {
@@ -202,21 +250,23 @@ function showDone(run) {
     return [each.outcome, [each.task, element("span", each.expected ? `${each.state}, as declared` : each.state, { class: "state" }), each.code || each.reason,
       `${duration(each.seconds)}${usual ? ` (usually ${duration(usual)})` : ""}`, each.retries ? `${each.retries} retries` : ""]];
   });
-  byId("done").replaceChildren(rows.length ? table("", ["Task", "State", "Code", "Time", "Retries"], rows) : element("p", "None.", { class: "none" }));
+  put(byId("done"), rows.length ? table("", ["Task", "State", "Code", "Time", "Retries"], rows) : element("p", "None.", { class: "none" }));
 }
 
 const WORDS = {
   "retry": (r) => `retry ${r.attempt}/${r.retries}: ${r.error}`, "waiting": (r) => `waits ${duration(r.seconds)}: ${r.reason}`,
   "failed": (r) => `${r.name}: gave up: ${r.error}`, "recovered": (r) => `${r.name}: recovered after ${duration(r.after)}`,
+  "degraded": (r) => `${r.name}: ${r.reason}`, "escalated": (r) => `${r.name}: still runs after ${duration(r.waited || 0)}`,
   "fallback": (r) => `${r.name}: ${r.before} -> ${r.after}`, "task": (r) => `task ${r.final_state}${r.code ? `: ${r.code}` : ""} (${duration(r.seconds)})`,
   "circuit-state-change": (r) => `circuit ${r.circuit}: ${r.before} -> ${r.after} (${r.reason})`, "service-status": (r) => `site ${r.service}: ${r.before} -> ${r.after} (${r.reason})`,
+  "client-status": (r) => `client ${r.client || r.session}: ${r.before} -> ${r.after}${r.reason ? ` (${r.reason})` : ""}`,
   "tool-server-status": (r) => `tool server ${r.server}: ${r.before} -> ${r.after} (${r.reason})`, "threshold": (r) => `threshold ${r.metric}: ${r.before} -> ${r.after}`,
   "model-answered": (r) => `${r.agent} thought ${duration(r.seconds)} (${r.model}${r.code ? `, ${r.code}` : ""})`, "invariant-violated": (r) => `inconsistent: ${r.rule}`,
   "tool-answered": (r) => `${r.server}.${r.tool} ${r.outcome}${r.code ? `: ${r.code}` : ""} (${duration(r.seconds)})`,
 };
 
 function showLately(run) {
-  byId("events").replaceChildren(...run.lately.slice().reverse().map((r) => {
+  put(byId("events"), ...run.lately.slice().reverse().map((r) => {
     const item = element("li", "", { class: r.level }), place = r.task_id ? ` [${r.task_id}${r.step === null ? "" : ` step ${r.step}`}]` : "";
     item.append(element("time", new Date(r.at).toLocaleTimeString(), { datetime: r.at }), ` ${(WORDS[r.type] || ((x) => x.type))(r)}${place}`);
     return item;
@@ -227,7 +277,9 @@ function listedRun() { return view.listed.find((each) => each.run === view.name)
 
 function show() {
   const link = byId("link");
-  link.textContent = view.connected ? "live" : "connecting";
+  link.textContent = view.connected ? "live" : view.refused ? "not allowed any more" : "connecting";
+  byId("notices").hidden = !view.refused;
+  byId("notices").textContent = view.refused ? "The address that you have opened is no longer valid. Open the one that `harness serve status` prints." : "";
   link.className = view.connected ? "on" : "";
   const run = view.run;
   if (!run || run.began === null) return;
@@ -254,7 +306,8 @@ function follow(name) {
 
 async function look() {
   try {
-    const [runs, usual] = await Promise.all([fetch("/api/runs"), fetch("/api/usual")]);
+    const [runs, usual] = await Promise.all([fetch("/api/runs"), fetch(`/api/usual?besides=${encodeURIComponent(view.name)}`)]);
+    view.refused = runs.status === 401;
     if (runs.ok) view.listed = await runs.json();
     if (usual.ok) view.usual = await usual.json();
   } catch { return; } // the server is away: the next look finds it again
@@ -273,6 +326,12 @@ byId("run").addEventListener("change", (event) => {
   history.replaceState(null, "", `?run=${encodeURIComponent(view.chosen)}`);
   follow(view.chosen);
 });
+byId("causes").addEventListener("toggle", ({ target }) => {
+  const name = target.dataset?.cause;
+  if (!name || view.open.has(name) === target.open) return;
+  if (target.open) view.open.add(name); else view.open.delete(name);
+  view.dirty = true;
+}, true);
 for (const id of ["search", "which"]) byId(id).addEventListener("input", () => { view.dirty = true; show(); });
 setInterval(show, OFTEN);
 setInterval(look, RUNS_EVERY);

@@ -50,10 +50,12 @@ from harness.reporting.telemetry.record import (
 )
 from harness.resilience.events import (
     CircuitChanged,
+    ClientChanged,
     Degraded,
     Escalated,
     FellBack,
     GaveUp,
+    HookRefused,
     InvariantBroken,
     LoginMade,
     Recovered,
@@ -104,6 +106,14 @@ ALL: dict[str, tuple[TelemetryEvent, str, str]] = {
         ToolServerChanged("mail", "restarting", "permanently_failed", "crash_3"), "CRITICAL",
         "tool server mail: restarting -> permanently_failed (crash_3)",
     ),
+    "client-status": (
+        ClientChanged("S1", "mine 1.0", "attached", "detached", "the network"), "WARNING",
+        "client mine 1.0: attached -> detached (the network)",
+    ),
+    "hook-refused": (
+        HookRefused("HOOK_VALIDATION_FAILED", "event: Required"), "WARNING",
+        "hook of an agent refused: HOOK_VALIDATION_FAILED: event: Required",
+    ),
     "invariant-violated": (
         InvariantBroken("no", {"server": "down"}), "WARNING", "inconsistent: no (server=down)",
     ),
@@ -151,7 +161,7 @@ def test_words_level_and_a_line_that_can_be_read_again(kind: str) -> None:
 def test_a_name_of_a_field_means_one_thing() -> None:
     """`source` is who failed, in every event that has it; what is left and taken instead are `from` and `to`."""
     assert {kind for kind, event in EVENTS.items() if "source" in event.__struct_fields__} == {
-        *("retry", "failed", "task"),
+        *("retry", "failed", "task", "client-status", "hook-refused"),
     }
     line = record(FellBack("ask", "a", "b", "busy")).as_json("WARNING")
     assert (line["from"], line["to"]) == (line["before"], line["after"]) == ("a", "b")
@@ -520,4 +530,11 @@ def test_of_several_workers_the_worst_state_of_a_server_counts() -> None:
     figures = MetricsSink()
     for worker, state in (("gw0", "offline"), ("gw1", "permanently_failed"), ("gw0", "online"), ("gw2", "stopped")):
         figures.on_record(record(ToolServerChanged("mail", "connecting", state, "r"), worker=worker))
+    assert figures.tool_servers == {"mail": "permanently_failed"}
+
+
+def test_a_server_that_a_fault_strikes_is_not_that_of_the_run() -> None:
+    figures = MetricsSink()
+    figures.on_record(record(ToolServerChanged("mail", "restarting", "permanently_failed", "crash_3")))
+    figures.on_record(record(ToolServerChanged("mail", "online", "stopped", "closed", own=True)))
     assert figures.tool_servers == {"mail": "permanently_failed"}

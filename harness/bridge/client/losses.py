@@ -1,0 +1,74 @@
+"""How a connection, a message or an agent's work with the bridge can fail, as the client's caller sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+
+class BridgeError(Exception):
+    """Something at the bridge failed. `code` is one of the codes of docs/bridge.md."""
+
+    def __init__(self, code: str, message: str, details: Mapping[str, Any] | None = None) -> None:
+        super().__init__(code, message, details)
+        self.code = code
+        self.message = message
+        self.details = dict(details or {})
+
+    def __str__(self) -> str:
+        return f"{self.code}: {self.message}"
+
+
+class LinkLost(BridgeError):  # noqa: N818 - it names what happened
+    """The connection is gone, or there was none; another attempt may succeed."""
+
+    def __init__(self, code: str, message: str, *, at_once: bool = False) -> None:
+        """`at_once`: another attempt at once is worth it, since the loss showed itself quickly."""
+        super().__init__(code, message)
+        self.at_once = at_once
+
+
+class ConnectionRefusedForGood(BridgeError):  # noqa: N818 - the name says that no attempt follows
+    """The server or its certificate is refused, or the server refuses this client: trying again would not help."""
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The message `connection_error` of this refusal."""
+        payload = {"code": self.code, "message": self.message, "details": self.details, "recoverable": False}
+        return {"type": "connection_error", "payload": payload}
+
+
+class ReconnectionExhausted(BridgeError):  # noqa: N818 - the name of the specification
+    """Every attempt to connect failed. The session may live on at the server: `Bridge(..., session=ID)` joins it."""
+
+
+class MessageRefusedError(BridgeError):
+    """The server refuses a message, or the work that it asked for failed; the connection goes on."""
+
+
+class QueueFullError(BridgeError):
+    """More messages wait for the connection than the client keeps."""
+
+
+FINAL_PREFIXES: Final = ("AUTH_",)
+FINAL_CODES: Final = frozenset({"CONN_SUPERSEDED", "SESS_NOT_FOUND", "SESS_CLOSED", "CONN_TLS_HANDSHAKE_FAILED"})
+
+
+def refusal(payload: Mapping[str, Any], joining: bool = False) -> BridgeError:
+    """The error of an `error` or `connection_error` of the server.
+
+    `joining`: it answers the steps by which a connection begins, where a refusal of the session is final.
+    """
+    code = str(payload.get("code", "SYS_INTERNAL_ERROR"))
+    message = str(payload.get("message", "the server gives no reason"))
+    known = ("code", "message", "recoverable", "details")
+    details = {**{name: value for name, value in payload.items() if name not in known}, **_mapping(payload)}
+    final = payload.get("recoverable") is False or code.startswith(FINAL_PREFIXES) or code == "CONN_SUPERSEDED"
+    if final or (joining and code in FINAL_CODES):
+        return ConnectionRefusedForGood(code, message, details)
+    return MessageRefusedError(code, message, details)
+
+
+def _mapping(payload: Mapping[str, Any]) -> Mapping[str, Any]:
+    details = payload.get("details")
+    return details if isinstance(details, Mapping) else {}

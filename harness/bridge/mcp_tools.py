@@ -1,0 +1,359 @@
+"""The seven tools by which an agent uses the bridge over MCP: what each takes, does and answers. No library is used."""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any, ClassVar, Final
+from uuid import UUID, uuid4, uuid5
+
+from msgspec import Struct
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+
+from harness.bridge.hub import BridgeHub
+from harness.bridge.messages import (
+    Act,
+    ClientMessage,
+    CommandResult,
+    Finish,
+    ObserveMessage,
+    Payload,
+    SessionCreate,
+    Synchronize,
+    TaskTake,
+)
+from harness.bridge.presence import be_there
+from harness.bridge.refusals import WIRE_CODES, RefusedMessageError
+from harness.bridge.turns import Reply
+from harness.spec.problems import did_you_mean
+from harness.spec.validation import ACTS
+
+LONGEST_ARIA: Final = 64 * 1024
+"""Bytes of a page's text that an answer contains; of a larger page it has the beginning."""
+FACES: Final = 1000
+"""Sessions of which a face remembers the present task."""
+
+
+# What the tools take.
+
+
+class ToolArguments(BaseModel):
+    """The arguments of a tool. Unknown ones are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    name: ClassVar[str]
+    reads: ClassVar[bool] = False
+    """Whether the tool changes nothing, so that it may be called again at will."""
+
+
+SESSION: Final = "The handle that `task_take` has answered."
+TURN: Final = "The number of the present turn, which every answer tells."
+
+
+class TasksListCall(ToolArguments):
+    """List the tasks that wait for an agent, and the sessions that agents have open."""
+
+    name: ClassVar[str] = "tasks_list"
+    reads: ClassVar[bool] = True
+
+
+class TaskTakeCall(ToolArguments):
+    """Take a task: its goal, its inputs, the acts that are allowed, and the handle that all other tools take."""
+
+    name: ClassVar[str] = "task_take"
+    session: str = Field("", max_length=100, description="A session that goes on with a further task. Default: new.")
+    task: str = Field("", max_length=500, description="The id of the task. Default: the next one that is offered.")
+    wait_ms: int = Field(25_000, ge=0, le=30_000, description="How long to wait for a task, in milliseconds.")
+
+
+class ObserveCall(ToolArguments):
+    """Look at the page: its address, its title, and its elements as an ARIA snapshot with refs."""
+
+    name: ClassVar[str] = "observe"
+    reads: ClassVar[bool] = True
+    session: str = Field(max_length=100, description=SESSION)
+    turn: int | None = Field(None, ge=0, description=TURN)
+    screenshot: bool = Field(False, description="Whether a picture of the page is wanted, too.")
+
+
+class ActCall(ToolArguments):
+    """Do one step and wait for its end, 30 s at most; then `command_result` has the answer.
+
+    The same step in the same turn is never done twice, however often this is called.
+    """
+
+    name: ClassVar[str] = "act"
+    session: str = Field(max_length=100, description=SESSION)
+    turn: int = Field(ge=0, description=TURN)
+    step: dict[str, JsonValue]
+
+
+class FinishCall(ToolArguments):
+    """End the task: its success criteria are judged."""
+
+    name: ClassVar[str] = "finish"
+    session: str = Field(max_length=100, description=SESSION)
+    turn: int = Field(ge=0, description=TURN)
+    gave_up: str = Field("", max_length=2000, description="Why the goal cannot be reached. Default: it is reached.")
+
+
+class CommandResultCall(ToolArguments):
+    """Ask for the answer of a call that was `pending`."""
+
+    name: ClassVar[str] = "command_result"
+    reads: ClassVar[bool] = True
+    session: str = Field(max_length=100, description=SESSION)
+    correlation_id: str = Field(max_length=100, description="As the pending answer told it.")
+
+
+class SessionStatusCall(ToolArguments):
+    """Show the state of a session: its task, its open turn, the last outcome, and pending work."""
+
+    name: ClassVar[str] = "session_status"
+    reads: ClassVar[bool] = True
+    session: str = Field(max_length=100, description=SESSION)
+
+
+MCP_TOOLS: Final[Mapping[str, type[ToolArguments]]] = {
+    each.name: each
+    for each in (
+        TasksListCall, TaskTakeCall, ObserveCall, ActCall, FinishCall, CommandResultCall, SessionStatusCall,
+    )
+}  # fmt: skip
+"""Name -> the arguments, whose docstring describes the tool."""
+
+
+class McpTool(Struct, frozen=True):
+    """A tool as it is listed."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+    """The JSON Schema of its arguments."""
+    reads: bool
+
+
+@cache
+def listed_tools() -> tuple[McpTool, ...]:
+    """The shipped list: it needs no server."""
+    return tuple(
+        McpTool(name, " ".join((model.__doc__ or "").split()), _parameters(model), model.reads)
+        for name, model in MCP_TOOLS.items()
+    )
+
+
+def _parameters(model: type[ToolArguments]) -> dict[str, Any]:
+    schema: dict[str, Any] = _plain(model.model_json_schema())
+    schema.pop("$defs", None)  # of JSON values, which need no schema
+    schema.pop("description", None)
+    if "step" in schema["properties"]:
+        schema["properties"]["step"] = step_schema()
+    return schema
+
+
+@cache
+def step_schema() -> dict[str, Any]:
+    """The JSON Schema of a step: every key of every act, with its description. The engine checks what fits together."""
+    properties: dict[str, Any] = {
+        "act": {"type": "string", "enum": sorted(ACTS), "description": "What to do. A task may allow fewer acts."}
+    }
+    for model in ACTS.values():
+        for key, value in model.model_json_schema()["properties"].items():
+            known = properties.get(key)
+            description = value.get("description", "")
+            if known is None:
+                kind = {"type": value["type"]} if value.get("type") in _PLAIN else {}
+                properties[key] = {**kind, "description": description}
+            elif known.get("type") != value.get("type") and key != "act":
+                known.pop("type", None)
+    text = "A step as in a task file: `{act: click, selector: '#buy'}`. A selector may be a ref: `aria-ref=e12`."
+    return {"type": "object", "description": text, "properties": properties, "required": ["act"]}
+
+
+_PLAIN = frozenset({"string", "integer", "number", "boolean"})
+
+
+def _plain(schema: Any) -> Any:
+    """The schema without titles, and without the `null` of what may be left out."""
+    if isinstance(schema, dict):
+        kept = {key: _plain(value) for key, value in schema.items() if key != "title" or isinstance(value, dict)}
+        some = [each for each in kept.get("anyOf", ()) if each.get("type") != "null"]
+        if len(some) != 1:
+            return kept
+        return {**{key: value for key, value in kept.items() if key not in ("anyOf", "default")}, **some[0]}
+    return [_plain(each) for each in schema] if isinstance(schema, list) else schema
+
+
+# What they do and answer.
+
+
+class ToolReply(Struct, frozen=True):
+    """The answer of a tool."""
+
+    structured: dict[str, Any]
+    is_error: bool = False
+    """Whether the call was refused. A step that failed is an answer, not an error."""
+    pictures: tuple[tuple[str, bytes], ...] = ()
+    """Media type and content."""
+
+
+class BridgeTools:
+    """Calls of the tools; all faces that offer them use one object."""
+
+    def __init__(self, hub: BridgeHub) -> None:
+        self._hub = hub
+        self._takes: OrderedDict[str, UUID] = OrderedDict()
+        """Session -> a name for the task that it took: equal steps of two tasks are not the same message."""
+
+    async def call(self, name: str, arguments: Mapping[str, Any], client: str = "") -> ToolReply:
+        """Call a tool; refusals are answers, too. `client`: name and version of the agent's program."""
+        try:
+            return await self._called(self._checked(name, arguments), client)
+        except RefusedMessageError as refused:
+            session = arguments.get("session")
+            return refusal_reply(refused.payload, session if isinstance(session, str) else "")
+
+    @staticmethod
+    def _checked(name: str, arguments: Mapping[str, Any]) -> ToolArguments:
+        if (model := MCP_TOOLS.get(name)) is None:
+            hint = did_you_mean(name, MCP_TOOLS) or f"the tools are {', '.join(MCP_TOOLS)}"
+            raise RefusedMessageError("PROTO_INVALID_MESSAGE", f"there is no tool `{name[:100]}`: {hint}")
+        try:
+            return model.model_validate(arguments)
+        except ValidationError as error:
+            found = error.errors(include_url=False)
+            violations = [{"field": ".".join(map(str, each["loc"])), "constraint": each["msg"]} for each in found]
+            first = f"`{violations[0]['field']}`: {violations[0]['constraint']}"
+            raise RefusedMessageError(
+                "PROTO_INVALID_MESSAGE", f"the arguments of `{name}` do not fit: {first}", violations=violations
+            ) from None
+
+    async def _called(self, call: ToolArguments, client: str) -> ToolReply:  # noqa: PLR0911 - one way for each tool
+        match call:
+            case TasksListCall():
+                return ToolReply(self._offers())
+            case TaskTakeCall():
+                return await self._take(call, client)
+            case ObserveCall():
+                return await self._observe(call)
+            case ActCall():
+                return await self._acted(call.session, Act(turn=call.turn, step=call.step))
+            case FinishCall():
+                return await self._acted(call.session, Finish(turn=call.turn, gave_up=call.gave_up))
+            case CommandResultCall():
+                wanted = CommandResult(correlation_id=call.correlation_id)
+                return await self._answered(call.session, wanted, uuid4())
+            case SessionStatusCall():
+                return await self._answered(call.session, Synchronize(), uuid4())
+        raise AssertionError(call)
+
+    async def _take(self, call: TaskTakeCall, client: str) -> ToolReply:
+        session = call.session or self._hub.create(SessionCreate(agent=client, folder=""), client).id
+        self._takes[session] = uuid4()
+        self._takes.move_to_end(session)
+        while len(self._takes) > FACES:
+            self._takes.popitem(last=False)
+        return await self._answered(session, TaskTake(task=call.task, wait_ms=call.wait_ms), uuid4())
+
+    async def _observe(self, call: ObserveCall) -> ToolReply:
+        turn = call.turn
+        if turn is None:
+            turn = self._hub.find(call.session).summary()["turn"] or 0
+        return await self._answered(call.session, ObserveMessage(turn=turn, screenshot=call.screenshot), uuid4())
+
+    def _with_bodies(self, session: str, seen: ToolReply) -> ToolReply:
+        """The answer with the page's text and picture in place of the names of their bodies."""
+        told, pictures = dict(seen.structured), []
+        if (text := told.pop("aria_blob", None)) is not None:
+            body = self._hub.find(session).blobs.get(text["sha256"])
+            content = body[1] if body else b""
+            told["aria"] = content[:LONGEST_ARIA].decode("utf-8", "ignore")
+            told["aria_truncated"] = len(content) > LONGEST_ARIA or not body
+        if (picture := told.pop("screenshot_blob", None)) is not None:
+            body = self._hub.find(session).blobs.get(picture["sha256"])
+            pictures += [body] if body else []
+        return ToolReply(told, seen.is_error, tuple(pictures))
+
+    async def _acted(self, session: str, payload: Act | Finish) -> ToolReply:
+        """Act or finish. The id comes from what is asked: a call that a client sends anew is the same message."""
+        taken = self._takes.setdefault(session, uuid4())
+        asked = json.dumps([payload.type, payload.model_dump(mode="json")], sort_keys=True)
+        return await self._answered(session, payload, uuid5(taken, f"{session} {asked}"))
+
+    def _offers(self) -> dict[str, Any]:
+        sessions = [each.summary() for each in self._hub.sessions.values()]
+        return {"tasks": self._hub.desk.offered(), "sessions": sessions}
+
+    async def _exchanged(self, name: str, message: ClientMessage) -> Reply:
+        session = self._hub.find(name)
+        be_there(self._hub, session)
+        return await self._hub.answer(session, message)
+
+    async def _answered(self, session: str, payload: Payload, id: UUID) -> ToolReply:  # noqa: A002
+        kind, told = await self._exchanged(session, message_of(payload, id))
+        if kind == "error":
+            return refusal_reply(told, session)
+        reply = ToolReply({"session": session, **_SHAPES.get(kind, _as_it_is)(told)})
+        return self._with_bodies(session, reply) if kind == "observation" else reply
+
+
+def message_of(payload: Payload, id: UUID) -> ClientMessage:  # noqa: A002
+    """The message that carries this."""
+    return ClientMessage(payload.type, str(id), datetime.now(UTC), payload)
+
+
+def refusal_reply(payload: Mapping[str, Any], session: str = "") -> ToolReply:
+    """The answer to a call that was refused."""
+    known = WIRE_CODES.get(str(payload.get("code")))
+    told = {"passed": False, "retryable": bool(known and known.severity == "critical"), **payload}
+    return ToolReply({**told, **({"session": session} if session else {})}, is_error=True)
+
+
+def _turn(told: Mapping[str, Any]) -> dict[str, Any]:
+    """The first turn of a task."""
+    rest = {key: value for key, value in told.items() if key not in _LEFT and key != "tools"}
+    return {"status": "turn", **rest, "acts": told.get("tools", []), "left": _left(told)}
+
+
+def _outcome(told: Mapping[str, Any]) -> dict[str, Any]:
+    """How a step ended, with all that tells what to do next beside it."""
+    failure, following = told.get("failure") or {}, told.get("turn") or {}
+    return {
+        "status": "done",
+        "passed": bool(told.get("passed")),
+        **{key: failure.get(key) for key in ("code", "category", "retryable", "message", "hint", "attempts")},
+        "warnings": list(told.get("warnings", ())),
+        "turn": following.get("turn"),
+        "left": _left(following),
+    }
+
+
+_LEFT: Final = ("turn_ms", "task_ms")
+
+
+def _left(turn: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: turn[key] for key in _LEFT if key in turn}
+
+
+def _pending(told: Mapping[str, Any]) -> dict[str, Any]:
+    return {"status": "pending", **told}
+
+
+def _ended(told: Mapping[str, Any]) -> dict[str, Any]:
+    return {"status": "ended", **told}
+
+
+def _as_it_is(told: Mapping[str, Any]) -> dict[str, Any]:
+    return dict(told)
+
+
+_SHAPES: Final[Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]]] = {
+    "turn": _turn,
+    "outcome": _outcome,
+    "pending": _pending,
+    "task_ended": _ended,
+}
+"""Type of an answer of the bridge -> how a tool tells it."""
