@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from harness.agents.python import AgentSource, chosen_index
 from harness.bridge.http_face import http_routes
 from harness.bridge.hub import BridgeHub
+from harness.bridge.mcp_face import mcp_routes
 from harness.bridge.turns import Desk, RemoteRules
 from harness.bridge.websocket_face import websocket_routes
 from harness.model.agent_settings import AgentSettings
@@ -58,7 +59,7 @@ SHOWN: Final = 15
 """Lines of the output that a message shows."""
 
 
-class Commands:
+class RunCommands:
     """What all command agents of a run share: one server, on which each task has a door of its own."""
 
     def __init__(self, settings: Settings, redactor: Redactor, clock: Clock, emit: Emit) -> None:
@@ -80,7 +81,7 @@ class Commands:
 class TaskCommands:
     """The commands of one task and of the tasks inside it."""
 
-    def __init__(self, run: Commands, inference: TaskInference) -> None:
+    def __init__(self, run: RunCommands, inference: TaskInference) -> None:
         self.run = run
         self.inference = inference
         self._folders: dict[str, Path] = {}
@@ -186,7 +187,11 @@ class RunningCommand:
         def may_act(scope: Mapping[str, Any]) -> bool:
             return scope.get(SCOPE) == TokenScope.AGENT
 
-        routes = [*websocket_routes(self._hub, admit), *http_routes(self._hub, may_act)]
+        routes = [
+            *websocket_routes(self._hub, admit),
+            *http_routes(self._hub, may_act),
+            *mcp_routes(self._hub, may_act),
+        ]
         if models := self._table.models:
             self._gateway = self._task.inference.gateway(self._plan, self._name, models, lambda: self._index)
             routes += forwarding_routes(self._gateway)
@@ -201,6 +206,7 @@ class RunningCommand:
             "prompt": prompt(self._plan, seconds, self._run.redactor),
             "bridge": bridge,
             "token": door.token,
+            "mcp": str(_mcp_file(own, door)),
             "python": sys.executable,
         }
         passed = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
@@ -285,6 +291,19 @@ class RunningCommand:
             await self._gateway.close()
         if self._door is not None:
             self._run.doors.shut(self._door)
+
+
+def _mcp_file(folder: Path, door: Door) -> Path:
+    """The file with which a client of MCP finds the task, in the form that Claude Code and others read."""
+    server = {
+        "type": "http",
+        "url": f"http://{door.address}/mcp",
+        "headers": {"Authorization": f"Bearer {door.token}"},
+    }
+    path = folder / "mcp.json"
+    path.touch(0o600)
+    path.write_text(json.dumps({"mcpServers": {"taskspec": server}}, indent=1), "utf-8")
+    return path
 
 
 def _addresses_of_models(door: Door) -> dict[str, str]:

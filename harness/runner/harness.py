@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from harness.browser.routing import Routing
     from harness.browser.write_gate import WriteGate
     from harness.runner.bridging import BridgeAddress, BridgeHost
-    from harness.runner.commands import Commands, TaskCommands
+    from harness.runner.commands import RunCommands, TaskCommands
 
 
 class Harness:
@@ -97,7 +97,7 @@ class Harness:
         self.browsers = Browsers(settings.browser, self.clock, ends, temp=temp, guard=guard, hosts=hosts)
         self.bridge: BridgeHost | None = None
         """Where agents that run elsewhere take tasks; None in most runs."""
-        self.commands: Commands | None = None
+        self.commands: RunCommands | None = None
         self.agents = self._make_agents()
         self.inference = Inference(settings, run_id, self.clock, self.circuits, tell, self.redactor)
         self.memory = MemoryStore(temp / "memory.sqlite3")
@@ -194,9 +194,9 @@ class Harness:
         if not any(each.command for each in self.settings.agents.values()):
             return None
         if self.commands is None:
-            from harness.runner.commands import Commands  # few runs start agents
+            from harness.runner.commands import RunCommands  # few runs start agents
 
-            self.commands = Commands(self.settings, self.redactor, self.clock, self._tell)
+            self.commands = RunCommands(self.settings, self.redactor, self.clock, self._tell)
         return self.commands.of(inference)
 
     async def _logged_in(self, plan: Plan, ground: Ground) -> Ground:

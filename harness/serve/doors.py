@@ -16,8 +16,8 @@ from msgspec import Struct
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from harness.serve.edges import SCOPE, Refusal, refuse
-from harness.serve.server import LONGEST, LOOPBACK, PING, STOPPED_WITHIN, bind
+from harness.serve.edges import LONGEST_BODY, SCOPE, Refusal, refuse
+from harness.serve.server import LOOPBACK, PING, STOPPED_WITHIN, bind
 from harness.serve.tokens import TokenScope
 
 ENDED_WITHIN: Final = 3.0
@@ -68,7 +68,7 @@ class Doors:
             lifespan="off",
             log_level="critical",
             access_log=False,
-            ws_max_size=LONGEST,
+            ws_max_size=LONGEST_BODY,
             ws_ping_interval=PING,
             ws_ping_timeout=PING,
             timeout_graceful_shutdown=STOPPED_WITHIN,

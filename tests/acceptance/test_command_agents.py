@@ -68,6 +68,12 @@ def test_a_strangers_script_buys_a_mouse(project: Project, monkeypatch: pytest.M
     assert "hunter2" not in said
 
 
+def test_a_strangers_script_buys_a_mouse_over_mcp(project: Project) -> None:
+    stranger(project, BUY, "{mcp}")
+    project.task("T", steps=[], **BOUGHT)
+    project.run().assert_outcomes(passed=1)
+
+
 def test_a_hanging_command_is_ended_and_its_task_judged(project: Project) -> None:
     """What it has done counts, the result says that it was ended, and no process is left."""
     stranger(project, [*BUY, {"hang": True}])
