@@ -26,6 +26,7 @@ from harness.model.record import History, TaskResult, Warning_
 from harness.model.service_settings import expand
 from harness.model.settings import Settings
 from harness.model.tool_settings import REFERENCE
+from harness.model.warnings import command_ended
 from harness.recovery.failure import Failed, Failure
 from harness.reporting.files import safe_name
 from harness.reporting.redaction import Redactor
@@ -33,7 +34,7 @@ from harness.resilience import Clock, poll_until
 from harness.resilience.events import Emit
 from harness.resilience.process import Child, Program
 from harness.runner.inference import TaskInference
-from harness.serve.doors import Door, Doors
+from harness.serve.doors import Doors, TaskDoor
 from harness.serve.edges import SCOPE
 from harness.serve.forwarding import MODELS, forwarding_routes
 from harness.serve.tokens import TokenScope
@@ -147,7 +148,7 @@ class RunningCommand:
         rules = RemoteRules(source.timeout, source.timeout, name=source.name)
         self._hub = BridgeHub(clock, desk, None, rules, self._run.emit)
         self._agent = self._hub.agent()
-        self._door: Door | None = None
+        self._door: TaskDoor | None = None
         self._child: Child | None = None
         self._ended: asyncio.Task[int | None] | None = None
         """Its exit code, once it has ended and was reaped."""
@@ -197,7 +198,7 @@ class RunningCommand:
             routes += forwarding_routes(self._gateway)
         return Router(routes=routes)
 
-    def _program(self, door: Door, folder: Path, seconds: float) -> Program:
+    def _program(self, door: TaskDoor, folder: Path, seconds: float) -> Program:
         """The command to start. Raises Failed for a variable that is not set, OSError if it has no folder."""
         own = folder / f"agent-{safe_name(self._name)}"
         own.mkdir(exist_ok=True)
@@ -261,8 +262,7 @@ class RunningCommand:
     def _judge_or_fail(self, code: int | None) -> None:
         """The process has ended: return if its task is to be judged. Raises Failed for one that failed."""
         if self._killed:
-            text = f"Agent `{self._name}`: its command was ended, since the time of the task was over"
-            self._task.warn(Warning_("command_ended", text, None, {"agent": self._name}))
+            self._task.warn(command_ended(self._name))
         elif code:
             raise Failed(self._failure("AGENT_FAILED", f"Agent `{self._name}`: its command ended with status {code}"))
 
@@ -293,7 +293,7 @@ class RunningCommand:
             self._run.doors.shut(self._door)
 
 
-def _mcp_file(folder: Path, door: Door) -> Path:
+def _mcp_file(folder: Path, door: TaskDoor) -> Path:
     """The file with which a client of MCP finds the task, in the form that Claude Code and others read."""
     server = {
         "type": "http",
@@ -306,7 +306,7 @@ def _mcp_file(folder: Path, door: Door) -> Path:
     return path
 
 
-def _addresses_of_models(door: Door) -> dict[str, str]:
+def _addresses_of_models(door: TaskDoor) -> dict[str, str]:
     """Where the clients of the providers find the gateway: they take the token of the task for their key."""
     base = f"http://{door.address}{MODELS}"
     keys = dict.fromkeys(("OPENAI_API_KEY", "ANTHROPIC_API_KEY"), door.token)
