@@ -127,4 +127,4 @@ def test_the_gateway_passes_what_the_budget_allows(project: Project, monkeypatch
     assert "model 402" in said
     assert KEY not in said
     (call,) = report["model_calls"]
-    assert (call["model"], call["outcome"], call["input"] > 10) == ("mine", "answered", True)
+    assert (call["model"], call["outcome"], call["input_tokens"] > 10) == ("mine", "answered", True)
