@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +85,30 @@ def test_a_hanging_command_is_ended_and_its_task_judged(project: Project) -> Non
     result.assert_outcomes(passed=1, failed=1)
     assert "command_ended: Agent `stranger`: its command was ended" in result.stdout.str()
     assert "--- ended: the time of the task was over" in output(project, "U")
-    assert not [each for each in psutil.process_iter(["cmdline"]) if str(STRANGER) in (each.info["cmdline"] or [])]
+    assert not commands(str(STRANGER))
+
+
+@pytest.mark.thorough
+def test_no_command_outlives_a_killed_pytest(project: Project) -> None:
+    stranger(project, [BUY[0], {"hang": True}], "killed-with-pytest")
+    project.task("T", steps=[])
+    process = project.start()
+    assert until(lambda: bool(commands("killed-with-pytest")), 60)
+    process.kill()
+    process.wait(10)
+    assert until(lambda: not commands("killed-with-pytest"), 20)
+
+
+def commands(word: str) -> list[psutil.Process]:
+    """The processes with this argument."""
+    return [each for each in psutil.process_iter(["cmdline"]) if word in (each.info["cmdline"] or [])]
+
+
+def until(holds: Callable[[], bool], seconds: float) -> bool:
+    end = time.monotonic() + seconds
+    while not holds() and time.monotonic() < end:
+        time.sleep(0.1)
+    return holds()
 
 
 CASES: dict[str, tuple[list[dict[str, Any]], dict[str, Any], dict[str, Any]]] = {
