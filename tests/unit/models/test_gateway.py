@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
 
+from harness.model.cassette_settings import CassetteMode
 from harness.model.forwarding import ForwardedRequest
 from harness.model.inference import Usage
+from harness.models.cassettes import Cassette
 from harness.models.gateway import ModelGateway
 from harness.models.task import Sender, TaskModels
-from harness.models.transport import TaskTransport
+from harness.models.transport import TaskTransport, Way
 from tests.unit.models.scripted import ScriptedRun, model
 from tests.unit.resilience.virtual import play
 
@@ -107,6 +110,29 @@ def test_what_a_provider_does_not_say_is_estimated() -> None:
     play(bench.ask())
     (call,) = bench.task.ledger.calls
     assert (call.usage.output, call.usage.estimated) == (10, True)
+
+
+def test_what_was_recorded_is_replayed(tmp_path: Path) -> None:
+    def bench(answer: Answer, mode: CassetteMode) -> tuple[Bench, Cassette]:
+        made, cassette = Bench(answer), Cassette.open(tmp_path / "c.yaml", 0, mode, shown="c.yaml")
+
+        async def handle(request: httpx2.Request) -> httpx2.Response:
+            return answer(request)
+
+        transport = TaskTransport(httpx2.MockTransport(handle), dict, lambda _: Way(cassette))
+        made.task.sender = lambda _: Sender(transport, "real-key")
+        return made, cassette
+
+    first, cassette = bench(lambda _: events(*STREAMS[CHAT][0]), "record")
+    said = play(first.ask())[2]
+    cassette.save()
+    assert "real-key" not in (tmp_path / "c.yaml").read_text("utf-8")
+    again, _ = bench(refused, "replay")
+    assert play(again.ask())[2] == said
+    (call,) = again.task.ledger.calls
+    assert (call.replayed, call.cost) == (True, 0)
+    other = play(again.gateway.forward(ForwardedRequest("POST", CHAT, {}, b'{"model": "mine", "x": 2}')))
+    assert other.status == 409
 
 
 def test_refusals_pass_until_the_circuit_opens() -> None:
