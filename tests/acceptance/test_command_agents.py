@@ -155,3 +155,36 @@ def test_the_gateway_passes_what_the_budget_allows(project: Project, monkeypatch
     assert KEY not in said
     (call,) = report["model_calls"]
     assert (call["model"], call["outcome"], call["input_tokens"] > 10) == ("mine", "answered", True)
+
+
+CLIENTS = """
+import anthropic, openai
+question = {"messages": [{"role": "user", "content": "Say something."}]}
+gpt, claude = openai.OpenAI(), anthropic.Anthropic()
+print("chat", gpt.chat.completions.create(model="scripted-fast", **question).choices[0].message.content)
+streamed = gpt.chat.completions.create(model="mine", stream=True, **question)
+print("stream", "".join(each.choices[0].delta.content or "" for each in streamed if each.choices))
+print("responses", gpt.responses.create(model="mine", input="Say something.").output_text)
+with claude.messages.stream(model="claude", max_tokens=50, **question) as events:
+    print("messages", events.get_final_text())
+raise SystemExit(7)
+"""
+
+
+@pytest.mark.thorough
+def test_the_providers_own_clients_find_the_gateway(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DEMO_KEY", KEY)
+    path = project.path / "pyproject.toml"
+    claude = MODEL.format(name="claude").replace("openai-compatible", "anthropic").replace("local/v1", "local")
+    path.write_text(f"{path.read_text('utf-8')}\n{MODEL.format(name='mine')}\n{claude}", "utf-8")
+    (project.path / "clients.py").write_text(CLIENTS, "utf-8")
+    command = ["{python}", str(project.path / "clients.py")]
+    stranger(project, [], command=command, models=["mine", "claude"])
+    project.task("T", steps=[])
+    project.run().assert_outcomes(failed=1)
+    said, report = output(project), project.report("T")
+    assert report["code"] == "AGENT_FAILED"
+    lines = dict(line.split(" ", 1) for line in said.splitlines())
+    assert set(lines) == {"chat", "stream", "responses", "messages"}
+    assert all(lines.values())
+    assert [each["model"] for each in report["model_calls"]] == ["mine", "mine", "mine", "claude"]
