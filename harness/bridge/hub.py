@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
+from harness.bridge.hooks import HookDesk
 from harness.bridge.messages import (
     Act,
     Cancel,
@@ -27,6 +28,7 @@ from harness.bridge.refusals import RefusedMessageError, no_session
 from harness.bridge.session import BridgeLimits, BridgeSession, KeptReply
 from harness.bridge.store import SessionStore, StoredSession
 from harness.bridge.turns import Desk, RemoteRules, RemoteTask, Reply, TurnAnswer, described
+from harness.model.agent_events import AgentEvent
 from harness.model.plan import Plan
 from harness.model.policy import UNLIMITED, AgentPolicy
 from harness.model.ports import Observation, Observe
@@ -79,6 +81,9 @@ class BridgeHub:
         self._server = Machine("bridge", SERVER)
         self._server.enter("up", "it serves")
         self._invariants = Invariants(emit)
+        self.hooks = HookDesk(self, emit)
+        self._tasks: dict[str, RemoteTask] = {}
+        """Key of a task -> what an agent does in it, until its end."""
         self._works: set[asyncio.Task[Any]] = set()
 
     # The engine's side.
@@ -86,6 +91,21 @@ class BridgeHub:
     def agent(self) -> HubAgent:
         """The agent for one run of a task."""
         return HubAgent(self)
+
+    def events_of(self, plan: Plan) -> tuple[AgentEvent, ...]:
+        """What the hooks of a task's agent have told so far."""
+        task = self._tasks.get(plan.key)
+        return tuple(task.events) if task else ()
+
+    def begin(self, plan: Plan, policy: AgentPolicy) -> RemoteTask:
+        """A task that begins."""
+        task = self._tasks[plan.key] = RemoteTask(plan, self.rules, self.clock, self.desk, policy)
+        return task
+
+    def end(self, key: str, task: RemoteTask) -> None:
+        """Forget a task that is over."""
+        if self._tasks.get(key) is task:
+            del self._tasks[key]
 
     # Sessions.
 
@@ -214,11 +234,10 @@ class BridgeHub:
         match message.payload:
             case CommandResult(correlation_id=name):
                 return self._result(session, name)
+            case HookEvent() as event:
+                return "hook_received", self.hooks.receive(event, session)
             case Cancel(correlation_id=name):
                 return self._cancelled(session, name)
-            case HookEvent() as event:
-                session.hooks.append(event.model_dump(mode="json"))
-                return "hook_received", {"event": event.event}
             case RequestReplay() as wanted:
                 return "replay_buffer", self.replay(session, wanted).payload
         if message.type == "health_check":
@@ -403,12 +422,13 @@ class HubAgent:
         """The step that the remote agent chooses, unchecked; None when it is done. Raises Failed."""
         hub = self._hub
         if plan.key not in self._tasks:
-            self._tasks[plan.key] = RemoteTask(plan, hub.rules, hub.clock, hub.desk, policy)
+            self._tasks[plan.key] = hub.begin(plan, policy)
         return await self._tasks[plan.key].propose(plan, history, observe)
 
     def end(self, result: TaskResult | None) -> None:
         """The task is over. `result`: None if it has none."""
         for key, task in self._tasks.items():
+            self._hub.end(key, task)
             task.end(result if result is not None and result.key == key else None)
         self._tasks.clear()
 

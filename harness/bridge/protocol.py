@@ -82,7 +82,7 @@ class ClientConnection:
         id = _id_of(document)  # noqa: A001
         found = read_message(document)
         if not isinstance(found, ClientMessage):
-            raise _InvalidError(invalid(found), id)
+            raise _InvalidError(self._hub.hooks.invalid(document, found) or invalid(found), id)
         try:
             expected = SEQUENCE[self.phase]
             if found.type not in expected:

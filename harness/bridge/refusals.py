@@ -60,6 +60,8 @@ WIRE_CODES: Final[Mapping[str, WireCode]] = {
                  "Nothing is lost: the newer connection has it all."),
         WireCode("CONN_SLOW_CONSUMER", "fatal", "The client does not read what it is sent",
                  "Join the session again: what was not read is replayed."),
+        WireCode("CONN_NO_SERVER", "critical", "No server of the project offers tasks",
+                 "Start a run that does: `pytest tasks/ --agent bridge`; then call again."),
         WireCode("CONN_TLS_HANDSHAKE_FAILED", "fatal", "The certificate of the server is not trusted",
                  "Check its expiry and chain; pin a self-signed one with `--pin`."),
         WireCode("HOOK_VALIDATION_FAILED", "warning", "The hook event is not as it should be",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from uuid import uuid4
@@ -33,8 +33,6 @@ SESSION_STATES: Final = TransitionTable(
 """created -> active <-> paused -> closed. A lost connection is no state: the session stays active, detached."""
 REPLIES: Final = 1000
 """Replies that a session keeps by the ids of their messages. What is older is fenced by the turn."""
-HOOKS: Final = 1000
-"""Events of hooks that a session keeps."""
 BLOBS: Final = 64 * 1024 * 1024
 """Bytes of bodies that a session keeps outside its messages."""
 
@@ -106,8 +104,6 @@ class BridgeSession:
         self.wrote = False
         """Whether its task has begun a step that must not be done twice."""
         self.paused_at: float | None = None
-        self.hooks: deque[Mapping[str, Any]] = deque(maxlen=HOOKS)
-        """The newest events of the agent's hooks."""
         self.why = ""
         """Why it is closed, or in error."""
         self.outlet: Outlet | None = None

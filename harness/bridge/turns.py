@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Coroutine, Mapping
 from contextvars import Context, copy_context
 from typing import Any, Final, Literal
@@ -11,6 +12,7 @@ from msgspec import Struct, field
 
 from harness.bridge.refusals import RefusedMessageError
 from harness.bridge.session import BridgeSession
+from harness.model.agent_events import MOST_EVENTS, AgentEvent
 from harness.model.plan import Plan
 from harness.model.policy import AgentPolicy
 from harness.model.ports import Observation, Observe
@@ -83,6 +85,10 @@ class RemoteTask:
         self._acted: asyncio.Future[Reply] | None = None
         """The reply to the step that the engine does now."""
         self._news = asyncio.Event()
+        self.events: deque[AgentEvent] = deque(maxlen=MOST_EVENTS)
+        """What the agent's hooks have told."""
+        self._stopped = ""
+        """The event by which the agent told that it does nothing more."""
 
     # The engine's side.
 
@@ -128,6 +134,8 @@ class RemoteTask:
             session, before = self._session(), self._clock.now()
             away, looking = not session.attached, bool(turn.looks)
             paused = session.paused_at is not None
+            if self._stopped:
+                raise Failed(self._has_stopped())
             left = session.grace_left(before) if away else None if looking else turn.ends - before
             if session.paused_at is not None:
                 left = PAUSED_AT_MOST - (before - session.paused_at)
@@ -159,6 +167,12 @@ class RemoteTask:
         why = (session and session.why) or "its client did not come back in time"
         details = {"agent": "bridge", **({"session": session.id, "client": session.client} if session else {})}
         return Failure("AGENT_LOST", f"Agent `bridge` was lost in turn {self.number}: {why}", details=details)
+
+    def _has_stopped(self) -> Failure:
+        message = f"Agent `bridge` stopped without `finish` (its hook told `{self._stopped}`)"
+        details = {"agent": "bridge", "reason": "stopped", "event": self._stopped}
+        advice = "Its prompt must ask for `finish`; `agent_events` in partial_trace.json shows what it did last."
+        return Failure("AGENT_FAILED", message, details=details, advice=advice)
 
     def _silent(self) -> Failure:
         message = f"Agent `bridge` did not propose a step within {self._rules.timeout:g}s"
@@ -204,6 +218,15 @@ class RemoteTask:
         return {**told, "passed": result.ok, "state": result.final_state, **shown}
 
     # The session's side.
+
+    def keep(self, event: AgentEvent) -> None:
+        """Keep what a hook of the agent has told."""
+        self.events.append(event)
+
+    def stop(self, event: str) -> None:
+        """The agent does nothing more: its turn, or the next one, ends as AGENT_FAILED."""
+        self._stopped = event
+        self._news.set()
 
     def taken_by(self, session: BridgeSession) -> Reply:
         """Give the task to a session; returns its first turn."""

@@ -239,3 +239,20 @@ def token(
         fail(f"--for {valid!r} is no duration: write a number and s, m, h or d, as in 8h")
     lasts = timedelta(**{_UNITS[length[2]]: int(length[1])})
     typer.echo(tokens_of(project()).issue(TokenScope[scope.upper()], datetime.now(UTC), lasts))
+
+
+@app.command()
+def client() -> None:
+    """Print the client of the bridge in JavaScript, for agents that take the tasks of `pytest --agent bridge`.
+
+    Example: harness serve client > bridge.mjs
+    """
+    typer.echo(javascript_client().read_text("utf-8"), nl=False)
+
+
+def javascript_client() -> Path:
+    """The file of the client in JavaScript: it is in the wheel, and a clone has it elsewhere."""
+    import harness.bridge.client
+
+    shipped = Path(harness.bridge.client.__file__).with_name("bridge.mjs")
+    return shipped if shipped.is_file() else shipped.parents[3] / "clients/js/bridge.mjs"

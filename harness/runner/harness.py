@@ -334,6 +334,8 @@ class Harness:
             policy=agent.policy, witness=None if plan.in_full else self._witness,
             tool_breaker=self.circuits.tool_of(plan),
         )  # fmt: skip
+        if self.bridge is not None:
+            ports = replace(ports, agent_events=self.bridge.hub.events_of)
         return replace(ports, tool_calls=ground.tools.calls) if ground.tools else ports
 
     async def _recover(self, slot: int, url: str) -> None:

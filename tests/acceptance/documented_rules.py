@@ -165,6 +165,8 @@ RULES: tuple[Rule, ...] = (
     Ran(r"harness tools logs( mail)?", r"started at|no log yet", ONE, folder="tools"),
     Ran(r"harness validate --tools", "1 task file", (0,), "harness validate tasks/ --tools", "tools"),
     Ran(r"pytest tasks/code\.task\.yaml", r"tools: 1 call\n(.|\n)*1 passed", folder="tools"),
+    Ran(r"harness serve client", "export class Bridge"),
+    Left(r"pytest mouse\.task\.yaml --agent bridge .*", "it waits for an agent: test_bridge_clients.py has some"),
     # the rest
     Ran(r"harness --version", r"harness \d"),
     Ran(r"python -m tools\.docs\.(error_codes docs/error-codes|key_table docs/taskspec)\.md", ""),

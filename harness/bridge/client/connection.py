@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, Final
 from uuid import uuid4
 
-from harness.bridge.client.link import Link, OpenLink, bridge_url, certificate_of, fetch_blob, open_link, read_pin
+from harness.bridge.client.link import BridgeLink, OpenLink, bridge_url, certificate_of, fetch_blob, open_link, read_pin
 from harness.bridge.client.losses import BridgeError, LinkLost, ReconnectionExhausted, refusal
 from harness.bridge.client.outbox import Attempts, Outbox
 from harness.bridge.client.tasks import RemotePage, TakenTask, TaskVerdict
@@ -101,7 +101,7 @@ class Bridge:
         self.circuit = Breaker(f"bridge:{address}", CIRCUIT, now=self._clock.now)
         self._outbox = Outbox()
         self._waiting: dict[str, _Waiting] = {}
-        self._link: Link | None = None
+        self._link: BridgeLink | None = None
         self._sending = asyncio.Lock()
         self._keeper: asyncio.Task[None] | None = None
         self._background: set[asyncio.Task[None]] = set()
@@ -197,7 +197,7 @@ class Bridge:
 
     # The connection.
 
-    async def _connect(self, delays: tuple[float, ...], loss: LinkLost | None) -> Link:
+    async def _connect(self, delays: tuple[float, ...], loss: LinkLost | None) -> BridgeLink:
         """Attempt until one succeeds; `loss` is what happened before the first."""
         attempts, count = Attempts(delays, self.circuit), 0
         while True:
@@ -214,7 +214,7 @@ class Bridge:
             except LinkLost as error:
                 loss = error
 
-    async def _attempt(self) -> Link:
+    async def _attempt(self) -> BridgeLink:
         try:
             ticket = self.circuit.admit()
         except CircuitOpen as refused:
@@ -230,7 +230,7 @@ class Bridge:
         finally:
             ticket.released()
 
-    async def _begin(self, link: Link) -> None:
+    async def _begin(self, link: BridgeLink) -> None:
         try:
             async with asyncio.timeout(JOINED_WITHIN):
                 await self._join(link)
@@ -241,7 +241,7 @@ class Bridge:
             await link.close()
             raise
 
-    async def _join(self, link: Link) -> None:
+    async def _join(self, link: BridgeLink) -> None:
         """The messages by which a connection begins: who this is, the session, and what was missed."""
         await self._exchange(link, "auth", self._hello)
         if not self.session:
@@ -265,7 +265,7 @@ class Bridge:
 
     async def _exchange(
         self,
-        link: Link,
+        link: BridgeLink,
         type: str,  # noqa: A002
         payload: Mapping[str, Any],
         until: str = "",
@@ -283,7 +283,7 @@ class Bridge:
                 found: dict[str, Any] = answer["payload"]
                 return found
 
-    async def _keep(self, link: Link) -> None:
+    async def _keep(self, link: BridgeLink) -> None:
         """Read, and connect again after each loss, until that is useless."""
         try:
             while True:
@@ -300,7 +300,7 @@ class Bridge:
             self._tell(str(error))
             self._fail(error, LinkState.FAILED)
 
-    async def _serve(self, link: Link) -> LinkLost:
+    async def _serve(self, link: BridgeLink) -> LinkLost:
         """Take in messages until the connection is lost. What waits for it is sent first."""
         self._in_background(self._flush())
         try:

@@ -1,0 +1,184 @@
+"""Agents that run elsewhere, as docs/bridge.md has them: they buy a mouse over connections that are cut."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.bridge.client import Bridge, BridgeError
+from tests.acceptance.conftest import Project
+from tests.acceptance.documented import ROOT, blocks
+from tests.acceptance.warm import harness
+from tests.unit.bridge.test_javascript_client import NODE
+
+PAGE = ROOT / "docs/bridge.md"
+TASK, JAVASCRIPT, PYTHON = (blocks(PAGE, language)[0] for language in ("yaml", "js", "python"))
+NODES = {"playwright": (NODE,), "system": ("node", "--experimental-websocket")}
+_ADDRESS = re.compile(r"bridge: agents connect to (\S+) with the token (\S+)")
+
+
+def test_the_page_has_the_example_agents() -> None:
+    assert (ROOT / "examples/bridge/buy-a-mouse.mjs").read_text("utf-8") == JAVASCRIPT
+    assert (ROOT / "examples/bridge/buy_a_mouse.py").read_text("utf-8") == PYTHON
+
+
+class Offering:
+    """A run that offers its tasks to agents."""
+
+    def __init__(self, project: Project, *args: str) -> None:
+        self.process = project.start("--agent", "bridge", "-p", "no:cacheprovider", *args)
+        self.said = ""
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.said += line
+            if (found := _ADDRESS.search(line)) is not None:
+                self.url, self.token = found[1], found[2]
+                return
+        raise AssertionError(self.said)
+
+    @property
+    def port(self) -> int:
+        return int(self.url.split(":")[2].partition("/")[0])
+
+    def end(self) -> str:
+        """What it has said, to its end."""
+        said, _ = self.process.communicate(timeout=60)
+        self.said += said
+        return self.said
+
+    def kill(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            self.process.kill()
+        self.process.communicate(timeout=20)
+
+
+@contextlib.asynccontextmanager
+async def cutting(port: int, every: int) -> AsyncIterator[str]:
+    """A way to the server on which the first four connections are cut after so many pieces, in the middle of one."""
+    writers, times = set[asyncio.StreamWriter](), iter([every] * 4)
+
+    async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, left: list[int]) -> None:
+        while left[0] > 0 and (piece := await reader.read(65536)):
+            left[0] -= 1
+            writer.write(piece[: len(piece) // 2] if left[0] == 0 else piece)
+            await writer.drain()
+
+    async def meet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            there, back = await asyncio.open_connection("127.0.0.1", port)
+        except OSError:
+            writer.transport.abort()
+            return
+        writers.update((writer, back))
+        left = [next(times, 10_000)]
+        ways = {asyncio.create_task(carry(reader, back, left)), asyncio.create_task(carry(there, writer, left))}
+        await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        for each in ways:
+            each.cancel()
+        await asyncio.gather(*ways, return_exceptions=True)
+        for each in (writer, back):
+            each.transport.abort()
+            writers.discard(each)
+
+    async with await asyncio.start_server(meet, "127.0.0.1", 0) as server:
+        yield f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}/bridge"
+        for each in writers:
+            each.transport.abort()
+
+
+async def play(command: tuple[str, ...], folder: Path, token: str) -> tuple[int | None, str]:
+    environment = {**os.environ, "TASKSPEC_TOKEN": token, "PYTHONPATH": os.pathsep.join(sys.path)}
+    process = await asyncio.create_subprocess_exec(
+        *command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    try:
+        async with asyncio.timeout(90):
+            said, _ = await process.communicate()
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+    return process.returncode, said.decode()
+
+
+@pytest.fixture
+def agents(project: Project) -> dict[str, tuple[str, ...]]:
+    """The documented agents, ready to be started with an address."""
+    (project.path / "mouse.task.yaml").write_text(TASK, "utf-8")
+    (project.path / "buy-a-mouse.mjs").write_text(JAVASCRIPT, "utf-8")
+    (project.path / "buy_a_mouse.py").write_text(PYTHON, "utf-8")
+    printed = harness("serve", "client", cwd=project.path)
+    assert printed.stdout == (ROOT / "clients/js/bridge.mjs").read_text("utf-8")
+    (project.path / "bridge.mjs").write_text(printed.stdout, "utf-8")
+    return {"python": (sys.executable, "buy_a_mouse.py")} | {
+        name: (*node, "buy-a-mouse.mjs") for name, node in NODES.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "every"),
+    [
+        ("playwright", 9),
+        ("python", 11),
+        *(
+            pytest.param(name, every, marks=pytest.mark.thorough)
+            for name in ("playwright", "python", "system")
+            for every in (7, 8, 10, 13, 20, 1000)
+        ),
+    ],
+)
+def test_the_documented_agent_buys_one_mouse_however_often_its_connection_is_cut(
+    project: Project, agents: dict[str, tuple[str, ...]], name: str, every: int
+) -> None:
+    run = Offering(project)
+
+    async def through_cuts() -> tuple[int | None, str]:
+        async with cutting(run.port, every) as url:
+            return await play((*agents[name], url), project.path, run.token)
+
+    try:
+        code, said = asyncio.run(through_cuts())
+        told = run.end()
+    finally:
+        run.kill()
+    assert (code, "MOUSE-001 passed" in said) == (0, True), said + told
+    assert ("connected again" in said) == (every < 1000), said
+    assert "1 passed" in told
+
+
+def test_a_session_of_a_run_that_was_killed_is_over_and_its_client_is_told(project: Project) -> None:
+    (project.path / "mouse.task.yaml").write_text(TASK, "utf-8")
+    first = Offering(project)
+    runs = [first]
+
+    async def across_runs() -> BridgeError:
+        told = list[str]()
+        client = Bridge(first.url, first.token, tell=told.append)
+        await client.open()
+        task = await client.take()
+        assert task is not None
+        assert (await task.act({"act": "open", "url": "http://shop.local/"})).passed
+        await asyncio.to_thread(first.kill)
+        again = asyncio.to_thread(Offering, project, "--task-bridge-port", str(first.port))
+        pending = asyncio.create_task(task.observe())
+        runs.append(await again)
+        with pytest.raises(BridgeError) as refused:
+            await pending
+        await client.detach()
+        return refused.value
+
+    try:
+        error: Any = asyncio.run(across_runs())
+    finally:
+        for each in runs:
+            each.kill()
+    assert error.code in ("SESS_NOT_FOUND", "SESS_NOT_RESUMABLE")
+    assert error.document["payload"]["recoverable"] is False
