@@ -64,6 +64,11 @@ if TYPE_CHECKING:
 class Harness:
     """Everything that the tasks of one process share: services, browsers, memory, archive."""
 
+    bridge: BridgeHost | None = None
+    """Where agents that run elsewhere take tasks; None in most runs."""
+    commands: Commands | None = None
+    """The agents that are programs; None in most runs."""
+
     def __init__(self, settings: Settings, run_id: str, tell: Emit = discard) -> None:
         """`tell` receives the events of circuits and services, on the loop's thread. Raises ValueError or OSError."""
         if found := unusable_folders(settings):
@@ -95,9 +100,6 @@ class Harness:
         hosts = [self.services.hosts_of(slot) for slot in range(self.services.instances)]
         ends = Endpoints.of(settings, self.circuits.endpoint, os.environ)
         self.browsers = Browsers(settings.browser, self.clock, ends, temp=temp, guard=guard, hosts=hosts)
-        self.bridge: BridgeHost | None = None
-        """Where agents that run elsewhere take tasks; None in most runs."""
-        self.commands: Commands | None = None
         self.agents = self._make_agents()
         self.inference = Inference(settings, run_id, self.clock, self.circuits, tell, self.redactor)
         self.memory = MemoryStore(temp / "memory.sqlite3")
