@@ -101,12 +101,13 @@ async def serve_stdio(call: CallTool, lines: AsyncFile[str]) -> None:
 
 
 def mcp_routes(hub: BridgeHub, may_act: MayAct) -> list[BaseRoute]:
-    """`/mcp`, for clients of both eras of MCP, and `/calls`: the same tools without it."""
+    """`/mcp`, for clients of both eras of MCP, `/calls`: the same tools without it, and `/hooks`."""
     from starlette.routing import Route
 
     tools = BridgeTools(hub)
+    hooks = Route("/hooks", acting(_Hooks(hub).answer, may_act), methods=["POST"])
     calls = Route("/calls", acting(_Calls(tools).answer, may_act), methods=["POST"])
-    return [Route("/mcp", _McpFace(hub, tools.call, may_act)), calls]
+    return [Route("/mcp", _McpFace(hub, tools.call, may_act)), calls, hooks]
 
 
 def acting(endpoint: Endpoint, may_act: MayAct) -> Endpoint:
@@ -147,6 +148,25 @@ class _Calls:
             return JSONResponse({"type": "error", "payload": refused.payload}, 400)
         reply = await self._tools.call(wanted.tool, wanted.arguments, wanted.client[:200])
         return Response(msgspec.json.encode(reply), media_type="application/json")
+
+
+class _Hooks:
+    def __init__(self, hub: BridgeHub) -> None:
+        self._hub = hub
+
+    async def answer(self, request: Request) -> Response:
+        """One event of a hook, or the refusal that 001 demands."""
+        from starlette.responses import JSONResponse
+
+        try:
+            document = msgspec.json.decode(await request.body())
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            document = None
+        try:
+            return JSONResponse(self._hub.hooks.take(document))
+        except RefusedMessageError as refused:
+            told = {"received": False, "code": refused.code, "errors": refused.details["errors"]}
+            return JSONResponse(told, 400)
 
 
 class _McpFace:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from uuid import uuid4
@@ -33,6 +33,8 @@ SESSION_STATES: Final = TransitionTable(
 """created -> active <-> paused -> closed. A lost connection is no state: the session stays active, detached."""
 REPLIES: Final = 1000
 """Replies that a session keeps by the ids of their messages. What is older is fenced by the turn."""
+HOOKS: Final = 1000
+"""Events of hooks that a session keeps."""
 BLOBS: Final = 64 * 1024 * 1024
 """Bytes of bodies that a session keeps outside its messages."""
 
@@ -79,6 +81,8 @@ class BridgeSession:
 
     def __init__(self, clock: Clock, limits: BridgeLimits, agent: str = "", folder: str = "", client: str = "") -> None:
         self.id = f"sess-{uuid4().hex[:12]}"
+        self.resumed = False
+        """Whether it goes on after its server was killed."""
         self.agent = agent
         self.folder = folder
         self.client = client
@@ -95,7 +99,11 @@ class BridgeSession:
         """SHA-256 -> media type and content."""
         self.task: RemoteTask | None = None
         self.last_outcome: Mapping[str, Any] | None = None
-        self.resumable = True
+        self.wrote = False
+        """Whether its task has begun a step that must not be done twice."""
+        self.paused_at: float | None = None
+        self.hooks: deque[Mapping[str, Any]] = deque(maxlen=HOOKS)
+        """The newest events of the agent's hooks."""
         self.why = ""
         """Why it is closed, or in error."""
         self.outlet: Outlet | None = None
@@ -105,6 +113,8 @@ class BridgeSession:
         self.changed: Callable[[], None] = lambda: None
         """Told whenever the client comes or goes, or the state changes."""
         self.forget: Callable[[BridgeSession], None] = lambda _: None
+        self.keep: Callable[[BridgeSession], None] = lambda _: None
+        """Writes it down, so that it outlives its server."""
         self.emit: Emit = discard
 
     # The state.
@@ -124,10 +134,18 @@ class BridgeSession:
     def enter(self, state: str, why: str = "") -> None:
         """Enter a state. Raises ForbiddenTransitionError."""
         self._machine.enter(state, why)
+        self.paused_at = self._clock.now() if state == "paused" else None
         if self.over:
             self.why = self.why or why
             self._stop_grace()
+        self.keep(self)
         self.changed()
+
+    def begins_to_write(self) -> None:
+        """Note that its task begins a step that must not be done twice. It is written down before the step is done."""
+        if not self.wrote:
+            self.wrote = True
+            self.keep(self)
 
     def grace_left(self, now: float) -> float:
         """Seconds that it still waits for its client; the whole grace while that is there."""
@@ -219,7 +237,8 @@ class BridgeSession:
             "session": self.id,
             "state": self.state,
             "attached": self.attached,
-            "resumable": self.resumable and not self.over,
+            "resumable": not self.over and not (self.task is not None and self.wrote),
+            "resumed": self.resumed,
             "agent": self.agent,
             "client": self.client,
             "folder": self.folder,

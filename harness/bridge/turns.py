@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Coroutine, Mapping
 from contextvars import Context, copy_context
 from typing import Any, Final, Literal
@@ -11,15 +12,19 @@ from msgspec import Struct, field
 
 from harness.bridge.refusals import RefusedMessageError
 from harness.bridge.session import BridgeSession
+from harness.model.agent_events import MOST_EVENTS, AgentEvent
 from harness.model.plan import Plan
 from harness.model.policy import AgentPolicy
 from harness.model.ports import Observation, Observe
 from harness.model.record import History, StepRecord, TaskResult
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Clock
+from harness.spec.validation import ACTS
 
 TURN_SECONDS: Final = 60.0
 """The default of `timeout` in `[tool.harness.agents.bridge]`."""
+PAUSED_AT_MOST: Final = 1800.0
+"""Seconds that a session may be paused."""
 WAIT: Final = 60.0
 """Seconds that a task waits until an agent takes it, by default."""
 
@@ -35,7 +40,7 @@ class RemoteRules(Struct, frozen=True):
     """Whether the agent is told how its task was judged."""
 
 
-class StepAnswer(Struct, frozen=True):
+class TurnAnswer(Struct, frozen=True):
     """What the agent decides in a turn."""
 
     kind: Literal["act", "finish", "gave_up"]
@@ -48,7 +53,7 @@ class Turn(Struct, eq=False):
 
     number: int
     observe: Observe
-    answer: asyncio.Future[StepAnswer]
+    answer: asyncio.Future[TurnAnswer]
     context: Context
     """Of the engine's task: what is looked at belongs to it."""
     ends: float
@@ -80,6 +85,10 @@ class RemoteTask:
         self._acted: asyncio.Future[Reply] | None = None
         """The reply to the step that the engine does now."""
         self._news = asyncio.Event()
+        self.events: deque[AgentEvent] = deque(maxlen=MOST_EVENTS)
+        """What the agent's hooks have told."""
+        self._stopped = ""
+        """The event by which the agent told that it does nothing more."""
 
     # The engine's side.
 
@@ -98,6 +107,8 @@ class RemoteTask:
             self._turn = None
             for look in turn.looks:
                 look.cancel()
+        if answer.kind == "act" and self.session is not None and may_write(answer.step):
+            self.session.begins_to_write()
         if answer.kind == "gave_up":
             raise Failed(Failure("AGENT_GAVE_UP", f"Agent `bridge` gave up: {answer.why}"))
         return answer.step if answer.kind == "act" else None
@@ -116,23 +127,28 @@ class RemoteTask:
             advice = "Connect an agent to the address that pytest prints; `--task-bridge-wait` waits longer."
             raise Failed(Failure("AGENT_UNAVAILABLE", message, details={"agent": "bridge"}, advice=advice))
 
-    async def _answered(self, turn: Turn) -> StepAnswer:
+    async def _answered(self, turn: Turn) -> TurnAnswer:
         """The agent's answer. Its clock stands still while it is away, and while the page is read for it."""
         turn.ends = self._clock.now() + self._rules.timeout
         while not turn.answer.done():
             session, before = self._session(), self._clock.now()
             away, looking = not session.attached, bool(turn.looks)
+            paused = session.paused_at is not None
+            if self._stopped:
+                raise Failed(self._has_stopped())
             left = session.grace_left(before) if away else None if looking else turn.ends - before
+            if session.paused_at is not None:
+                left = PAUSED_AT_MOST - (before - session.paused_at)
             if left is not None and left <= 0:
-                raise Failed(self._lost(session) if away else self._silent())
+                raise Failed(self._lost(session) if away or paused else self._silent())
             await self._news_within(left, turn.answer)
-            if away or looking:
+            if away or looking or paused:
                 turn.ends += self._clock.now() - before
             if session.over and not turn.answer.done():
                 raise Failed(self._lost(session))
         return turn.answer.result()
 
-    async def _news_within(self, seconds: float | None, answer: asyncio.Future[StepAnswer] | None = None) -> None:
+    async def _news_within(self, seconds: float | None, answer: asyncio.Future[TurnAnswer] | None = None) -> None:
         """Return when something has changed, or the time is over."""
         self._news.clear()
         news: asyncio.Future[Any] = asyncio.ensure_future(self._news.wait())
@@ -152,6 +168,12 @@ class RemoteTask:
         details = {"agent": "bridge", **({"session": session.id, "client": session.client} if session else {})}
         return Failure("AGENT_LOST", f"Agent `bridge` was lost in turn {self.number}: {why}", details=details)
 
+    def _has_stopped(self) -> Failure:
+        message = f"Agent `bridge` stopped without `finish` (its hook told `{self._stopped}`)"
+        details = {"agent": "bridge", "reason": "stopped", "event": self._stopped}
+        advice = "Its prompt must ask for `finish`; `agent_events` in partial_trace.json shows what it did last."
+        return Failure("AGENT_FAILED", message, details=details, advice=advice)
+
     def _silent(self) -> Failure:
         message = f"Agent `bridge` did not propose a step within {self._rules.timeout:g}s"
         details = {"agent": "bridge", **({"session": self.session.id} if self.session else {})}
@@ -159,6 +181,8 @@ class RemoteTask:
 
     def _tell_outcome(self, history: History) -> None:
         """Answer the step of the turn before."""
+        if self.session is not None and history and history[-1].wrote:
+            self.session.begins_to_write()  # a click that was seen to write
         acted = self._acted
         if acted is None or acted.done():
             return
@@ -178,6 +202,7 @@ class RemoteTask:
         acted, session = self._acted, self.session
         if session is not None and session.task is self:
             session.task = None
+            session.keep(session)
             session.last_outcome = self.over[1]
         if acted is not None and not acted.done():
             acted.set_result(self.over)
@@ -194,9 +219,20 @@ class RemoteTask:
 
     # The session's side.
 
+    def keep(self, event: AgentEvent) -> None:
+        """Keep what a hook of the agent has told."""
+        self.events.append(event)
+
+    def stop(self, event: str) -> None:
+        """The agent does nothing more: its turn, or the next one, ends as AGENT_FAILED."""
+        self._stopped = event
+        self._news.set()
+
     def taken_by(self, session: BridgeSession) -> Reply:
         """Give the task to a session; returns its first turn."""
         self.session, session.task, session.last_outcome = session, self, None
+        session.wrote = False
+        session.keep(session)
         session.changed = self._news.set
         self._desk.withdraw(self)
         self._news.set()
@@ -225,7 +261,7 @@ class RemoteTask:
         turn = self._turn
         return None if turn is None or turn.answer.done() else self.question()
 
-    async def act(self, number: int, answer: StepAnswer) -> Reply:
+    async def act(self, number: int, answer: TurnAnswer) -> Reply:
         """Answer a turn, and wait for what comes of it. Raises RefusedMessageError if it is over."""
         turn = self._present(number)
         self._acted = asyncio.get_running_loop().create_future()
@@ -251,6 +287,8 @@ class RemoteTask:
 
     def _present(self, number: int) -> Turn:
         turn = self._turn
+        if self.session is not None and self.session.state == "paused":
+            raise RefusedMessageError("SESS_PAUSED", f"session {self.session.id} is paused")
         if turn is None or turn.number != number or turn.answer.done():
             waits = turn is not None and not turn.answer.done()
             now = f"the present turn is {self.number}" if waits else f"turn {self.number} is answered already"
@@ -314,6 +352,14 @@ def outcome_of(record: StepRecord | None) -> dict[str, Any]:
         return {"passed": True, "failure": None, "warnings": []}
     more = {"retryable": failure.row.retryable, "attempts": len(record.attempts) if record else 0}
     return {"passed": False, "failure": {**described(failure), **more}, "warnings": []}
+
+
+def may_write(step: Mapping[str, Any]) -> bool:
+    """Whether a proposed step may be one that must not be done twice; what is not known counts as that."""
+    act, effect = step.get("act"), step.get("effect")
+    model = ACTS.get(act) if isinstance(act, str) else None
+    usual = "write" if act in ("api", "tool") or model is None else getattr(model, "usual_effect", "write")
+    return (effect or usual) == "write"
 
 
 def described(failure: Failure) -> dict[str, Any]:

@@ -80,6 +80,10 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
             "Write one HTML file about a run: causes, figures, timeline, flaky and healed tasks, trends.",
         ),
         "serve": Command("harness.cli.serve:app", "Serve a page that shows the project's runs as they happen."),
+        "mcp": Command(
+            "harness.cli.mcp:app",
+            "Offer the tasks of the project to an agent that speaks MCP, over standard input and output.",
+        ),
         "demo": Command("harness.cli.demo:demo", "Start the demo sites and show a task to try."),
         "merge": Command(
             "harness.cli.merge:merge",

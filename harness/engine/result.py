@@ -250,6 +250,7 @@ def _judge_run(played: TaskRun, score: Score | None) -> TaskResult:
         faults=played.run.stage.injector.results() if played.run else (),
         model_calls=played.ports.model_calls(plan),
         tool_calls=played.ports.tool_calls(plan),
+        agent_events=played.ports.agent_events(plan),
     )
     if ending is None:
         return replace(result, final_state=_passed_state(played, score))

@@ -372,6 +372,8 @@ def trace(result: TaskResult) -> dict[str, Any]:
     document: dict[str, Any] = {"task_id": result.task_id, "steps": lines}
     if result.routes:
         document["routes"] = [route_report(met).model_dump(mode="json") for met in result.routes]
+    if result.agent_events:
+        document["agent_events"] = [each.document() for each in result.agent_events]
     if result.warnings:
         document["warnings"] = [warning.as_json() for warning in result.warnings]
     if result.failure is not None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from msgspec import Struct, field
 
+from harness.model.agent_events import AgentEvent
 from harness.model.events import Event
 from harness.model.inference import ModelCall
 from harness.model.plan import Plan
@@ -522,6 +523,11 @@ def _no_model_calls(_plan: Plan) -> tuple[ModelCall, ...]:
     return ()
 
 
+def _no_agent_events(_plan: Plan) -> tuple[AgentEvent, ...]:
+    """The default of `agent_events`: no agent has hooks."""
+    return ()
+
+
 class Ports(Struct, frozen=True):
     """All that the engine needs to run a task."""
 
@@ -544,6 +550,8 @@ class Ports(Struct, frozen=True):
     """The requests to models of a task so far."""
     tool_calls: Callable[[Plan], tuple[ToolCall, ...]] = _no_tool_calls
     """The calls of tools of a task so far."""
+    agent_events: Callable[[Plan], tuple[AgentEvent, ...]] = _no_agent_events
+    """What the hooks of a task's agent have told so far."""
     ask: Ask | None = None
     """Asks a person at a terminal; None if there is none."""
     repair: RepairHook | None = None

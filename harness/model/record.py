@@ -11,6 +11,7 @@ from urllib.parse import parse_qs
 
 from msgspec import Struct, field
 
+from harness.model.agent_events import AgentEvent
 from harness.model.inference import ModelCall
 from harness.model.report import ErrorReport
 from harness.model.snapshot import with_selectors
@@ -421,6 +422,8 @@ class TaskResult(Struct, frozen=True):
     """The requests to models that its agents made, in order."""
     tool_calls: tuple[ToolCall, ...] = ()
     """The calls of tools that its steps and channels made, in order."""
+    agent_events: tuple[AgentEvent, ...] = ()
+    """What the hooks of its agent have told, in order."""
     takeovers: tuple[TakeOver, ...] = ()
     """The agents that went on in place of one that failed, in order."""
     skipped: str = ""

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
+from harness.model.agent_events import shown
 from harness.model.consumption import ModelCallLine, ModelFigures, by_model, call_lines
 from harness.model.diagnosis import note, trace
 from harness.model.figures import Verdict, figures, model_calls, success_rates, tool_calls, verdict
@@ -137,6 +138,8 @@ def redacted_trace(result: TaskResult, redactor: Redactor) -> Json:
     for step in redacted["steps"]:
         if "tool_calls" in step:
             step["tool_calls"] = [bounded_call(call) for call in step["tool_calls"]]
+    if "agent_events" in redacted:
+        redacted["agent_events"] = shown(redacted["agent_events"])
     return redacted
 
 

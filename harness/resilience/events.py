@@ -159,6 +159,15 @@ class ClientChanged(Struct, frozen=True):
     source: str = "client"
 
 
+class HookRefused(Struct, frozen=True):
+    """A hook of an agent has sent an event that is not as it should be."""
+
+    type: ClassVar[str] = "hook-refused"
+    code: str
+    error: str
+    source: str = "hook"
+
+
 class InvariantBroken(Struct, frozen=True):
     """States that exclude each other occurred together; `states` is the snapshot."""
 
@@ -181,6 +190,7 @@ ResilienceEvent = (
     | ServiceChanged
     | ToolServerChanged
     | ClientChanged
+    | HookRefused
     | InvariantBroken
 )
 Emit = Callable[[ResilienceEvent], None]

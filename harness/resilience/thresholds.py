@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 from msgspec import Struct
 
 from harness.resilience.categories import NETWORK, SESSION, VALIDATION
-from harness.resilience.events import CircuitChanged, ClientChanged, GaveUp, ResilienceEvent, Retrying
+from harness.resilience.events import CircuitChanged, ClientChanged, GaveUp, HookRefused, ResilienceEvent, Retrying
 
 Level = Literal["ok", "warning", "critical"]
 Unit = Literal["share", "per minute"]
@@ -169,8 +169,8 @@ class Thresholds:
         return Reading(row.metric, level, value, row.limit(level), row.unit)
 
 
-_OF_CLIENTS = {"detached": DROPS, "lost": RECONNECTIONS, "refused": RECONNECTIONS}
-"""State that a client has entered -> its metric."""
+_OF_CLIENTS = {"detached": DROPS, "lost": RECONNECTIONS, "refused": RECONNECTIONS, HookRefused.type: VALIDATIONS}
+"""State that a client has entered, or the refusal of its hook -> its metric."""
 _EACH_TIME = {SESSION: DROPS, VALIDATION: VALIDATIONS}
 """Category of a failure of which each counts -> its metric."""
 
@@ -179,13 +179,13 @@ def metric_of(event: ResilienceEvent) -> str:
     """The metric that an event counts towards; empty for none.
 
     A reconnection failure is a failed network retry or a failed probe of a circuit; the first failure of a call does
-    not count. A lost session and a refused proposal count each time. The client of a session counts as a drop when
-    it goes, and as a failed reconnection when it does not come back or may not go on.
+    not count. A lost session, a refused proposal and a refused event of a hook count each time. The client of a session
+    counts as a drop when it goes, and as a failed reconnection when it does not come back or may not go on.
     """
     match event:
         case CircuitChanged(before="half_open", after="open"):
             return RECONNECTIONS
-        case ClientChanged(after=state):
+        case ClientChanged(after=state) | HookRefused(type=state):
             return _OF_CLIENTS.get(state, "")
         case Retrying(category=category) | GaveUp(category=category) if category in _EACH_TIME:
             return _EACH_TIME[category]

@@ -17,8 +17,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 from uuid import uuid4
 
-from msgspec import Struct, field
-
 from harness.agents.registry import Agents, TaskAgent
 from harness.browser import Browsers, Endpoints, SessionRequest, StorageState, wants_webmcp
 from harness.engine import run_task
@@ -32,8 +30,8 @@ from harness.environment.world import TaskWorld
 from harness.model.events import Event
 from harness.model.outcome import ended_as_declared
 from harness.model.plan import Plan
-from harness.model.ports import Ask, Ports, RepairHook, Stage
-from harness.model.record import MetFault, TaskResult, Warning_
+from harness.model.ports import Ports, Stage
+from harness.model.record import TaskResult, Warning_
 from harness.model.settings import LOGINS, Settings
 from harness.model.tool_settings import offered_to_agents
 from harness.recovery.failure import Failed, Failure
@@ -45,14 +43,14 @@ from harness.resilience import SystemClock
 from harness.resilience.events import Emit, ResilienceEvent, ServiceChanged, discard
 from harness.runner.circuits import RunCircuits
 from harness.runner.compile import recovers
+from harness.runner.ground import NO_INTERACTION, Ground, Interaction, NoFaults
 from harness.runner.inference import Inference, TaskInference
 from harness.runner.kept_ways import KeptWays
 from harness.runner.logins import Logins, NoArtifacts
 from harness.runner.loop import Caller, LoopFuture, LoopThread
 from harness.runner.scratch import Scratch
-from harness.runner.toolbox import RunTools, TaskTools
+from harness.runner.toolbox import RunTools
 from harness.spec.names import new_run_id
-from harness.spec.steps import Step
 from harness.spec.task import TaskSpec
 from harness.values import replace
 
@@ -60,50 +58,6 @@ if TYPE_CHECKING:
     from harness.browser.routing import Routing
     from harness.browser.write_gate import WriteGate
     from harness.runner.bridging import BridgeAddress, BridgeHost
-
-
-class Interaction(Struct, frozen=True):
-    """The hooks of a task to a person and the project (ports.Ports)."""
-
-    ask: Ask | None = None
-    repair: RepairHook | None = None
-
-
-NO_INTERACTION = Interaction()
-
-
-class Ground(Struct, frozen=True):
-    """The resources of one task, shared with the tasks inside it."""
-
-    slot: int = 0
-    trouble: Failure | None = None
-    """The failure because of which the task cannot begin."""
-    episode: bool = False
-    """Whether the task belongs to an episode, which passes the browser's storage on."""
-    left: dict[str, StorageState] = field(default_factory=dict)
-    """Key of a task -> the final storage of its browser."""
-    storage: StorageState | None = None
-    """The storage with which the browser begins, if it is not that of the episode."""
-    tools: TaskTools | None = None
-
-
-class NoFaults:
-    """The injector of a task without faults (ports.Injector)."""
-
-    def begin(self, at: float) -> None:
-        """No time counts."""
-
-    async def before_step(self, index: int, step: Step) -> None:
-        """No step is struck."""
-
-    def claim_loss(self) -> bool:
-        return False
-
-    def results(self) -> tuple[MetFault, ...]:
-        return ()
-
-    async def close(self) -> None:
-        """There is nothing to undo."""
 
 
 class Harness:
@@ -380,6 +334,8 @@ class Harness:
             policy=agent.policy, witness=None if plan.in_full else self._witness,
             tool_breaker=self.circuits.tool_of(plan),
         )  # fmt: skip
+        if self.bridge is not None:
+            ports = replace(ports, agent_events=self.bridge.hub.events_of)
         return replace(ports, tool_calls=ground.tools.calls) if ground.tools else ports
 
     async def _recover(self, slot: int, url: str) -> None:

@@ -49,7 +49,7 @@ def bind(host: str, port: int) -> socket.socket:
             (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=512
         )
     except OSError as error:
-        why = error.strerror or str(error)
+        why = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
         by = f", by {describe_listener(port)}" if error.errno == EADDRINUSE else ""
         raise PortTakenError(f"cannot listen on {host}:{port}: {why}{by}") from error
 

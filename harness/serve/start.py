@@ -7,7 +7,7 @@ import json
 import ssl
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -30,7 +30,7 @@ class NotServedError(Exception):
 
 def answers(address: ServeAddress) -> bool:
     """Return whether the server at this address is ready, and is one of ours."""
-    connection = _connection(address)
+    connection = connection_to(address, PROBE)
     try:
         connection.request("GET", "/health")
         answer = connection.getresponse()
@@ -41,25 +41,33 @@ def answers(address: ServeAddress) -> bool:
         connection.close()
 
 
-def _connection(address: ServeAddress) -> http.client.HTTPConnection:
+def connection_to(address: ServeAddress, within: float) -> http.client.HTTPConnection:
+    """A connection to a server of this project on this machine. `within`: seconds for each part of a request."""
     if not address.secure:
-        return http.client.HTTPConnection(address.reached_at, address.port, timeout=PROBE)
-    # The process behind the address is ours, whoever signed its certificate; nothing secret is sent.
+        return http.client.HTTPConnection(address.reached_at, address.port, timeout=within)
+    # The process behind the address is ours, whoever signed its certificate.
     unchecked = ssl.create_default_context()
     unchecked.check_hostname, unchecked.verify_mode = False, ssl.CERT_NONE
-    return http.client.HTTPSConnection(address.reached_at, address.port, timeout=PROBE, context=unchecked)
+    return http.client.HTTPSConnection(address.reached_at, address.port, timeout=within, context=unchecked)
 
 
-async def serving(root: Path, clock: Clock, idle: float | None = None, options: Sequence[str] = ()) -> ServeAddress:
+async def serving(
+    root: Path,
+    clock: Clock,
+    idle: float | None = None,
+    options: Sequence[str] = (),
+    begun: Callable[[int], object] = lambda _: None,
+) -> ServeAddress:
     """The server of the project: the one that runs, or a new one. Raises NotServedError.
 
     A new one is started with the options, and ends by itself after `idle` seconds without a viewer and without a run;
-    None: it stays.
+    None: it stays. `begun` is told the pid of a process that is started.
     """
     found = address_of(root)
     if found is not None and answers(found):
         return found
     process = _start(root, [*options, *(() if idle is None else ("--idle", f"{idle:g}"))])
+    begun(process.pid)
 
     def is_ready() -> bool:
         address = address_of(root)

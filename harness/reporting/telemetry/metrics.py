@@ -85,11 +85,10 @@ class MetricsSink(Sink):
                 self._thresholds.count_attempts(done.attempts, counted)
             case ThresholdCrossed() | StepDone() | ModelRequest() | ModelReply() | ToolRequested() | ToolReply():
                 return
-            case RunBegun() | TaskBegun() | StepBegun():
+            case RunBegun() | TaskBegun() | StepBegun() | ToolServerChanged(own=True):
                 return
-            case ToolServerChanged(server=server, after=after, own=own):
-                if not own:
-                    self._servers[record.worker, server] = after
+            case ToolServerChanged(server=server, after=after):
+                self._servers[record.worker, server] = after
             case InvariantBroken() as broken:
                 self._broken[describe(broken)] += 1
             case event:

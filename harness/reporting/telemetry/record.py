@@ -26,6 +26,7 @@ from harness.resilience.events import (
     Escalated,
     FellBack,
     GaveUp,
+    HookRefused,
     InvariantBroken,
     LoginMade,
     Recovered,
@@ -362,6 +363,8 @@ def _is_warning(event: TelemetryEvent) -> bool:
     match event:
         case Retrying() | Waiting() | SlotAwaited() | FellBack() | Degraded() | Escalated() | InvariantBroken():
             return True
+        case HookRefused():
+            return True
         case TaskDone(final_state="skipped") | ToolReply(outcome="error" | "failed"):
             return True
         case _:
@@ -445,6 +448,11 @@ def _(event: ServiceChanged) -> str:
 def _(event: ClientChanged) -> str:
     why = f" ({one_line(event.reason or event.code)})" if event.reason or event.code else ""
     return f"client {event.client or 'of an agent'}: {event.before} -> {event.after}{why}"
+
+
+@describe.register
+def _(event: HookRefused) -> str:
+    return f"hook of an agent refused: {event.code}: {one_line(event.error)}"
 
 
 @describe.register

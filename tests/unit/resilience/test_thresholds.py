@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.resilience.events import CircuitChanged, ClientChanged, GaveUp, Recovered, ResilienceEvent, Retrying
+from harness.resilience.events import (
+    CircuitChanged,
+    ClientChanged,
+    GaveUp,
+    HookRefused,
+    Recovered,
+    ResilienceEvent,
+    Retrying,
+)
 from harness.resilience.thresholds import THRESHOLDS, SlidingWindow, Threshold, ThresholdCrossed, Thresholds, metric_of
 from tests.unit.fakes import FakeClock
 
@@ -50,6 +58,7 @@ def test_a_limit_is_passed_not_reached(row: Threshold) -> None:
         (ClientChanged("S1", "mine", "detached", "lost"), "reconnection_failures"),
         (ClientChanged("S1", "", "detached", "refused", code="SESS_NOT_FOUND"), "reconnection_failures"),
         (ClientChanged("S1", "mine", "attached", "closed"), ""),
+        (HookRefused("HOOK_VALIDATION_FAILED", "event: Required"), "hook_validation_failures"),
         (Recovered("click", 1.0, 2, "session"), ""),
         (GaveUp("click", "x", True, "element_not_found"), ""),
     ],

@@ -55,6 +55,7 @@ from harness.resilience.events import (
     Escalated,
     FellBack,
     GaveUp,
+    HookRefused,
     InvariantBroken,
     LoginMade,
     Recovered,
@@ -109,6 +110,10 @@ ALL: dict[str, tuple[TelemetryEvent, str, str]] = {
         ClientChanged("S1", "mine 1.0", "attached", "detached", "the network"), "WARNING",
         "client mine 1.0: attached -> detached (the network)",
     ),
+    "hook-refused": (
+        HookRefused("HOOK_VALIDATION_FAILED", "event: Required"), "WARNING",
+        "hook of an agent refused: HOOK_VALIDATION_FAILED: event: Required",
+    ),
     "invariant-violated": (
         InvariantBroken("no", {"server": "down"}), "WARNING", "inconsistent: no (server=down)",
     ),
@@ -156,7 +161,7 @@ def test_words_level_and_a_line_that_can_be_read_again(kind: str) -> None:
 def test_a_name_of_a_field_means_one_thing() -> None:
     """`source` is who failed, in every event that has it; what is left and taken instead are `from` and `to`."""
     assert {kind for kind, event in EVENTS.items() if "source" in event.__struct_fields__} == {
-        *("retry", "failed", "task", "client-status"),
+        *("retry", "failed", "task", "client-status", "hook-refused"),
     }
     line = record(FellBack("ask", "a", "b", "busy")).as_json("WARNING")
     assert (line["from"], line["to"]) == (line["before"], line["after"]) == ("a", "b")

@@ -1,0 +1,185 @@
+"""`harness mcp`: the tasks of a project for an agent that speaks MCP, over standard input and output."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from harness.cli.ending import fail
+from harness.cli.project import settings_at
+from harness.model.settings import Settings, SettingsError
+
+app = typer.Typer(
+    help="Offer the tasks of the project to an agent that speaks MCP, over standard input and output.",
+    invoke_without_command=True,
+)
+LOG: Final = Path(".harness/logs/mcp.log")
+LAST_WORDS: Final = 0.05
+"""Seconds in which answers that are ready are still written after the end of the input."""
+HOOK_WITHIN: Final = 2.0
+"""Seconds that a hook may take: the agent waits for it."""
+FOLDER = typer.Option(help="Folder of the project. Default: the present one.", show_default=False)
+
+
+def _settings(folder: Path | None) -> Settings:
+    try:
+        return settings_at(folder or Path.cwd())
+    except SettingsError as error:
+        fail(str(error))
+
+
+@app.callback()
+def mcp(
+    context: typer.Context,
+    persist: Annotated[
+        bool, typer.Option("--persist", help="Let a server that is started for this stay when the agent goes.")
+    ] = False,
+    project: Annotated[Path | None, FOLDER] = None,
+) -> None:
+    """Offer the tasks of the project to an agent that speaks MCP, over standard input and output.
+
+    The server of the project is found, or started in the background. It ends with the last agent that uses it.
+
+    Example: harness mcp --persist
+    """
+    if context.invoked_subcommand is not None:
+        return
+    settings = _settings(project)
+    try:
+        import mcp.server.stdio  # noqa: F401 - said here, where there still is somebody to say it to
+    except ImportError:
+        from harness.bridge.mcp_face import NO_MCP
+
+        fail(NO_MCP)
+    try:
+        asyncio.run(_serve(settings, persist=persist))
+    except OSError as error:
+        fail(f"{settings.root / '.harness'} cannot be used: {error.strerror or error}")
+
+
+async def _serve(settings: Settings, *, persist: bool) -> None:
+    """Serve until the input ends, or a signal comes; the process ends in it. Raises OSError."""
+    from harness.bridge.mcp_face import serve_stdio
+    from harness.cli.mcp_relay import ServerRelay
+    from harness.resilience import SystemClock
+    from harness.serve.users import ServerUse
+
+    use = ServerUse(settings.root)
+    if persist:
+        use.persist()
+    relay, over = ServerRelay(settings, SystemClock(), use, persist=persist), asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, over.set)
+    attending = asyncio.create_task(relay.attend())
+    serving = asyncio.create_task(serve_stdio(relay.call, InputLines(over)))  # type: ignore[arg-type]
+    ended = asyncio.create_task(over.wait())
+    await asyncio.wait({attending, serving, ended}, return_when=asyncio.FIRST_COMPLETED)
+    await asyncio.wait({serving}, timeout=LAST_WORDS)
+    _leave(settings.root, use.leave(), _broken(attending, serving))
+
+
+def _broken(*tasks: asyncio.Task[None]) -> BaseException | None:
+    return next((each.exception() for each in tasks if each.done() and not each.cancelled() and each.exception()), None)
+
+
+def _leave(root: Path, ended: int | None, error: BaseException | None) -> None:
+    """Say it, and end the process at once: a thread that reads, or a call under way, must not delay it."""
+    why = f"ends: {error!r}" if error is not None else "the input has ended"
+    line = f"harness mcp (pid {os.getpid()}): {why}{f'; the server {ended} ends, too' if ended else ''}\n"
+    with suppress(OSError):
+        sys.stderr.write(line)
+        sys.stderr.flush()
+    with suppress(OSError):
+        (root / LOG).parent.mkdir(parents=True, exist_ok=True)
+        with (root / LOG).open("a", encoding="utf-8") as log:
+            log.write(f"{datetime.now(UTC).isoformat(timespec='milliseconds')} {line}")
+    os._exit(1 if error is not None else 0)
+
+
+class InputLines:
+    """The lines of standard input, for the library; it tells when they end."""
+
+    def __init__(self, over: asyncio.Event) -> None:
+        self._over = over
+
+    def __aiter__(self) -> InputLines:
+        return self
+
+    async def __anext__(self) -> str:
+        line: bytes = await asyncio.to_thread(sys.stdin.buffer.readline)
+        if not line:
+            self._over.set()
+            raise StopAsyncIteration
+        return line.decode("utf-8", "replace")
+
+
+# Hooks.
+
+
+@app.command()
+def hook(project: Annotated[Path | None, FOLDER] = None) -> None:
+    """Pass on what a hook of a coding agent gives on standard input, as Claude Code does. It never fails the hook.
+
+    Example: echo '{"hook_event_name": "Stop", "session_id": "s1"}' | harness mcp hook
+    """
+    from harness.serve.address import BRIDGE, address_of
+
+    settings = _settings(project)
+    try:
+        given = json.loads(sys.stdin.read() or "null")
+    except ValueError:
+        given = None
+    if not isinstance(given, dict):
+        typer.echo("harness mcp hook: standard input has no JSON object", err=True)
+        return
+    addresses = [address_of(settings.root, BRIDGE), address_of(settings.root)]
+    for address in [each for each in addresses if each is not None]:
+        if _told(settings, address, hook_document(given, datetime.now(UTC))):
+            return
+
+
+def hook_document(given: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+    """The event of 001 that says what a hook of Claude Code was given; one of 001 stays as it is."""
+    if "hook_event_name" not in given:
+        return dict(given)
+    own = ("hook_event_name", "session_id", "transcript_path")
+    return {
+        "event": given["hook_event_name"],
+        "timestamp": now.isoformat(),
+        "session_id": given.get("session_id", ""),
+        "payload": {key: value for key, value in given.items() if key not in own},
+    }
+
+
+def _told(settings: Settings, address: Any, document: Mapping[str, Any]) -> bool:
+    """Whether the server has taken the event, or said why not."""
+    from datetime import timedelta
+
+    from harness.serve.start import connection_to
+    from harness.serve.tokens import Tokens, TokenScope
+
+    connection = connection_to(address, HOOK_WITHIN)
+    try:
+        token = Tokens.of(settings.root).issue(TokenScope.AGENT, datetime.now(UTC), timedelta(minutes=1))
+        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        connection.request("POST", "/hooks", json.dumps(document), headers)
+        answer = connection.getresponse()
+        said = answer.read().decode("utf-8", "replace")
+        if answer.status not in (200, 404):
+            typer.echo(f"harness mcp hook: {said[:1000]}", err=True)
+        return answer.status != 404
+    except OSError as error:
+        typer.echo(f"harness mcp hook: the server does not answer: {error}", err=True)
+        return False
+    finally:
+        connection.close()

@@ -1,0 +1,173 @@
+"""Passes calls of tools on to the servers of a project, and sees to it that there is one."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from typing import Any, Final
+
+import httpx2
+import msgspec
+
+from harness.bridge.mcp_tools import ToolReply, refusal_reply
+from harness.bridge.refusals import RefusedMessageError
+from harness.model.settings import Settings
+from harness.resilience import Clock
+from harness.resilience.retry import schedule
+from harness.serve.address import BRIDGE, ServeAddress, address_of
+from harness.serve.start import READY, NotServedError, answers, serving
+from harness.serve.tokens import Tokens, TokenScope
+from harness.serve.users import ServerUse
+
+ANSWERED_WITHIN: Final = 40.0
+"""Seconds that a call may take: above the 35 s of a server."""
+LOOK: Final = 0.5
+"""Seconds between two looks for a run that offers tasks."""
+VALID: Final = timedelta(hours=1)
+AGAIN: Final = frozenset({"observe", "act", "finish", "command_result", "session_status", "tasks_list"})
+"""Tools that may be called again when the answer is lost: the bridge knows an act by what is asked."""
+NO_RUN: Final = "no run of this project offers tasks: `pytest tasks/ --agent bridge` starts one"
+
+
+class ServerRelay:
+    """The servers of one project, for one agent: the run that serves agents, and `harness serve`."""
+
+    def __init__(self, settings: Settings, clock: Clock, use: ServerUse, *, persist: bool) -> None:
+        """`persist`: a server that is started for this stays. Raises OSError if the key of tokens cannot be used."""
+        self._settings = settings
+        self._clock = clock
+        self._use = use
+        self._persist = persist
+        self._tokens = Tokens.of(settings.root)
+        self._http: httpx2.AsyncClient | None = None
+        self._looked = asyncio.Event()
+        """Set once it is known whether there is a server."""
+        self._gone = asyncio.Event()
+        """Set when a call has found none."""
+        self.trouble = ""
+        """Why there is no server."""
+
+    # That there is one.
+
+    async def attend(self) -> None:
+        """Find or start a server, again after each loss, with the delays of 000; until it is cancelled."""
+        delays, failed = schedule("spec-000").values, 0
+        while True:
+            self._gone.clear()
+            try:
+                await asyncio.to_thread(self._ensure)
+            except (NotServedError, OSError) as error:
+                self.trouble, failed = self._explained(error), failed + 1
+                self._looked.set()
+                await self._clock.sleep(delays[min(failed, len(delays)) - 1])
+                continue
+            self.trouble, failed = "", 0
+            self._looked.set()
+            await self._gone.wait()
+
+    def _ensure(self) -> None:
+        """Find or start a server; blocks for 4 s at most. Raises NotServedError, and OSError."""
+        if any(answers(each) for each in self._addresses()):
+            return
+        pids: list[int] = []
+        address = asyncio.run(serving(self._settings.root, self._clock, begun=pids.append))
+        if address.pid in pids and not self._persist:
+            self._use.started(address)
+
+    def _explained(self, error: Exception) -> str:
+        found = address_of(self._settings.root)
+        silent = f"; the server with the pid {found.pid} does not answer: `harness serve stop` ends it" if found else ""
+        return f"{error}{silent}"
+
+    def _addresses(self) -> Iterator[ServeAddress]:
+        """The servers of the project whose process lives, that of a run first."""
+        found = (address_of(self._settings.root, BRIDGE), address_of(self._settings.root))
+        return (each for each in found if each is not None)
+
+    # Calls.
+
+    async def call(self, tool: str, arguments: Mapping[str, Any], client: str) -> ToolReply:
+        """Call a tool. Whatever happens, there is an answer, and a refusal says what to do."""
+        try:
+            async with asyncio.timeout(READY + LOOK):
+                await self._looked.wait()
+        except TimeoutError:
+            self.trouble = "the server is being started"
+        wait = arguments.get("wait_ms", 25_000) if tool == "task_take" else 0
+        until = self._clock.now() + (min(wait, 30_000) / 1000 if isinstance(wait, int | float) else 0)
+        while (reply := await self._passed_on(tool, arguments, client)) is None:
+            if self._clock.now() >= until:
+                return self._nobody(tool)
+            await self._clock.sleep(LOOK)
+        return reply
+
+    def _nobody(self, tool: str) -> ToolReply:
+        """The answer when no server has a bridge."""
+        if self.trouble:
+            return refusal_reply(RefusedMessageError("CONN_NO_SERVER", self.trouble).payload)
+        if tool == "tasks_list":
+            return ToolReply({"tasks": [], "sessions": [], "hint": NO_RUN})
+        return refusal_reply(RefusedMessageError("CONN_NO_SERVER", NO_RUN).payload)
+
+    async def _passed_on(self, tool: str, arguments: Mapping[str, Any], client: str) -> ToolReply | None:
+        """The answer of the server that knows the session; None if none has a bridge."""
+        refused, there = None, False
+        for address in tuple(self._addresses()):
+            reply = await self._asked(address, {"tool": tool, "arguments": dict(arguments), "client": client})
+            there = there or reply is not None
+            if isinstance(reply, ToolReply):
+                if reply.structured.get("code") != "SESS_NOT_FOUND":
+                    return reply
+                refused = reply
+        if not there:
+            self._gone.set()
+        return refused
+
+    async def _asked(self, address: ServeAddress, call: Mapping[str, Any]) -> ToolReply | bool | None:
+        """The answer of one server; True if it has no bridge, None if it cannot be reached."""
+        for _ in range(2 if call["tool"] in AGAIN else 1):
+            try:
+                answer = await self._client().post(
+                    f"{'https' if address.secure else 'http'}://{_host(address)}:{address.port}/calls",
+                    content=msgspec.json.encode(call),
+                    headers={"Authorization": f"Bearer {self._token()}", "Content-Type": "application/json"},
+                )
+            except httpx2.HTTPError:
+                continue
+            if answer.status_code == httpx2.codes.OK:
+                return msgspec.json.decode(answer.content, type=ToolReply)
+            return True if answer.status_code == httpx2.codes.NOT_FOUND else _refused(answer)
+        return None
+
+    def _token(self) -> str:
+        return self._tokens.issue(TokenScope.AGENT, self._clock.wall(), VALID)
+
+    def _client(self) -> httpx2.AsyncClient:
+        """The client, without proxies; the server's own certificate is the only one that it trusts."""
+        if self._http is None:
+            certificate = self._settings.serve.certificate(self._settings.root)
+            trusted: ssl.SSLContext | bool = True
+            if certificate is not None:
+                trusted = ssl.create_default_context(cafile=certificate[0])
+                trusted.check_hostname = False  # the address comes from the project's own file
+            no_reuse = httpx2.Limits(max_keepalive_connections=0)
+            self._http = httpx2.AsyncClient(timeout=ANSWERED_WITHIN, trust_env=False, verify=trusted, limits=no_reuse)
+        return self._http
+
+
+def _host(address: ServeAddress) -> str:
+    return f"[{address.reached_at}]" if ":" in address.reached_at else address.reached_at
+
+
+def _refused(answer: httpx2.Response) -> ToolReply:
+    """The refusal of the edges, as a tool's answer."""
+    try:
+        told = msgspec.json.decode(answer.content, type=dict[str, Any])
+    except msgspec.DecodeError:
+        told = {}
+    payload = told.get("payload", told)
+    return refusal_reply(
+        {"code": "SYS_INTERNAL_ERROR", "message": f"the server answered {answer.status_code}", **payload}
+    )

@@ -1,0 +1,59 @@
+"""Programs that use the project's server in the background: the last of them ends it, if one of them has started it."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import signal
+from pathlib import Path
+from typing import IO, Final
+
+import msgspec
+
+from harness.serve.address import ServeAddress, address_of
+
+USERS: Final = Path(".harness/serve.users")
+"""The file that each user locks, relative to the project."""
+STARTED: Final = Path(".harness/serve.started.json")
+"""The address of a server that ends with its last user."""
+
+
+class ServerUse:
+    """One user of the project's server, from its making until `leave`."""
+
+    def __init__(self, root: Path) -> None:
+        """Raises OSError."""
+        self._root = root
+        file = root / USERS
+        file.parent.mkdir(parents=True, exist_ok=True)
+        self._lock: IO[str] = file.open("a")
+        fcntl.flock(self._lock, fcntl.LOCK_SH)  # somebody who leaves has it alone for a moment
+
+    def started(self, address: ServeAddress) -> None:
+        """Say that a user has started this server. Raises OSError."""
+        (self._root / STARTED).write_bytes(msgspec.json.encode(address))
+
+    def persist(self) -> None:
+        """Let the server stay when its last user leaves. Raises OSError."""
+        (self._root / STARTED).unlink(missing_ok=True)
+
+    def leave(self) -> int | None:
+        """Use it no more; the pid of the server that ends for it, if one does. Never waits."""
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return None  # somebody else uses it
+        finally_ends = self._end()
+        self._lock.close()
+        return finally_ends
+
+    def _end(self) -> int | None:
+        now = address_of(self._root)
+        with contextlib.suppress(OSError, msgspec.DecodeError):
+            ours = msgspec.json.decode((self._root / STARTED).read_bytes(), type=ServeAddress)
+            self.persist()
+            if now is not None and (now.pid, now.started) == (ours.pid, ours.started):
+                os.kill(now.pid, signal.SIGTERM)
+                return now.pid
+        return None
