@@ -12,12 +12,11 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
-from harness.bridge.client import Bridge, BridgeError
+from harness.bridge.client import Bridge, BridgeError, ConnectionRefusedForGood
 from tests.acceptance.conftest import Project
 from tests.acceptance.documented import ROOT, blocks
 from tests.acceptance.warm import harness
@@ -157,34 +156,41 @@ def test_the_documented_agent_buys_one_mouse_however_often_its_connection_is_cut
     assert "1 passed" in told
 
 
-def test_a_session_of_a_run_that_was_killed_is_over_and_its_client_is_told(project: Project) -> None:
+@pytest.mark.parametrize("wrote", [False, pytest.param(True, marks=pytest.mark.thorough)])
+def test_a_session_outlives_the_server_unless_its_task_had_begun_to_write(project: Project, wrote: bool) -> None:
     (project.path / "mouse.task.yaml").write_text(TASK, "utf-8")
+    steps = [{"act": "open", "url": "http://shop.local/product/WM-5521"}]
+    steps += [{"act": "click", "selector": "#add-to-cart", "effect": "write"}] if wrote else []
     first = Offering(project)
     runs = [first]
 
-    async def across_runs() -> BridgeError:
-        told = list[str]()
-        client = Bridge(first.url, first.token, tell=told.append)
+    async def across_runs() -> tuple[BridgeError, str]:
+        client = Bridge(first.url, first.token)
         await client.open()
         task = await client.take()
         assert task is not None
-        assert (await task.act({"act": "open", "url": "http://shop.local/"})).passed
+        for step in steps:
+            outcome = await task.act(step)
+            assert outcome.passed, outcome
         await asyncio.to_thread(first.kill)
-        again = asyncio.to_thread(Offering, project, "--task-bridge-port", str(first.port))
-        pending = asyncio.create_task(task.observe())
-        runs.append(await again)
+        waits = asyncio.create_task(task.observe())
+        runs.append(await asyncio.to_thread(Offering, project, "--task-bridge-port", str(first.port)))
         with pytest.raises(BridgeError) as refused:
-            await pending
+            await waits
+        again = None if wrote else await client.take()
         await client.detach()
-        return refused.value
+        return refused.value, again.task_id if again else ""
 
     try:
-        error: Any = asyncio.run(across_runs())
+        error, again = asyncio.run(across_runs())
     finally:
         for each in runs:
             each.kill()
-    assert error.code in ("SESS_NOT_FOUND", "SESS_NOT_RESUMABLE")
-    assert error.document["payload"]["recoverable"] is False
+    if wrote:
+        assert isinstance(error, ConnectionRefusedForGood)
+        assert (error.code, error.document["payload"]["recoverable"]) == ("SESS_NOT_RESUMABLE", False)
+    else:
+        assert (error.code, again) == ("SESS_NO_TASK", "MOUSE-001")
 
 
 SHIPPED = ("B1-2025-001", "C2-2025-002", "D4-2025-003")
