@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from msgspec import Struct, field
 
 from harness.browser import StorageState
@@ -10,6 +12,9 @@ from harness.model.record import MetFault
 from harness.recovery.failure import Failure
 from harness.runner.toolbox import TaskTools
 from harness.spec.steps import Step
+
+if TYPE_CHECKING:
+    from harness.runner.commands import TaskCommands
 
 
 class Interaction(Struct, frozen=True):
@@ -35,6 +40,7 @@ class Ground(Struct, frozen=True):
     storage: StorageState | None = None
     """The storage with which the browser begins, if it is not that of the episode."""
     tools: TaskTools | None = None
+    commands: TaskCommands | None = None
 
 
 class NoFaults:

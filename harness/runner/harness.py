@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from harness.browser.routing import Routing
     from harness.browser.write_gate import WriteGate
     from harness.runner.bridging import BridgeAddress, BridgeHost
+    from harness.runner.commands import Commands, TaskCommands
 
 
 class Harness:
@@ -96,6 +97,7 @@ class Harness:
         self.browsers = Browsers(settings.browser, self.clock, ends, temp=temp, guard=guard, hosts=hosts)
         self.bridge: BridgeHost | None = None
         """Where agents that run elsewhere take tasks; None in most runs."""
+        self.commands: Commands | None = None
         self.agents = self._make_agents()
         self.inference = Inference(settings, run_id, self.clock, self.circuits, tell, self.redactor)
         self.memory = MemoryStore(temp / "memory.sqlite3")
@@ -170,19 +172,32 @@ class Harness:
         notes = self._trajectories.notes(plan)
         ended: TaskResult | None = None
         models, saw = (notes.models(inference.client), notes.saw) if notes else (inference.client, None)
+        commands = self._commands(inference)
         agent = self.agents.agent(None, models=models, ask=interaction.ask, saw=saw)
+        agent.make_command = commands.make if commands else None
         try:
             with in_task(plan, wake=emit):
                 async with self._ground(plan) as empty, self.tools.task(plan, emit, empty.slot) as tools:
-                    ground = await self._logged_in(plan, replace(empty, tools=tools))
+                    ground = await self._logged_in(plan, replace(empty, tools=tools, commands=commands))
                     result = await run_task(plan, self._ports(plan, agent, emit, interaction, ground, inference))
-            result = _warned(result, (*inference.finish(result), *self._trajectories.keep(plan, result, notes)))
+            of_agents = (*inference.finish(result), *(commands.warnings if commands else ()))
+            result = _warned(result, (*of_agents, *self._trajectories.keep(plan, result, notes)))
             self._hand_on(plan, result, ground)
             ended = result
             return result
         finally:
             await agent.close(ended)
             await inference.close()
+
+    def _commands(self, inference: TaskInference) -> TaskCommands | None:
+        """The agents of a task that are processes; None if the project has none."""
+        if not any(each.command for each in self.settings.agents.values()):
+            return None
+        if self.commands is None:
+            from harness.runner.commands import Commands  # few runs start agents
+
+            self.commands = Commands(self.settings, self.redactor, self.clock, self._tell)
+        return self.commands.of(inference)
 
     async def _logged_in(self, plan: Plan, ground: Ground) -> Ground:
         """The ground of a task that names a login, with the browser storage of someone who is logged in."""
@@ -350,6 +365,8 @@ class Harness:
             raise Failed(ground.trouble)
         await self.start()
         await self.services.await_ready(ground.slot)
+        if ground.commands is not None:
+            ground.commands.found_at(plan, folder)
         world = TaskWorld(
             plan,
             self.memory,
@@ -426,6 +443,8 @@ class Harness:
         """End browsers and the services that this process started. Bounded."""
         if self.bridge is not None:
             await self.bridge.close()
+        if self.commands is not None:
+            await self.commands.close()
         begun = [task for task in (self._services_begun, self._browser_begun) if task is not None]
         for task in begun:
             task.cancel()

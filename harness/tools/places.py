@@ -14,11 +14,12 @@ from typing import Final
 
 from msgspec import Struct
 
-from harness.model.tool_settings import REFERENCE, ToolServerSettings
+from harness.model.tool_settings import REFERENCE, ToolServerSettings, header_problem
 from harness.model.tools import ToolDescription
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Clock
 from harness.resilience.process import Program
+from harness.spec.problems import join_or
 from harness.tools.catalogue import effect_of
 from harness.tools.exchange import Connect, Connection, ConnectionEvents
 from harness.tools.server import Connector, ToolServer
@@ -54,9 +55,24 @@ class ServerPlace(Struct, frozen=True):
         return {key: self._filled(value, f"environment.{key}", environ) for key, value in own.items()}
 
     def headers(self, environ: Mapping[str, str]) -> dict[str, str]:
-        """The headers of each request. Raises Failed for a variable that is not set."""
+        """The headers of each request. Raises Failed for a variable that is not set or a value that cannot be sent."""
         own = self.settings.headers
-        return {key: self._filled(value, f"headers.{key}", environ) for key, value in own.items()}
+        found = {key: self._filled(value, f"headers.{key}", environ) for key, value in own.items()}
+        for key, value in found.items():
+            if problem := header_problem(value):
+                raise Failed(self._unfit(key, problem, environ))
+        return found
+
+    def _unfit(self, key: str, problem: str, environ: Mapping[str, str]) -> Failure:
+        """The failure of a header that cannot be sent; its value is not told."""
+        names = REFERENCE.findall(self.settings.headers[key])
+        empty = [name for name in names if not environ[name].strip()]
+        why = f"the variable {empty[0]} is empty" if empty else f"its value {problem}"
+        message = (
+            f"Tool server `{self.name}`: `headers.{key}` of [tool.harness.tools.{self.name}] cannot be sent: {why}"
+        )
+        advice = f"Look at the value of {join_or(empty or names)} in the environment of the run."
+        return Failure("TOOL_AUTH", message, details={"server": self.name}, advice=advice)
 
     def _filled(self, text: str, key: str, environ: Mapping[str, str]) -> str:
         if missing := [name for name in REFERENCE.findall(text) if name not in environ]:
@@ -96,7 +112,7 @@ def _connect_of(place: ServerPlace, environ: Mapping[str, str]) -> Connect:
 
 
 def _not_installed(server: str) -> Failure:
-    message = f"Tool server `{server}` cannot be used, since the package `mcp` is not installed: {NEEDED}"
+    message = f"Tool server `{server}` cannot be used, since the package `mcp` is not installed"
     return Failure("INVALID_INPUT", message, details={"server": server}, advice=f"Install it: {NEEDED}.")
 
 

@@ -54,10 +54,24 @@ def test_a_variable_that_is_not_set_is_named_with_its_place() -> None:
     assert "export TOKEN=" in caught.value.failure.hint
 
 
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [("", "the variable TOKEN is empty"), ("pass-42\n", "has a line break"), ("p\u00e4ss-42", "has characters that")],
+)
+def test_a_header_that_cannot_be_sent_is_told_without_its_value(value: str, why: str) -> None:
+    settings = ToolServerSettings(url="http://a.test/mcp", headers={"Authorization": "Bearer ${env:TOKEN}"})
+    at = ServerPlace("shop", settings, Path(), {}, SystemClock())
+    with pytest.raises(Failed, match=why) as caught:
+        at.headers({"TOKEN": value})
+    assert (caught.value.failure.code, "TOKEN" in caught.value.failure.hint) == ("TOOL_AUTH", True)
+    assert "ss-42" not in f"{caught.value.failure.message}{caught.value.failure.hint}"
+
+
 def test_without_the_extra_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(places, "find_spec", lambda _: None)
-    with pytest.raises(Failed, match=r"`mail` cannot be used.* pip install 'pytest-taskspec\[mcp\]'"):
+    with pytest.raises(Failed, match=r"`mail` cannot be used, since the package `mcp` is not installed$") as caught:
         asyncio.run(connector(place(), {})(EVENTS))
+    assert caught.value.failure.hint == "Install it: pip install 'pytest-taskspec[mcp]'."
 
 
 def test_people_are_told_what_a_server_is_and_has() -> None:
