@@ -80,6 +80,7 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
             "Write one HTML file about a run: causes, figures, timeline, flaky and healed tasks, trends.",
         ),
         "serve": Command("harness.cli.serve:app", "Serve a page that shows the project's runs as they happen."),
+        "sessions": Command("harness.cli.sessions:app", "Show and close the sessions of agents that run elsewhere."),
         "demo": Command("harness.cli.demo:demo", "Start the demo sites and show a task to try."),
         "merge": Command(
             "harness.cli.merge:merge",
