@@ -67,7 +67,7 @@ def list_sessions(as_json: AsJson = False) -> None:
         return
     for each in found:
         task = f"task {each.task}" if each.task else "no task"
-        typer.echo(printable(f"{each.id}  {_state(each)}  {task}  {each.agent or each.client}".rstrip()))
+        typer.echo(printable(f"{each.id}: {_state(each)}, {task}, {each.agent or each.client or 'no name'}"))
     if not found:
         typer.echo("there are no sessions: `pytest --agent bridge` offers tasks to agents that run elsewhere")
 

@@ -41,7 +41,7 @@ def test_there_may_be_none(root: Path) -> None:
 
 def test_they_are_listed_and_shown(root: Path) -> None:
     kept(root)
-    assert told("list")[1].splitlines() == ["sess-2  closed  no task  other 1.0", "sess-1  active  task T-1  mine"]
+    assert told("list")[1].splitlines() == ["sess-2: closed, no task, other 1.0", "sess-1: active, task T-1, mine"]
     assert [each["running"] for each in json.loads(told("list", "--json")[1])] == [False, True]
     assert "task: T-1" in told("show", "sess-1")[1]
     code, said = told("show", "sess-3")
