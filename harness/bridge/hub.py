@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 from collections.abc import Coroutine, Mapping
 from typing import Any, Final
 
@@ -25,7 +26,8 @@ from harness.bridge.messages import (
 )
 from harness.bridge.refusals import RefusedMessageError, no_session
 from harness.bridge.session import BridgeLimits, BridgeSession, KeptReply
-from harness.bridge.turns import Desk, RemoteRules, RemoteTask, Reply, StepAnswer, described
+from harness.bridge.store import SessionStore, StoredSession
+from harness.bridge.turns import Desk, RemoteRules, RemoteTask, Reply, TurnAnswer, described
 from harness.model.agent_events import AgentEvent
 from harness.model.plan import Plan
 from harness.model.policy import UNLIMITED, AgentPolicy
@@ -41,8 +43,14 @@ LONG: Final = frozenset({"task_take", "observe", "act", "finish"})
 """The messages whose answer may take long: it is kept, and asked for by its correlation id."""
 POLL: Final = 1000
 """Milliseconds after which a client asks again for pending work."""
+_STORED = frozenset({"state", "agent", "client", "folder", "created", "task", "turn", "why"})
 INLINE: Final = 16 * 1024
 """Bytes of a body that a message may contain; a larger one is a blob."""
+
+_AFTER_THE_END: Final = frozenset({"command_result", "synchronize", "request_replay", "session_close", "health_check"})
+"""What a session that is over still answers."""
+_MISTAKE: Final[Reply] = "error", RefusedMessageError("SYS_INTERNAL_ERROR").payload
+_log = logging.getLogger(__name__)
 
 
 class BridgeHub:
@@ -55,7 +63,12 @@ class BridgeHub:
         limits: BridgeLimits | None = None,
         rules: RemoteRules | None = None,
         emit: Emit = discard,
+        store: SessionStore | None = None,
     ) -> None:
+        """`store` keeps sessions for the case that this process is killed."""
+        self._store = store
+        self._left = store.left() if store else {}
+        """The sessions of servers that ended or were killed."""
         self.clock = clock
         self.desk = desk
         self.limits = limits or BridgeLimits()
@@ -97,18 +110,45 @@ class BridgeHub:
         if len(self.sessions) >= self.limits.sessions:
             raise RefusedMessageError("SESS_LIMIT", f"there are {self.limits.sessions} sessions already")
         session = BridgeSession(self.clock, self.limits, wanted.agent, wanted.folder, client)
-        session.forget, session.emit = self._forget, self._emit
+        self._begin(session)
+        return session
+
+    def _begin(self, session: BridgeSession) -> None:
+        session.forget, session.keep, session.emit = self._forget, self._keep, self._emit
         self.sessions[session.id] = session
         session.await_client()
-        return session
+        self._keep(session)
+
+    def _keep(self, session: BridgeSession) -> None:
+        if self._store is not None:
+            known = {name: each for name, each in session.summary().items() if name in _STORED}
+            self._store.save(StoredSession(session.id, wrote=session.wrote, **known))
 
     def join(self, wanted: SessionJoin) -> BridgeSession:
         """The session that a client goes on with. Raises RefusedMessageError."""
         try:
-            return self.find(wanted.session)
+            return self._resumed(wanted.session) or self.find(wanted.session)
         except RefusedMessageError as refused:
             self._emit(ClientChanged(wanted.session, "", "detached", "refused", code=refused.code))
             raise
+
+    def _resumed(self, name: str) -> BridgeSession | None:
+        """The session of a server that was killed, which goes on here. Raises RefusedMessageError if it cannot.
+
+        Its task, if it had one, begins anew when this run offers it.
+        """
+        left = self._left.get(name)
+        if left is None:
+            return None
+        if left.over:
+            raise RefusedMessageError("SESS_CLOSED", f"session '{name}' is closed: {left.why}")
+        if not left.resumable:
+            raise RefusedMessageError("SESS_NOT_RESUMABLE", f"task {left.task} of session '{name}' had begun to write")
+        del self._left[name]
+        session = BridgeSession(self.clock, self.limits, left.agent, left.folder, left.client)
+        session.id, session.resumed = left.id, True
+        self._begin(session)
+        return session
 
     def find(self, name: str) -> BridgeSession:
         """A session that is not over. Raises RefusedMessageError."""
@@ -141,6 +181,9 @@ class BridgeHub:
         for work in tuple(self._works):
             work.cancel()
         await asyncio.gather(*self._works, return_exceptions=True)
+        if self._store is not None:
+            self._store.close()
+            self._store = None
 
     # Messages of a session.
 
@@ -162,6 +205,9 @@ class BridgeHub:
             return await self._once(session, message)
         except RefusedMessageError as refused:
             return self._sent(session, message.id, ("error", refused.payload))
+        except Exception:  # noqa: BLE001 - a mistake of ours must not leave the client without an answer
+            _log.exception("The answer to `%s` failed", message.type)
+            return self._sent(session, message.id, _MISTAKE)
 
     def _sent(self, session: BridgeSession, id: str, reply: Reply) -> Reply:  # noqa: A002
         volatile = reply[0] in ("session_state", "replay_buffer", "health")
@@ -169,6 +215,9 @@ class BridgeHub:
         return reply
 
     def _at_once(self, session: BridgeSession, message: ClientMessage) -> Reply:
+        """The answer of a message that takes no time."""
+        if session.over and message.type not in _AFTER_THE_END:
+            raise RefusedMessageError("SESS_CLOSED", f"session '{session.id}' is closed: {session.why}")
         match message.payload:
             case CommandResult(correlation_id=name):
                 return self._result(session, name)
@@ -178,13 +227,21 @@ class BridgeHub:
                 return self._cancelled(session, name)
             case RequestReplay() as wanted:
                 return "replay_buffer", self.replay(session, wanted).payload
-        match message.type:
-            case "session_close":
-                self.close(session, "its client has closed it")
-                return "session_state", session.snapshot()
-            case "health_check":
-                return "health", {"status": "ready"}
+        if message.type == "health_check":
+            return "health", {"status": "ready"}
+        self._change(session, message.type)
         return "session_state", session.snapshot()
+
+    def _change(self, session: BridgeSession, wanted: str) -> None:
+        """Do what a message says about the session itself. Raises RefusedMessageError."""
+        if wanted == "session_pause":
+            if session.task is not None and session.task.open_turn() is None:
+                raise RefusedMessageError("SESS_NOT_PAUSABLE", "a step is being done")
+            session.enter("paused", "its client has paused it")
+        elif wanted == "session_resume":
+            session.enter("active", "its client goes on")
+        elif wanted == "session_close":
+            self.close(session, "its client has closed it")
 
     def replay(self, session: BridgeSession, wanted: RequestReplay | SessionJoin) -> Any:
         """What a client missed (`replay.Replay`)."""
@@ -272,12 +329,22 @@ class BridgeHub:
             return await self._done(session, message)
         except RefusedMessageError as refused:
             return "error", refused.payload
-        except Failed as failed:
-            severity = {"severity": str(failed.failure.severity)}
-            return "error", self._redacted(session, {**described(failed.failure), **severity})
+        except Exception as error:  # noqa: BLE001 - as above; it is logged
+            if isinstance(error, Failed):
+                return "error", self._told(session, error)
+            _log.exception("`%s` failed", message.type)
+            return _MISTAKE
+
+    def _told(self, session: BridgeSession, failed: Failed) -> Mapping[str, Any]:
+
+        severity = {"severity": str(failed.failure.severity)}
+        told: dict[str, Any] = self._redacted(session, {**described(failed.failure), **severity})
+        return told
 
     async def _done(self, session: BridgeSession, message: ClientMessage) -> Reply:
         payload = message.payload
+        if session.over:
+            raise RefusedMessageError("SESS_CLOSED", f"session '{session.id}' is closed: {session.why}")
         if isinstance(payload, TaskTake):
             if session.task is not None:
                 raise RefusedMessageError("SESS_BUSY", f"the session has the task {session.task.task_id}")
@@ -288,9 +355,9 @@ class BridgeHub:
             seen = await task.look(payload.turn, screenshot=payload.screenshot)
             return "observation", self._observation(session, payload.turn, seen)
         if isinstance(payload, Act):
-            return await task.act(payload.turn, StepAnswer("act", payload.step))
+            return await task.act(payload.turn, TurnAnswer("act", payload.step))
         assert isinstance(payload, Finish)
-        kind = StepAnswer("gave_up", why=payload.gave_up) if payload.gave_up else StepAnswer("finish")
+        kind = TurnAnswer("gave_up", why=payload.gave_up) if payload.gave_up else TurnAnswer("finish")
         return await task.act(payload.turn, kind)
 
     def _observation(self, session: BridgeSession, turn: int, seen: Observation) -> dict[str, Any]:

@@ -107,7 +107,7 @@ class ClientConnection:
                 self._rejoin(wanted, message.id)
             case Subscribe() as wanted:
                 if self.subscribed is None:
-                    raise RefusedMessageError("AUTH_FORBIDDEN", "this server shows no records of runs")
+                    raise RefusedMessageError("PROTO_NOT_OFFERED", "this server shows no records of runs")
                 self.subscribed(wanted, message.id)
             case _ if self.session is not None:
                 self._hub.receive(self.session, message)

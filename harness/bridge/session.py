@@ -79,6 +79,8 @@ class BridgeSession:
 
     def __init__(self, clock: Clock, limits: BridgeLimits, agent: str = "", folder: str = "", client: str = "") -> None:
         self.id = f"sess-{uuid4().hex[:12]}"
+        self.resumed = False
+        """Whether it goes on after its server was killed."""
         self.agent = agent
         self.folder = folder
         self.client = client
@@ -95,7 +97,9 @@ class BridgeSession:
         """SHA-256 -> media type and content."""
         self.task: RemoteTask | None = None
         self.last_outcome: Mapping[str, Any] | None = None
-        self.resumable = True
+        self.wrote = False
+        """Whether its task has begun a step that must not be done twice."""
+        self.paused_at: float | None = None
         self.why = ""
         """Why it is closed, or in error."""
         self.outlet: Outlet | None = None
@@ -105,6 +109,8 @@ class BridgeSession:
         self.changed: Callable[[], None] = lambda: None
         """Told whenever the client comes or goes, or the state changes."""
         self.forget: Callable[[BridgeSession], None] = lambda _: None
+        self.keep: Callable[[BridgeSession], None] = lambda _: None
+        """Writes it down, so that it outlives its server."""
         self.emit: Emit = discard
 
     # The state.
@@ -124,10 +130,18 @@ class BridgeSession:
     def enter(self, state: str, why: str = "") -> None:
         """Enter a state. Raises ForbiddenTransitionError."""
         self._machine.enter(state, why)
+        self.paused_at = self._clock.now() if state == "paused" else None
         if self.over:
             self.why = self.why or why
             self._stop_grace()
+        self.keep(self)
         self.changed()
+
+    def begins_to_write(self) -> None:
+        """Note that its task begins a step that must not be done twice. It is written down before the step is done."""
+        if not self.wrote:
+            self.wrote = True
+            self.keep(self)
 
     def grace_left(self, now: float) -> float:
         """Seconds that it still waits for its client; the whole grace while that is there."""
@@ -219,7 +233,8 @@ class BridgeSession:
             "session": self.id,
             "state": self.state,
             "attached": self.attached,
-            "resumable": self.resumable and not self.over,
+            "resumable": not self.over and not (self.task is not None and self.wrote),
+            "resumed": self.resumed,
             "agent": self.agent,
             "client": self.client,
             "folder": self.folder,

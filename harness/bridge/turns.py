@@ -19,9 +19,12 @@ from harness.model.ports import Observation, Observe
 from harness.model.record import History, StepRecord, TaskResult
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Clock
+from harness.spec.validation import ACTS
 
 TURN_SECONDS: Final = 60.0
 """The default of `timeout` in `[tool.harness.agents.bridge]`."""
+PAUSED_AT_MOST: Final = 1800.0
+"""Seconds that a session may be paused."""
 WAIT: Final = 60.0
 """Seconds that a task waits until an agent takes it, by default."""
 
@@ -37,7 +40,7 @@ class RemoteRules(Struct, frozen=True):
     """Whether the agent is told how its task was judged."""
 
 
-class StepAnswer(Struct, frozen=True):
+class TurnAnswer(Struct, frozen=True):
     """What the agent decides in a turn."""
 
     kind: Literal["act", "finish", "gave_up"]
@@ -50,7 +53,7 @@ class Turn(Struct, eq=False):
 
     number: int
     observe: Observe
-    answer: asyncio.Future[StepAnswer]
+    answer: asyncio.Future[TurnAnswer]
     context: Context
     """Of the engine's task: what is looked at belongs to it."""
     ends: float
@@ -104,6 +107,8 @@ class RemoteTask:
             self._turn = None
             for look in turn.looks:
                 look.cancel()
+        if answer.kind == "act" and self.session is not None and may_write(answer.step):
+            self.session.begins_to_write()
         if answer.kind == "gave_up":
             raise Failed(Failure("AGENT_GAVE_UP", f"Agent `bridge` gave up: {answer.why}"))
         return answer.step if answer.kind == "act" else None
@@ -122,7 +127,7 @@ class RemoteTask:
             advice = "Connect an agent to the address that pytest prints; `--task-bridge-wait` waits longer."
             raise Failed(Failure("AGENT_UNAVAILABLE", message, details={"agent": "bridge"}, advice=advice))
 
-    async def _answered(self, turn: Turn) -> StepAnswer:
+    async def _answered(self, turn: Turn) -> TurnAnswer:
         """The agent's answer. Its clock stands still while it is away, and while the page is read for it."""
         turn.ends = self._clock.now() + self._rules.timeout
         while not turn.answer.done():
@@ -130,17 +135,20 @@ class RemoteTask:
             away, looking = not session.attached, bool(turn.looks)
             if self._stopped:
                 raise Failed(self._has_stopped())
+            paused = session.paused_at is not None
             left = session.grace_left(before) if away else None if looking else turn.ends - before
+            if session.paused_at is not None:
+                left = PAUSED_AT_MOST - (before - session.paused_at)
             if left is not None and left <= 0:
-                raise Failed(self._lost(session) if away else self._silent())
+                raise Failed(self._lost(session) if away or paused else self._silent())
             await self._news_within(left, turn.answer)
-            if away or looking:
+            if away or looking or paused:
                 turn.ends += self._clock.now() - before
             if session.over and not turn.answer.done():
                 raise Failed(self._lost(session))
         return turn.answer.result()
 
-    async def _news_within(self, seconds: float | None, answer: asyncio.Future[StepAnswer] | None = None) -> None:
+    async def _news_within(self, seconds: float | None, answer: asyncio.Future[TurnAnswer] | None = None) -> None:
         """Return when something has changed, or the time is over."""
         self._news.clear()
         news: asyncio.Future[Any] = asyncio.ensure_future(self._news.wait())
@@ -173,6 +181,8 @@ class RemoteTask:
 
     def _tell_outcome(self, history: History) -> None:
         """Answer the step of the turn before."""
+        if self.session is not None and history and history[-1].wrote:
+            self.session.begins_to_write()  # a click that was seen to write
         acted = self._acted
         if acted is None or acted.done():
             return
@@ -192,6 +202,7 @@ class RemoteTask:
         acted, session = self._acted, self.session
         if session is not None and session.task is self:
             session.task = None
+            session.keep(session)
             session.last_outcome = self.over[1]
         if acted is not None and not acted.done():
             acted.set_result(self.over)
@@ -220,6 +231,8 @@ class RemoteTask:
     def taken_by(self, session: BridgeSession) -> Reply:
         """Give the task to a session; returns its first turn."""
         self.session, session.task, session.last_outcome = session, self, None
+        session.wrote = False
+        session.keep(session)
         session.changed = self._news.set
         self._desk.withdraw(self)
         self._news.set()
@@ -248,7 +261,7 @@ class RemoteTask:
         turn = self._turn
         return None if turn is None or turn.answer.done() else self.question()
 
-    async def act(self, number: int, answer: StepAnswer) -> Reply:
+    async def act(self, number: int, answer: TurnAnswer) -> Reply:
         """Answer a turn, and wait for what comes of it. Raises RefusedMessageError if it is over."""
         turn = self._present(number)
         self._acted = asyncio.get_running_loop().create_future()
@@ -274,6 +287,8 @@ class RemoteTask:
 
     def _present(self, number: int) -> Turn:
         turn = self._turn
+        if self.session is not None and self.session.state == "paused":
+            raise RefusedMessageError("SESS_PAUSED", f"session {self.session.id} is paused")
         if turn is None or turn.number != number or turn.answer.done():
             waits = turn is not None and not turn.answer.done()
             now = f"the present turn is {self.number}" if waits else f"turn {self.number} is answered already"
@@ -337,6 +352,14 @@ def outcome_of(record: StepRecord | None) -> dict[str, Any]:
         return {"passed": True, "failure": None, "warnings": []}
     more = {"retryable": failure.row.retryable, "attempts": len(record.attempts) if record else 0}
     return {"passed": False, "failure": {**described(failure), **more}, "warnings": []}
+
+
+def may_write(step: Mapping[str, Any]) -> bool:
+    """Whether a proposed step may be one that must not be done twice; what is not known counts as that."""
+    act, effect = step.get("act"), step.get("effect")
+    model = ACTS.get(act) if isinstance(act, str) else None
+    usual = "write" if act in ("api", "tool") or model is None else getattr(model, "usual_effect", "write")
+    return (effect or usual) == "write"
 
 
 def described(failure: Failure) -> dict[str, Any]:

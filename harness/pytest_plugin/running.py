@@ -26,11 +26,13 @@ from harness.pytest_plugin.terminal import add_properties, environment, write_or
 from harness.reporting.archive import moved_aside
 from harness.reporting.task_record import LAST_RUN, TaskRecord, write_last_run
 from harness.runner.chain import is_remote
+from harness.spec.agents import BRIDGE
 
 if TYPE_CHECKING:
     from harness.reporting.allure.sink import RunLabel
 
 RUN_LABEL: pytest.StashKey[RunLabel] = pytest.StashKey()
+ONE_PROCESS = "the agent `bridge` cannot serve the processes of `-n`: use `--task-workers`"
 _MAY_SKIP = {"skip", "skipif"}
 """Marks of an item that is perhaps not run."""
 
@@ -41,6 +43,8 @@ def begin(config: pytest.Config) -> None:
     check_extras(state.settings)
     if problem := shared_problem(state.settings.tools, config.getoption("numprocesses", None) or 1):
         raise pytest.UsageError(problem)
+    if state.chosen == BRIDGE and config.getoption("numprocesses", None):
+        raise pytest.UsageError(ONE_PROCESS)
     if config.getoption("--alluredir", None):
         from harness.reporting.allure.sink import RunLabel
 
@@ -102,6 +106,8 @@ def serve_agents(config: pytest.Config, state: SessionState, tasks: Sequence[Tas
     port, wait = config.getoption("task_bridge_port"), config.getoption("task_bridge_wait")
     address = state.harness().serve_bridge(port or 0, 60.0 if wait is None else wait)
     telemetry_of(config).say(f"bridge: agents connect to {address.url} with the token {address.token}")
+    if address.note:
+        telemetry_of(config).say(f"bridge: {address.note}")
 
 
 def first_to_run(config: pytest.Config, tasks: Sequence[TaskItem]) -> TaskItem | None:

@@ -12,6 +12,7 @@ from harness.bridge.http_face import http_routes
 from harness.bridge.hub import BridgeHub, HubAgent
 from harness.bridge.mcp_face import mcp_routes
 from harness.bridge.session import BridgeLimits
+from harness.bridge.store import SessionStore
 from harness.bridge.turns import Desk, RemoteRules
 from harness.bridge.websocket_face import websocket_routes
 from harness.model.agent_settings import AgentSettings
@@ -39,6 +40,8 @@ class BridgeAddress(Struct, frozen=True):
 
     url: str
     token: str
+    note: str = ""
+    """What else a person should know."""
 
 
 class BridgeHost:
@@ -52,7 +55,10 @@ class BridgeHost:
         own = settings.agents.get(BRIDGE, AgentSettings())
         rules = RemoteRules(own.timeout, wait, bool(own.options.get("reveal", True)))
         desk = Desk(tuple(ACTS), lambda value, plan: _redacted(redactor, value, plan))
-        self.hub = BridgeHub(clock, desk, _limits(settings.serve), rules, emit)
+        store = SessionStore(settings.root)
+        self.note = store.note
+        """What happened to a damaged file of sessions; empty if nothing did."""
+        self.hub = BridgeHub(clock, desk, _limits(settings.serve), rules, emit, store)
         self._served: asyncio.Task[None] | None = None
         self._ending = False
 
@@ -81,7 +87,7 @@ class BridgeHost:
         if self._served.done():
             self._served.result()
         token = self._tokens.issue(TokenScope.AGENT, self._clock.wall(), VALID)
-        return BridgeAddress(f"ws://{LOOPBACK}:{listener.getsockname()[1]}/bridge", token)
+        return BridgeAddress(f"ws://{LOOPBACK}:{listener.getsockname()[1]}/bridge", token, self.note)
 
     def admit(self, token: str) -> tuple[str, str] | None:
         """Why a token does not allow to take tasks (protocol.Admit)."""

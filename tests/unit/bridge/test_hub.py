@@ -256,6 +256,9 @@ def test_a_client_that_closes_its_session_ends_its_task() -> None:
         await client.ask("session_close")
         await playing
         assert run.ended == "AGENT_LOST"
+        for kind in ("task_take", "session_pause", "session_resume"):
+            assert (await client.ask(kind))["payload"]["code"] == "SESS_CLOSED"
+        assert (await client.ask("synchronize"))["payload"]["state"] == "closed"
         late = FakeClient(hub)
         late.joins(session)
         assert late.heard[-1]["payload"]["code"] == "SESS_CLOSED"

@@ -1,0 +1,130 @@
+"""What is left of sessions when their server was killed: `.harness/serve.sqlite3`."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import psutil
+from msgspec import Struct
+
+from harness.values import replace
+
+STORE: Final = Path(".harness/serve.sqlite3")
+KEPT_SESSIONS: Final = 200
+_PATIENCE = 2.0
+_SAME = 1.0
+
+
+class StoredSession(Struct, frozen=True):
+    """One session, as it was last written."""
+
+    id: str
+    state: str
+    agent: str = ""
+    client: str = ""
+    folder: str = ""
+    created: str = ""
+    task: str | None = None
+    turn: int | None = None
+    wrote: bool = False
+    """Whether its task had begun a step that must not be done twice."""
+    why: str = ""
+    pid: int = 0
+    started: float = 0.0
+    """The process that had it, and that process's start."""
+
+    @property
+    def over(self) -> bool:
+        return self.state in ("closed", "error")
+
+    @property
+    def owned(self) -> bool:
+        """Whether its server still runs."""
+        with suppress(psutil.Error):
+            return abs(psutil.Process(self.pid).create_time() - self.started) <= _SAME
+        return False
+
+    @property
+    def resumable(self) -> bool:
+        """Whether its client may go on: it has no task, or one that may begin anew since nothing was written."""
+        return not self.over and not (self.task is not None and self.wrote)
+
+
+class SessionStore:
+    """The sessions of a project, in a file that a killed server leaves whole."""
+
+    def __init__(self, root: Path) -> None:
+        """Open or make the file. Raises OSError if neither is possible; a damaged one is put aside (`note`)."""
+        self._path = root / STORE
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self.note = ""
+        """What happened to a damaged file; empty if nothing did."""
+        process = psutil.Process()
+        self._owner = process.pid, process.create_time()
+        try:
+            self._database = self._opened()
+        except sqlite3.DatabaseError as error:
+            if isinstance(error, sqlite3.OperationalError):
+                raise OSError(f"{STORE} cannot be opened: {error}") from error
+            self._put_aside()
+            self._database = self._opened()
+
+    def _opened(self) -> sqlite3.Connection:
+        database = sqlite3.connect(self._path, timeout=_PATIENCE, isolation_level=None, check_same_thread=False)
+        try:
+            database.execute("PRAGMA journal_mode = WAL")
+            database.execute("PRAGMA synchronous = NORMAL")
+            database.execute("CREATE TABLE IF NOT EXISTS sessions (id TEXT PRIMARY KEY, content BLOB NOT NULL)")
+            database.execute("SELECT count(*) FROM sessions").fetchone()
+        except BaseException:
+            database.close()
+            raise
+        return database
+
+    def _put_aside(self) -> None:
+        away = self._path.with_name(f"{self._path.name}.broken-{os.getpid()}")
+        for suffix in ("", "-wal", "-shm"):
+            with suppress(FileNotFoundError):
+                self._path.with_name(self._path.name + suffix).rename(away.with_name(away.name + suffix))
+        self.note = f"{STORE} was damaged: it is kept as {away.name}, and its sessions cannot be resumed"
+
+    def save(self, session: StoredSession) -> None:
+        """Write a session; a kill of this process loses nothing of it. Raises OSError."""
+        pid, started = self._owner
+        content = msgspec.json.encode(replace(session, pid=pid, started=started))
+        try:
+            self._database.execute("INSERT OR REPLACE INTO sessions VALUES (?, ?)", (session.id, content))
+        except sqlite3.Error as error:
+            raise OSError(f"{STORE} cannot be written: {error}") from error
+
+    def left(self) -> dict[str, StoredSession]:
+        """The newest sessions that no running server has: those of servers that ended or were killed."""
+        query = "SELECT content FROM sessions ORDER BY rowid DESC LIMIT ?"
+        with closing(self._database.execute(query, (KEPT_SESSIONS,))) as rows:
+            found = [msgspec.json.decode(content, type=StoredSession) for (content,) in rows]
+        return {each.id: each for each in found if not each.owned}
+
+    def close(self) -> None:
+        """Close the file. Sessions older than the newest ones are deleted."""
+        with suppress(sqlite3.Error):
+            newest = "SELECT rowid FROM sessions ORDER BY rowid DESC LIMIT ?"
+            self._database.execute(f"DELETE FROM sessions WHERE rowid NOT IN ({newest})", (KEPT_SESSIONS,))  # noqa: S608
+        self._database.close()
+
+
+def stored_sessions(root: Path) -> list[StoredSession]:
+    """All kept sessions, the newest first, for lists. Raises OSError for a file that cannot be read."""
+    path = root / STORE
+    if not path.is_file():
+        return []
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=_PATIENCE)) as database:
+            rows = database.execute("SELECT content FROM sessions ORDER BY rowid DESC").fetchall()
+        return [msgspec.json.decode(content, type=StoredSession) for (content,) in rows]
+    except (sqlite3.Error, msgspec.DecodeError) as error:
+        raise OSError(f"{STORE} cannot be read: {error}") from error

@@ -1,0 +1,129 @@
+"""Agents that run elsewhere, with a real browser and real sockets: `pytest --agent bridge`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.acceptance.bridge_agent import Cut, CuttingProxy, LastingAgent
+from tests.acceptance.conftest import Project
+
+SHOP = "http://shop.local"
+BUY: list[dict[str, Any]] = [
+    {"act": "open", "url": f"{SHOP}/product/WM-5521"},
+    {"act": "click", "selector": "#add-to-cart", "effect": "write"},
+    {"act": "open", "url": f"{SHOP}/checkout"},
+    {"act": "type", "selector": "#address", "value": "123 Main St"},
+    {"act": "select", "selector": "#shipping-speed", "value": "same_day"},
+    {"act": "select", "selector": "#payment-card", "value": "PM-1"},
+    {"act": "submit", "selector": "#checkout-form", "effect": "write"},
+]
+ONE_ORDER = ["text('#order-id') == 'O-10001'", "NOT[json('env', 'shop.orders.O-10002.status') == 'confirmed']"]
+FRAMES = len(BUY) + 4
+"""Frames of the client: auth, session_create, task_take, the steps, finish."""
+ORDINARY: tuple[Cut, ...] = (
+    ("up", 3, True),
+    ("down", 4, False),
+    ("up", 9, False),
+    ("down", 9, True),
+    ("down", 10, False),
+)
+ALL = tuple((side, count, inside) for side in ("up", "down") for count in range(1, FRAMES) for inside in (True, False))
+
+
+class BridgeRun:
+    """pytest that serves agents; `agent` connects to it."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+        self.said = ""
+        assert process.stdout is not None
+        for line in process.stdout:
+            self.said += line
+            if found := re.search(r"connect to (ws://127\.0\.0\.1:(\d+)/bridge) with the token (\S+)", line):
+                self.url, self.port, self.token = found[1], int(found[2]), found[3]
+                return
+        raise AssertionError(self.said)
+
+    def ends(self) -> str:
+        assert self.process.stdout is not None
+        self.said += self.process.stdout.read()
+        self.process.wait(30)
+        return self.said
+
+
+def serve(project: Project, *args: str) -> BridgeRun:
+    return BridgeRun(project.start("--agent", "bridge", "-p", "no:cacheprovider", *args))
+
+
+@pytest.mark.parametrize(
+    "cuts", [pytest.param(ORDINARY, id="some"), pytest.param(ALL, id="all", marks=pytest.mark.thorough)]
+)
+def test_a_cut_connection_changes_nothing_wherever_it_is_cut(project: Project, cuts: tuple[Cut, ...]) -> None:
+    for number in range(len(cuts)):
+        project.task(f"BUY-{number:02}", success_criteria=ONE_ORDER)
+    run = serve(project, "--task-workers", "2", "--task-bridge-wait", "300")
+
+    async def buy(number: int, cut: Cut) -> None:
+        proxy = CuttingProxy(run.port, cut)
+        async with proxy as url:
+            agent = LastingAgent(url, run.token)
+            ended = await agent.do(BUY, f"BUY-{number:02}")
+            assert ended["payload"].get("passed") is True, (cut, ended)
+            assert proxy.cuts == 1, cut
+            await agent.drop()
+
+    async def main() -> None:
+        async with asyncio.timeout(240):
+            for first in range(0, len(cuts), 2):
+                pair = list(enumerate(cuts))[first : first + 2]
+                await asyncio.gather(*(buy(number, cut) for number, cut in pair))
+
+    try:
+        asyncio.run(main())
+    except BaseException:
+        run.process.kill()
+        raise
+    assert f"{len(cuts)} passed" in run.ends()
+
+
+def test_a_run_tells_what_agents_do_and_what_becomes_of_those_that_leave(project: Project) -> None:
+    project.task("T1-FAILS", success_criteria=["text('h1') == 'Nothing'"])
+    project.task("T2-LEFT")
+    project.task("T3-UNTAKEN")
+    run = serve(project, "--task-bridge-wait", "1")
+    assert json.loads((project.path / ".harness/bridge.json").read_text())["port"] == run.port
+
+    async def main() -> None:
+        agent = LastingAgent(run.url, run.token)
+        taken = await agent.ask("task_take", wait_ms=60_000)
+        assert taken["payload"]["task_id"] == "T1-FAILS"
+        refused = await agent.ask("act", turn=1, step={"act": "clik", "selector": "#x"})
+        assert refused["payload"]["failure"]["code"] == "AGENT_INVALID_STEP"
+        await agent.ask("act", turn=2, step=BUY[0])
+        seen = await agent.ask("observe", turn=3, screenshot=True)
+        assert "Logitech M185" in seen["payload"]["aria"]
+        assert seen["payload"]["screenshot_blob"]["type"] == "image/png"
+        ended = await agent.ask("finish", turn=3)
+        assert (ended["payload"]["passed"], ended["payload"]["code"]) == (False, "CRITERIA_UNMET")
+        assert (await agent.ask("task_take", wait_ms=60_000))["payload"]["task_id"] == "T2-LEFT"
+        await agent.leave()
+
+    asyncio.run(main())
+    said = run.ends()
+    assert "3 failed" in said
+    codes = [project.report(each)["code"] for each in ("T1-FAILS", "T2-LEFT", "T3-UNTAKEN")]
+    assert codes == ["CRITERIA_UNMET", "AGENT_LOST", "AGENT_UNAVAILABLE"]
+    assert not Path(project.path, ".harness/bridge.json").exists()
+
+
+def test_with_processes_of_xdist_the_bridge_is_refused(project: Project) -> None:
+    project.task("T")
+    said = project.run("--agent", "bridge", "-n", "1").stderr
+    said.fnmatch_lines(["*the agent `bridge` cannot serve the processes of `-n`: use `--task-workers`*"])

@@ -1,0 +1,101 @@
+"""Sessions whose server was killed: what may go on, what must not, and a damaged file."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from harness.bridge.hub import BridgeHub
+from harness.bridge.store import STORE, SessionStore, StoredSession, stored_sessions
+from tests.unit.bridge.stage import FakeClient, make_hub, taken
+from tests.unit.resilience.virtual import LoopClock, play
+
+READ, WRITE = {"act": "open", "url": "/"}, {"act": "submit", "selector": "#checkout"}
+
+
+def hub_of(root: Path, *, alive: bool = False) -> BridgeHub:
+    """A hub on the project's file, as a process has it that dies without a word, unless it is `alive`."""
+    store = SessionStore(root)
+    if not alive:
+        store._owner = 2**22 + 1, 0.0  # noqa: SLF001 - a pid that no process has
+    return BridgeHub(LoopClock(), make_hub().desk, store=store)
+
+
+@pytest.mark.parametrize(
+    ("step", "joins"), [(None, True), (READ, True), ({"act": "click", "selector": "a"}, True), (WRITE, False)]
+)
+def test_a_session_goes_on_after_a_kill_only_if_nothing_was_written(
+    tmp_path: Path, step: dict[str, str] | None, *, joins: bool
+) -> None:
+    async def main() -> None:
+        client, _, playing, session = await taken(hub_of(tmp_path))
+        if step is not None:
+            await client.ask("act", turn=1, step=step)
+        again = FakeClient(hub_of(tmp_path))
+        again.joins(session, after=3, epoch="before")
+        told = again.heard[1]
+        if joins:
+            assert (told["payload"]["session"], told["payload"]["resumed"]) == (session, True)
+            assert not again.heard[2]["payload"]["complete"]
+        else:
+            assert told["payload"]["code"] == "SESS_NOT_RESUMABLE"
+        playing.cancel()
+        await asyncio.gather(playing, return_exceptions=True)
+
+    play(main())
+
+
+def test_a_session_of_a_server_that_runs_is_not_taken_from_it(tmp_path: Path) -> None:
+    async def main() -> None:
+        first = FakeClient(hub_of(tmp_path, alive=True))
+        session = first.joins()
+        again = FakeClient(hub_of(tmp_path))
+        again.joins(session)
+        assert again.heard[-1]["payload"]["code"] == "SESS_NOT_FOUND"
+
+    play(main())
+
+
+def test_a_damaged_file_is_put_aside_and_said(tmp_path: Path) -> None:
+    (tmp_path / STORE).parent.mkdir()
+    (tmp_path / STORE).write_bytes(b"no database at all, but long enough to look like one" * 100)
+    with pytest.raises(OSError, match="cannot be read"):
+        stored_sessions(tmp_path)
+    store = SessionStore(tmp_path)
+    assert "was damaged" in store.note
+    assert len(list((tmp_path / STORE).parent.glob("*.broken-*"))) >= 1
+    store.save(StoredSession("sess-1", "active"))
+    assert [each.id for each in stored_sessions(tmp_path)] == ["sess-1"]
+    store.close()
+
+
+def test_a_pause_stops_the_agents_clock_and_lets_nothing_be_done() -> None:
+    async def main() -> None:
+        client, run, playing, _ = await taken(make_hub(timeout=60))
+        assert (await client.ask("session_pause"))["payload"]["state"] == "paused"
+        assert (await client.ask("act", turn=1, step=READ))["payload"]["code"] == "SESS_PAUSED"
+        await asyncio.sleep(1000)
+        assert (await client.ask("session_resume"))["payload"]["state"] == "active"
+        assert (await client.ask("act", turn=1, step=READ))["payload"]["passed"]
+        await client.ask("finish", turn=2)
+        await playing
+        assert run.ended == "finished"
+
+    play(main())
+
+
+def test_a_session_can_be_paused_only_between_turns_and_not_for_ever() -> None:
+    async def main() -> None:
+        client, run, playing, _ = await taken(make_hub(), takes=10)
+        client.say("act", turn=1, step=READ)
+        await asyncio.sleep(1)
+        assert (await client.ask("session_pause"))["payload"]["code"] == "SESS_NOT_PAUSABLE"
+        await asyncio.sleep(10)
+        await client.ask("session_pause")
+        await asyncio.sleep(1801)
+        assert run.ended == "AGENT_LOST"
+        await playing
+
+    play(main())
