@@ -73,7 +73,7 @@ class AgentPolicyTable(Declaration):
         return acts
 
 
-PLACEHOLDERS = ("prompt", "bridge", "token", "python")
+PLACEHOLDERS = ("prompt", "mcp", "bridge", "token", "python")
 """What a `command` may contain in braces."""
 OF_COMMANDS = ("environment", "cwd", "models")
 """The keys that only a `command` has."""
@@ -100,8 +100,9 @@ class AgentSettings(Declaration):
         None,
         min_length=1,
         description="Program and arguments of an agent that is a process of its own, started for each task; not "
-        "together with `python` and `agent`. `{prompt}` is the task in words, `{bridge}` the address of the bridge, "
-        "`{token}` the token for it, `{python}` the interpreter of the run; `{{token}}` is the text {token}.",
+        "together with `python` and `agent`. `{prompt}` is the task in words, `{mcp}` the file with which a client of "
+        "MCP finds the task, `{bridge}` the address of the bridge and `{token}` the token for it, `{python}` the "
+        "interpreter of the run; `{{token}}` is the text {token}.",
     )
     environment: dict[str, str] = Field(
         default_factory=dict,

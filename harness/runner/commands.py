@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from harness.agents.python import AgentSource, chosen_index
 from harness.bridge.http_face import http_routes
 from harness.bridge.hub import BridgeHub
+from harness.bridge.mcp_face import mcp_routes
 from harness.bridge.turns import Desk, RemoteRules
 from harness.bridge.websocket_face import websocket_routes
 from harness.model.agent_settings import AgentSettings
@@ -25,6 +26,7 @@ from harness.model.record import History, TaskResult, Warning_
 from harness.model.service_settings import expand
 from harness.model.settings import Settings
 from harness.model.tool_settings import REFERENCE
+from harness.model.warnings import command_ended
 from harness.recovery.failure import Failed, Failure
 from harness.reporting.files import safe_name
 from harness.reporting.redaction import Redactor
@@ -32,7 +34,7 @@ from harness.resilience import Clock, poll_until
 from harness.resilience.events import Emit
 from harness.resilience.process import Child, Program
 from harness.runner.inference import TaskInference
-from harness.serve.doors import Door, Doors
+from harness.serve.doors import Doors, TaskDoor
 from harness.serve.edges import SCOPE
 from harness.serve.forwarding import MODELS, forwarding_routes
 from harness.serve.tokens import TokenScope
@@ -58,7 +60,7 @@ SHOWN: Final = 15
 """Lines of the output that a message shows."""
 
 
-class Commands:
+class RunCommands:
     """What all command agents of a run share: one server, on which each task has a door of its own."""
 
     def __init__(self, settings: Settings, redactor: Redactor, clock: Clock, emit: Emit) -> None:
@@ -80,7 +82,7 @@ class Commands:
 class TaskCommands:
     """The commands of one task and of the tasks inside it."""
 
-    def __init__(self, run: Commands, inference: TaskInference) -> None:
+    def __init__(self, run: RunCommands, inference: TaskInference) -> None:
         self.run = run
         self.inference = inference
         self._folders: dict[str, Path] = {}
@@ -146,7 +148,7 @@ class RunningCommand:
         rules = RemoteRules(source.timeout, source.timeout, name=source.name)
         self._hub = BridgeHub(clock, desk, None, rules, self._run.emit)
         self._agent = self._hub.agent()
-        self._door: Door | None = None
+        self._door: TaskDoor | None = None
         self._child: Child | None = None
         self._ended: asyncio.Task[int | None] | None = None
         """Its exit code, once it has ended and was reaped."""
@@ -186,13 +188,17 @@ class RunningCommand:
         def may_act(scope: Mapping[str, Any]) -> bool:
             return scope.get(SCOPE) == TokenScope.AGENT
 
-        routes = [*websocket_routes(self._hub, admit), *http_routes(self._hub, may_act)]
+        routes = [
+            *websocket_routes(self._hub, admit),
+            *http_routes(self._hub, may_act),
+            *mcp_routes(self._hub, may_act),
+        ]
         if models := self._table.models:
             self._gateway = self._task.inference.gateway(self._plan, self._name, models, lambda: self._index)
             routes += forwarding_routes(self._gateway)
         return Router(routes=routes)
 
-    def _program(self, door: Door, folder: Path, seconds: float) -> Program:
+    def _program(self, door: TaskDoor, folder: Path, seconds: float) -> Program:
         """The command to start. Raises Failed for a variable that is not set, OSError if it has no folder."""
         own = folder / f"agent-{safe_name(self._name)}"
         own.mkdir(exist_ok=True)
@@ -201,6 +207,7 @@ class RunningCommand:
             "prompt": prompt(self._plan, seconds, self._run.redactor),
             "bridge": bridge,
             "token": door.token,
+            "mcp": str(_mcp_file(own, door)),
             "python": sys.executable,
         }
         passed = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
@@ -217,6 +224,8 @@ class RunningCommand:
         while not child.has_ended():
             if now() - began >= seconds:
                 self._killed = True
+                with contextlib.suppress(OSError), child.log.open("a", encoding="utf-8") as log:
+                    log.write("--- ended: the time of the task was over\n")
                 break
             await poll_until(self._run.clock, child.has_ended, LOOK, min(1.0, max(LOOK, seconds - (now() - began))))
             _bound(child.log)
@@ -253,8 +262,7 @@ class RunningCommand:
     def _judge_or_fail(self, code: int | None) -> None:
         """The process has ended: return if its task is to be judged. Raises Failed for one that failed."""
         if self._killed:
-            text = f"Agent `{self._name}`: its command was ended, since the time of the task was over"
-            self._task.warn(Warning_("command_ended", text, None, {"agent": self._name}))
+            self._task.warn(command_ended(self._name))
         elif code:
             raise Failed(self._failure("AGENT_FAILED", f"Agent `{self._name}`: its command ended with status {code}"))
 
@@ -262,7 +270,9 @@ class RunningCommand:
         tail = [] if self._child is None else self._child.tail(SHOWN)
         said = self._run.redactor.plus(self._plan.secrets).text("\n".join(tail))
         last = next((line.strip() for line in reversed(said.splitlines()) if line.strip()), "")
-        return Failure(code, f"{message}: {last}" if last else message, details={"agent": self._name, "output": said})
+        details = {"agent": self._name, "output": said}
+        advice = f"What the command wrote is in files/agent-{safe_name(self._name)}.log of the task's artifacts."
+        return Failure(code, f"{message}: {last}" if last else message, details=details, advice=advice)
 
     def end(self, result: TaskResult | None) -> None:
         """Tell the process how its task has ended."""
@@ -283,7 +293,20 @@ class RunningCommand:
             self._run.doors.shut(self._door)
 
 
-def _addresses_of_models(door: Door) -> dict[str, str]:
+def _mcp_file(folder: Path, door: TaskDoor) -> Path:
+    """The file with which a client of MCP finds the task, in the form that Claude Code and others read."""
+    server = {
+        "type": "http",
+        "url": f"http://{door.address}/mcp",
+        "headers": {"Authorization": f"Bearer {door.token}"},
+    }
+    path = folder / "mcp.json"
+    path.touch(0o600)
+    path.write_text(json.dumps({"mcpServers": {"taskspec": server}}, indent=1), "utf-8")
+    return path
+
+
+def _addresses_of_models(door: TaskDoor) -> dict[str, str]:
     """Where the clients of the providers find the gateway: they take the token of the task for their key."""
     base = f"http://{door.address}{MODELS}"
     keys = dict.fromkeys(("OPENAI_API_KEY", "ANTHROPIC_API_KEY"), door.token)

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from harness.browser.routing import Routing
     from harness.browser.write_gate import WriteGate
     from harness.runner.bridging import BridgeAddress, BridgeHost
-    from harness.runner.commands import Commands, TaskCommands
+    from harness.runner.commands import RunCommands, TaskCommands
 
 
 class Harness:
@@ -66,8 +66,8 @@ class Harness:
 
     bridge: BridgeHost | None = None
     """Where agents that run elsewhere take tasks; None in most runs."""
-    commands: Commands | None = None
-    """The agents that are programs; None in most runs."""
+    commands: RunCommands | None = None
+    """The agents that are processes of their own; None in most runs."""
 
     def __init__(self, settings: Settings, run_id: str, tell: Emit = discard) -> None:
         """`tell` receives the events of circuits and services, on the loop's thread. Raises ValueError or OSError."""
@@ -196,9 +196,9 @@ class Harness:
         if not any(each.command for each in self.settings.agents.values()):
             return None
         if self.commands is None:
-            from harness.runner.commands import Commands  # few runs start agents
+            from harness.runner.commands import RunCommands  # few runs start agents
 
-            self.commands = Commands(self.settings, self.redactor, self.clock, self._tell)
+            self.commands = RunCommands(self.settings, self.redactor, self.clock, self._tell)
         return self.commands.of(inference)
 
     async def _logged_in(self, plan: Plan, ground: Ground) -> Ground:

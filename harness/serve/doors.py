@@ -16,8 +16,8 @@ from msgspec import Struct
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from harness.serve.edges import SCOPE, Refusal, refuse
-from harness.serve.server import LONGEST, LOOPBACK, PING, STOPPED_WITHIN, bind
+from harness.serve.edges import LONGEST_BODY, SCOPE, Refusal, refuse
+from harness.serve.server import LOOPBACK, PING, STOPPED_WITHIN, bind
 from harness.serve.tokens import TokenScope
 
 ENDED_WITHIN: Final = 3.0
@@ -26,7 +26,7 @@ _NAME_BYTES: Final = 12
 _TOKEN_BYTES: Final = 32
 
 
-class Door(Struct, frozen=True):
+class TaskDoor(Struct, frozen=True):
     """What one task has on the server."""
 
     name: str
@@ -40,22 +40,22 @@ class Doors:
     """The server of a run for the processes that it starts itself. Only those know its addresses."""
 
     def __init__(self) -> None:
-        self._doors: dict[str, Door] = {}
+        self._doors: dict[str, TaskDoor] = {}
         self._listener: socket.socket | None = None
         self._served: asyncio.Task[None] | None = None
         self._server: _QuietServer | None = None
 
-    async def open(self, app: Callable[[str], ASGIApp]) -> Door:
+    async def open(self, app: Callable[[str], ASGIApp]) -> TaskDoor:
         """Serve an application, which is made with its token, until `shut`. Raises PortTakenError."""
         if self._listener is None:
             await self._start()
         assert self._listener is not None
         name, token = secrets.token_urlsafe(_NAME_BYTES), secrets.token_urlsafe(_TOKEN_BYTES)
         address = f"{LOOPBACK}:{self._listener.getsockname()[1]}/{name}"
-        self._doors[name] = Door(name, token, address, app(token))
+        self._doors[name] = TaskDoor(name, token, address, app(token))
         return self._doors[name]
 
-    def shut(self, door: Door) -> None:
+    def shut(self, door: TaskDoor) -> None:
         """Answer nothing there any more."""
         self._doors.pop(door.name, None)
 
@@ -68,7 +68,7 @@ class Doors:
             lifespan="off",
             log_level="critical",
             access_log=False,
-            ws_max_size=LONGEST,
+            ws_max_size=LONGEST_BODY,
             ws_ping_interval=PING,
             ws_ping_timeout=PING,
             timeout_graceful_shutdown=STOPPED_WITHIN,
@@ -103,7 +103,7 @@ class Doors:
         await asyncio.gather(self._served, return_exceptions=True)
 
 
-def _refusal(connection: HTTPConnection, door: Door | None) -> Refusal | None:
+def _refusal(connection: HTTPConnection, door: TaskDoor | None) -> Refusal | None:
     """Why a connection is refused. The first message of a WebSocket has its token, so it is let in without one."""
     host = connection.headers.get("host", "")
     if urlsplit(f"//{host}").hostname not in (LOOPBACK, "localhost") or "origin" in connection.headers:

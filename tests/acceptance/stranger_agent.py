@@ -60,6 +60,40 @@ class Socket:
                 return message["payload"]
 
 
+class McpTools:
+    """The tools of an MCP server, as far as they are needed here."""
+
+    def __init__(self, file: str) -> None:
+        with open(file) as config:
+            (self.server,) = json.load(config)["mcpServers"].values()
+        client = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "s", "version": "1"}}
+        self.ask("initialize", client)
+        self.session = ""
+
+    def ask(self, method: str, parameters: dict) -> dict:
+        body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": parameters}).encode()
+        headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+        request = urllib.request.Request(self.server["url"], body, {**headers, **self.server["headers"]})
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return json.load(answer)["result"]
+
+    def call(self, name: str, **arguments: object) -> dict:
+        more = {"session": self.session} if self.session else {}
+        result = self.ask("tools/call", {"name": name, "arguments": {**more, **arguments}})["structuredContent"]
+        print(name, json.dumps(result), flush=True)
+        self.session = result.get("session", self.session)
+        return result
+
+
+def drive_by_tools(file: str, steps: list) -> None:
+    """Do the steps over MCP."""
+    tools = McpTools(file)
+    turn = tools.call("task_take")["turn"]
+    for step in steps:
+        turn = tools.call("act", turn=turn, step=step).get("turn", turn)
+    tools.call("finish", turn=turn)
+
+
 def ask_model(step: dict) -> None:
     """Ask a model over the harness's address, and print what came."""
     url = os.environ["OPENAI_BASE_URL"] + "/chat/completions"
@@ -76,6 +110,9 @@ def main() -> None:
     print(sorted(os.environ), os.getcwd(), sys.argv[2:], os.environ.get("GIVEN"), file=sys.stderr, flush=True)
     with open(sys.argv[1]) as file:
         steps = json.load(file)
+    if sys.argv[2:] and sys.argv[2].endswith("mcp.json"):
+        drive_by_tools(sys.argv[2], steps)
+        return
     bridge = Socket(os.environ["TASKSPEC_BRIDGE"])
     bridge.send("auth", token=os.environ["TASKSPEC_TOKEN"])
     bridge.receive("connection_ack")
