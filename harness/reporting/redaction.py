@@ -505,7 +505,7 @@ class Redactor:
         secret = len(text) >= SHORTEST and text in self._secrets  # a 1 is everywhere, also in the index of the step
         if secret or any(found.group() for p in self._compiled for found in p.finditer(text)):
             return MARK
-        return value if math.isfinite(value) else text
+        return value if isinstance(value, int) or math.isfinite(value) else text
 
 
 def _compiled(pattern: str) -> re.Pattern[str]:

@@ -28,7 +28,7 @@ class ToolProblem(Enum):
     INVALID_ARGUMENTS = "invalid arguments"
     """The server refuses the arguments (-32602) of a tool that it has."""
     GARBLED = "garbled"
-    """The answer is not what the protocol demands, or too large, or an `input_required` that nobody can give."""
+    """The answer is not what the protocol demands, or too large."""
 
 
 class ServerDied(Struct, frozen=True):

@@ -77,7 +77,10 @@ class ToolTransport(httpx2.AsyncBaseTransport):
         """The request as it goes out. The client keeps its own, by which it judges redirects."""
 
         async def trace(event: str, _: Mapping[str, Any]) -> None:
-            sending.sent = sending.sent or event.endswith("send_request_headers.started")
+            if event.endswith("send_request_headers.started"):
+                if sending.ended:
+                    raise _TooLateError("nobody waits for it any more")
+                sending.sent = True
 
         port = self._hosts().get(request.url.host.lower())
         url = request.url if port is None else request.url.copy_with(scheme="http", host=LOOPBACK, port=port)
@@ -116,6 +119,10 @@ class ToolTransport(httpx2.AsyncBaseTransport):
 
 
 _FINAL: Final = (ToolProblem.UNAUTHORIZED, ToolProblem.BUSY, ToolProblem.UNREACHED)
+
+
+class _TooLateError(httpx2.TransportError):
+    """The request could be sent only when its call had ended, and was counted as not sent."""
 
 
 class _AnswerBody(httpx2.AsyncByteStream):

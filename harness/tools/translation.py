@@ -28,15 +28,15 @@ _OF_THE_PROTOCOL: Final = {
     protocol.INVALID_PARAMS,
     protocol.HEADER_MISMATCH,
     protocol.UNSUPPORTED_PROTOCOL_VERSION,
-    protocol.MISSING_REQUIRED_CLIENT_CAPABILITY,
-    protocol.URL_ELICITATION_REQUIRED,
 }
 _WANTS_INPUT: Final = {protocol.MISSING_REQUIRED_CLIENT_CAPABILITY, protocol.URL_ELICITATION_REQUIRED}
 
 
-def answered_error(error: MCPError) -> bool:
-    """Whether the server answered with an error of its own: the tool failed, nothing is wrong with the connection."""
-    return error.code not in _OF_THE_PROTOCOL and error.message not in _STAND_INS
+def answered_error(error: MCPError) -> str | None:
+    """The text of an error of the server's own: the tool failed, the connection is well; else None."""
+    if error.code in _OF_THE_PROTOCOL or error.message in _STAND_INS:
+        return None
+    return f"{ASKS_FOR_INPUT}: {error.message}" if error.code in _WANTS_INPUT else error.message
 
 
 def refusal_in(text: str, tool: str) -> ToolProblem | None:
@@ -94,6 +94,4 @@ def _refused(error: MCPError, sending: SentCall, link: Link) -> ToolServerError:
     if error.code == protocol.INVALID_PARAMS:
         unknown = _NO_SUCH_TOOL.search(error.message) is not None
         return ToolServerError(ToolProblem.UNKNOWN_TOOL if unknown else ToolProblem.INVALID_ARGUMENTS, error.message)
-    if error.code in _WANTS_INPUT:
-        return _garbled(f"{ASKS_FOR_INPUT}: {error.message}")
     return _garbled(f"it answers with error {error.code}: {error.message}")

@@ -153,6 +153,7 @@ RULES: tuple[Rule, ...] = (
     Served(r"harness demo", "Ctrl-C ends the sites", line="harness demo --port {base}"),
     Served(r"python -m harness\.demo .*", '"hosts"', line="python -m harness.demo --port 0 --state demo.sqlite3"),
     Served(r"harness services start", "demo: started, pid", folder="started"),
+    Ran(r"python -m harness\.demo\.tools .*", "--state FILE", line="python -m harness.demo.tools --help"),
     Ran(r"harness services start --persist", "demo", folder="kept"),
     Ran(r"harness services (status|stop)", "demo|nothing", (0, 3), folder="kept"),
     Ran(r"harness services logs", "hosts|no log yet", ONE, folder="kept"),

@@ -171,7 +171,7 @@ def _call(tool: str, arguments: dict[str, Any], books: Books, say: Callable[[str
         case "input":
             form = {
                 "method": "elicitation/create",
-                "params": {"message": "who?", "requestedSchema": {"type": "object"}},
+                "params": {"message": "who?", "requestedSchema": {"type": "object", "properties": {}}},
             }
             return {"resultType": "input_required", "inputRequests": {"a": form}, "requestState": "s"}
     books.note("effect", case, tool)

@@ -105,7 +105,7 @@ def _cases() -> dict[str, Case]:
         "closed-write": Case(PLACE, "", 0, 0, UNAVAILABLE, place="closed", rules=NEVER),
         "missing-write": Case(PLACE, "", 0, 0, UNAVAILABLE, place="missing"),
         "dies-always": Case(GET, "lose", 3, 3, UNAVAILABLE, times=0, place="stdio", rules=NEVER),
-        "input-read": Case(GET, "input", 1, 0, PROTOCOL),
+        "input-read": Case(GET, "input", 1, 0, "TOOL_FAILED", era="new"),
         "forgotten-write": Case(PLACE, "forget", 2, 1, era="old"),
     }
 

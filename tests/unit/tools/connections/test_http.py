@@ -7,6 +7,7 @@ import socket
 from collections.abc import Callable
 from typing import Any
 
+import httpx2
 import pytest
 
 from harness.resilience import SystemClock
@@ -218,3 +219,31 @@ def test_what_is_no_server_is_told_when_it_is_opened(answer: bytes | None, probl
         await connection.close()
 
     asyncio.run(_silent_server(scene, answer))
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_a_call_that_was_not_sent_in_time_is_not_sent_later(
+    shared_servers: Shared, play: Play, era: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who is told that nothing was sent may call again: the client of the older era goes on to connect meanwhile."""
+    gate, sent = asyncio.Event(), []
+
+    class Jammed(httpx2.AsyncHTTPTransport):
+        async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+            calls = b"tools/call" in await request.aread()
+            if calls:
+                await gate.wait()
+            answer = await super().handle_async_request(request)
+            sent.extend([request.url] if calls else [])
+            return answer
+
+    monkeypatch.setattr(httpx2, "AsyncHTTPTransport", Jammed)
+
+    async def scene(connection: ToolConnection, _: Told) -> None:
+        assert (await refused(connection, "echo", within=0.2)).problem is ToolProblem.UNREACHED
+        gate.set()
+        assert (await call(connection, "echo", n=1)).text == "1"
+        await asyncio.sleep(0.1)
+        assert len(sent) == 1
+
+    play(shared_servers(era).connections(), scene)
