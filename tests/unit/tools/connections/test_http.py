@@ -61,6 +61,8 @@ def test_refusals_have_their_names(shared_servers: Shared, play: Play, era: str)
         "oauth": (ToolProblem.UNAUTHORIZED, None, "invalid_grant"),
         "status_429": (ToolProblem.BUSY, 7.0, "429"),
         "status_503": (ToolProblem.BUSY, 7.0, "503 Service Unavailable"),
+        "bare_429": (ToolProblem.LOST, None, "429 Too Many Requests"),
+        "bare_503": (ToolProblem.LOST, None, "503 Service Unavailable"),
         "status_502": (ToolProblem.LOST, None, "502 Bad Gateway"),
         "status_405": (ToolProblem.GARBLED, None, "405"),
         "moved_far": (ToolProblem.GARBLED, None, "http://elsewhere.local/mcp not followed"),
