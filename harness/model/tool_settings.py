@@ -244,15 +244,13 @@ def secrets(
     tools: Mapping[str, ToolServerSettings], environ: Mapping[str, str], is_secret: Callable[[str], bool]
 ) -> Iterator[str]:
     """What is a secret of every run that has tool servers: the values of variables that headers and environments refer
-    to, those under a name that is that of a secret (`is_secret`), and the password of an address.
+    to, and those under a name that is that of a secret (`is_secret`).
     """
     for each in tools.values():
         for name, text in (*each.headers.items(), *each.environment.items()):
             yield from (value for found in REFERENCE.findall(text) if (value := environ.get(found)))
             if (name.lower() in _CREDENTIALS or is_secret(name)) and not REFERENCE.search(text):
                 yield text.removeprefix("Bearer ").removeprefix("Basic ")
-        if each.url is not None and (password := urlsplit(each.url).password):
-            yield password
 
 
 def shared_problem(tools: Mapping[str, ToolServerSettings], workers: int) -> str:

@@ -105,7 +105,7 @@ def test_without_allow_every_tool_may_be_called() -> None:
 
 def test_credentials_that_stand_in_the_settings_are_secrets_too() -> None:
     headers = {"Authorization": "Bearer abc", "X-Api-Key": "k1", "Accept": "text/plain", "X-Trace": "${env:TRACE}"}
-    http = table(url="http://ann:pass@shop.local/mcp", headers=headers)
+    http = table(url="http://shop.local/mcp", headers=headers)
     stdio = table(**STDIO, environment={"MAILBOX": "test", "DB_PASSWORD": "open sesame"})
     found = secrets({"a": http, "b": stdio}, {"TRACE": "t1"}, lambda name: "Key" in name or "PASSWORD" in name)
-    assert sorted(found) == ["abc", "k1", "open sesame", "pass", "t1"]
+    assert sorted(found) == ["abc", "k1", "open sesame", "t1"]
