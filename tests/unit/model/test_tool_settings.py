@@ -104,7 +104,7 @@ def test_without_allow_every_tool_may_be_called() -> None:
 
 
 def test_credentials_that_stand_in_the_settings_are_secrets_too() -> None:
-    headers = {"Authorization": "Bearer abc", "X-Api-Key": "k1", "Accept": "text/plain", "X-Trace": "${env:TRACE}"}
+    headers = {"Authorization": "Bearer abc", "X-Api-Key": "k1", "X-Kind": "text/plain", "X-Trace": "${env:TRACE}"}
     http = table(url="http://shop.local/mcp", headers=headers)
     stdio = table(**STDIO, environment={"MAILBOX": "test", "DB_PASSWORD": "open sesame"})
     found = secrets({"a": http, "b": stdio}, {"TRACE": "t1"}, lambda name: "Key" in name or "PASSWORD" in name)
