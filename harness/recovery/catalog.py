@@ -329,7 +329,7 @@ _ROWS: tuple[Row, ...] = (
           "`harness tools status` shows its state, and `harness tools logs` the end of its log. After its third crash it "
           "needs `harness tools restart`.", event_category="unavailable"),
     _tool("TOOL_TIMEOUT", _T.NETWORK_TIMEOUT, "The tool did not answer within the limit of its call, which was cancelled.",
-          "Raise `timeout` of the server in `[tool.harness.tools]`, or that of the step if it is shorter.",
+          "Raise `timeout` or `timeouts` of the server in `[tool.harness.tools]`, or the step's own if it is shorter.",
           event_category="timeout"),
     _tool("TOOL_PROTOCOL", _T.UNKNOWN,
           "The answer of the tool server is not what the protocol demands, is too large, or asks for more input.",
