@@ -94,13 +94,18 @@ def serve(
         flags = {"--insecure": insecure, "--page-only": page_only}
         _keep(settings, [flag for flag, given in flags.items() if given], idle, open_it)
     else:
-        try:
-            with only_server(settings.root):
-                _serve(settings, open_it, ServeLimits(idle, page_only))
-        except AlreadyServedError:
-            typer.echo("a server of this project is being started by another process")
-        except OSError as error:
-            fail(f"{shown_path(settings.root / '.harness')} cannot be written: {error.strerror or error}")
+        _serve_alone(settings, open_it, ServeLimits(idle, page_only))
+
+
+def _serve_alone(settings: Settings, open_it: bool, limits: ServeLimits) -> None:
+    """Serve, unless another process does so for this project."""
+    try:
+        with only_server(settings.root):
+            _serve(settings, open_it, limits)
+    except AlreadyServedError:
+        typer.echo("a server of this project is being started by another process")
+    except OSError as error:
+        fail(f"{shown_path(settings.root / '.harness')} cannot be written: {error.strerror or error}")
 
 
 class ServeLimits(Struct, frozen=True):

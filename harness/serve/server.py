@@ -112,19 +112,12 @@ class ProjectServer:
         Raises OSError if it cannot be kept, or the certificate cannot be read.
         """
         address, port = listener.getsockname()[:2]
-        hosts = Addressed.of(host or address, address)
-        edges = Edges(
-            self._app,
-            self._tokens,
-            hosts,
-            self._clock.wall,
-            secure=certificate is not None,
-            read_only=self._read_only,
-        )
+        now, secure, hosts = self._clock.wall, certificate is not None, Addressed.of(host or address, address)
+        edges = Edges(self._app, self._tokens, hosts, now, secure=secure, read_only=self._read_only)
         server = _QuietUvicorn(_config(edges, certificate), lambda: self._is_ready(ready))
 
         def keep() -> None:
-            keep_address(self._root, host or address, port, secure=certificate is not None, file=file)
+            keep_address(self._root, host or address, port, secure=secure, file=file)
 
         def attend() -> None:
             """Keep the address again if somebody deleted it."""
