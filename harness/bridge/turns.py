@@ -173,8 +173,8 @@ class RemoteTask:
         )
 
     def _has_stopped(self) -> Failure:
-        message = f"Agent `bridge` stopped without `finish` (its hook told `{self._stopped}`)"
-        details = {"agent": "bridge", "reason": "stopped", "event": self._stopped}
+        message = f"Agent `{self._rules.name}` stopped without `finish` (its hook told `{self._stopped}`)"
+        details = {"agent": self._rules.name, "reason": "stopped", "event": self._stopped}
         advice = "Its prompt must ask for `finish`; `agent_events` in partial_trace.json shows what it did last."
         return Failure("AGENT_FAILED", message, details=details, advice=advice)
 

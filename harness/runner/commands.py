@@ -8,7 +8,8 @@ import hmac
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,12 +19,13 @@ from harness.bridge.hub import BridgeHub
 from harness.bridge.mcp_face import mcp_routes
 from harness.bridge.turns import Desk, RemoteRules
 from harness.bridge.websocket_face import websocket_routes
+from harness.model.agent_events import AgentEvent
 from harness.model.agent_settings import AgentSettings
 from harness.model.plan import Plan
 from harness.model.policy import AgentPolicy
 from harness.model.ports import Observe
 from harness.model.record import History, TaskResult, Warning_
-from harness.model.service_settings import expand
+from harness.model.service_settings import expand, placeholders_in
 from harness.model.settings import Settings
 from harness.model.tool_settings import REFERENCE
 from harness.model.warnings import command_ended
@@ -60,6 +62,10 @@ SHOWN: Final = 15
 """Lines of the output that a message shows."""
 
 
+HookEvents = Callable[[Plan], tuple[AgentEvent, ...]]
+"""What the hooks of a task's agent have told so far (ports.Ports.agent_events)."""
+
+
 class RunCommands:
     """What all command agents of a run share: one server, on which each task has a door of its own."""
 
@@ -86,6 +92,7 @@ class TaskCommands:
         self.run = run
         self.inference = inference
         self._folders: dict[str, Path] = {}
+        self._agents: list[CommandAgent] = []
         self._warnings: list[Warning_] = []
 
     def found_at(self, plan: Plan, folder: Path) -> None:
@@ -97,7 +104,12 @@ class TaskCommands:
 
     def make(self, source: AgentSource) -> CommandAgent:
         """The agent of this name for the tasks here (registry.MakeCommand)."""
-        return CommandAgent(self, source)
+        self._agents.append(CommandAgent(self, source))
+        return self._agents[-1]
+
+    def told_by_hooks(self, others: HookEvents) -> HookEvents:
+        """What the hooks of a task's agents have told so far, those of other agents first."""
+        return lambda plan: (*others(plan), *(event for each in self._agents for event in each.events_of(plan)))
 
     def warn(self, warning: Warning_) -> None:
         self._warnings.append(warning)
@@ -125,6 +137,10 @@ class CommandAgent:
             await self._running[plan.key].start(observe)
         return await self._running[plan.key].propose(plan, history, observe, policy)
 
+    def events_of(self, plan: Plan) -> tuple[AgentEvent, ...]:
+        """What the hooks of a task's process have told so far."""
+        return self._running[plan.key].hub.events_of(plan) if plan.key in self._running else ()
+
     def end(self, result: TaskResult | None) -> None:
         """The task is over: the processes are told."""
         for running in self._running.values():
@@ -146,8 +162,8 @@ class RunningCommand:
         redactor, clock = self._run.redactor, self._run.clock
         desk = Desk(tuple(ACTS), lambda value, plan: redactor.plus(plan.secrets).json(value))
         rules = RemoteRules(source.timeout, source.timeout, name=source.name)
-        self._hub = BridgeHub(clock, desk, None, rules, self._run.emit)
-        self._agent = self._hub.agent()
+        self.hub = BridgeHub(clock, desk, None, rules, self._run.emit)
+        self._agent = self.hub.agent()
         self._door: TaskDoor | None = None
         self._child: Child | None = None
         self._ended: asyncio.Task[int | None] | None = None
@@ -159,6 +175,9 @@ class RunningCommand:
 
     async def start(self, observe: Observe) -> None:
         """Start the process. Raises Failed."""
+        if missing := _missing_extra(self._table):
+            message = f"Agent `{self._name}`: its command cannot take a task: pip install 'pytest-taskspec[{missing}]'"
+            raise Failed(Failure("AGENT_UNAVAILABLE", message, details={"agent": self._name}))
         seconds = await self._seconds_left(observe)
         self._door = await self._run.doors.open(self._app)
         self._run.redactor.learn((self._door.token,))
@@ -189,9 +208,9 @@ class RunningCommand:
             return scope.get(SCOPE) == TokenScope.AGENT
 
         routes = [
-            *websocket_routes(self._hub, admit),
-            *http_routes(self._hub, may_act),
-            *mcp_routes(self._hub, may_act),
+            *websocket_routes(self.hub, admit),
+            *http_routes(self.hub, may_act),
+            *mcp_routes(self.hub, may_act),
         ]
         if models := self._table.models:
             self._gateway = self._task.inference.gateway(self._plan, self._name, models, lambda: self._index)
@@ -286,11 +305,18 @@ class RunningCommand:
                 self._ended.cancel()
                 await asyncio.gather(self._ended, return_exceptions=True)
                 await self._child.stop(AFTER_SIGTERM)
-        await self._hub.stop()
+        await self.hub.stop()
         if self._gateway is not None:
             await self._gateway.close()
         if self._door is not None:
             self._run.doors.shut(self._door)
+
+
+def _missing_extra(table: AgentSettings) -> str:
+    """The extra that the way of the command to its task needs and that is not installed; empty if all is there."""
+    by_mcp = any("mcp" in placeholders_in(word) for word in table.command or ())
+    package, extra = ("mcp", "mcp") if by_mcp else ("websockets", "serve")
+    return extra if find_spec(package) is None else ""
 
 
 def _mcp_file(folder: Path, door: TaskDoor) -> Path:

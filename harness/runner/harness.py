@@ -353,6 +353,8 @@ class Harness:
         )  # fmt: skip
         if self.bridge is not None:
             ports = replace(ports, agent_events=self.bridge.hub.events_of)
+        if ground.commands is not None:
+            ports = replace(ports, agent_events=ground.commands.told_by_hooks(ports.agent_events))
         return replace(ports, tool_calls=ground.tools.calls) if ground.tools else ports
 
     async def _recover(self, slot: int, url: str) -> None:

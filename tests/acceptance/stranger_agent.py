@@ -1,6 +1,6 @@
 """An agent that knows nothing of the harness: Python with only the standard library, and the address of its bridge.
 
-It does the steps of a JSON file, which is its argument. `hang`, `exit` and `ask` are no steps of the harness.
+It does the steps of a JSON file, which is its argument. `hang`, `exit`, `hook`, `ask` are no steps of the harness.
 """
 
 from __future__ import annotations
@@ -125,6 +125,10 @@ def main() -> None:
             time.sleep(600)
         elif "exit" in step:
             sys.exit(step["exit"])
+        elif "hook" in step:
+            moment = datetime.now(UTC).isoformat()
+            bridge.send("hook_event", event=step["hook"], timestamp=moment, session_id="mine", payload={})
+            bridge.receive("hook_received")
         elif "ask" in step:
             ask_model(step)
         else:

@@ -87,7 +87,7 @@ def test_a_hanging_command_is_ended_and_its_task_judged(project: Project) -> Non
 
 
 CASES: dict[str, tuple[list[dict[str, Any]], dict[str, Any], dict[str, Any]]] = {
-    "FAILS": ([{"exit": 3}], {}, {}),
+    "FAILS": ([{"hook": "PreToolUse"}, {"exit": 3}], {}, {}),
     "SILENT": ([{"hang": True}], {"timeout": 2}, {}),
     "WRITES": ([*BUY[:2], {"exit": 0}], {"policy": {"writes": "declared"}}, BOUGHT),
     "ABSENT": ([], {"command": ["there-is-no-such-program"]}, {}),
@@ -105,6 +105,8 @@ def test_commands_that_fail(project: Project) -> None:
     expected = {"FAILS": "AGENT_FAILED", "SILENT": "AGENT_TIMEOUT", "WRITES": "CRITERIA_UNMET"}
     assert codes == {**expected, "ABSENT": "AGENT_FAILED", "UNSET": "AGENT_UNAVAILABLE"}
     assert "ended with status 3" in found["FAILS"]["error_message"]
+    trace = json.loads((project.path / "errors" / "FAILS" / "partial_trace.json").read_text("utf-8"))
+    assert [each["event"] for each in trace["agent_events"]] == ["PreToolUse"]
     assert "cannot start there-is-no-such-program" in found["ABSENT"]["error_message"]
     assert "TASKSPEC_NOT_SET" in found["UNSET"]["error_message"]
     assert "POLICY_WRITE" in output(project, "WRITES", "writes")
