@@ -48,13 +48,11 @@ class LinkLost extends BridgeError {
   }
 }
 
-const FINAL_WHEN_JOINING = ["SESS_NOT_FOUND", "SESS_CLOSED", "CONN_TLS_HANDSHAKE_FAILED"];
-
+/** The error of a refusal. `joining`: the messages by which a connection begins would be refused again. */
 function refusal({ code = "SYS_INTERNAL_ERROR", message = "the server gives no reason", ...rest }, joining = false) {
   const { recoverable, details, ...more } = rest;
-  const final = recoverable === false || code.startsWith("AUTH_") || code === "CONN_SUPERSEDED";
-  const kind = final || (joining && FINAL_WHEN_JOINING.includes(code)) ? ConnectionRefusedForGood : MessageRefused;
-  return new kind(code, message, { ...more, ...details });
+  const final = joining || recoverable === false || code.startsWith("AUTH_") || code === "CONN_SUPERSEDED";
+  return new (final ? ConnectionRefusedForGood : MessageRefused)(code, message, { ...more, ...details });
 }
 
 /** After five failures in a row no attempt is made for 30 s; the next one is a probe. */

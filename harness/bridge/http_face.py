@@ -30,7 +30,7 @@ HEARTBEAT: Final = 15.0
 STATUS: Final[Mapping[str, int]] = {
     "SESS_NOT_FOUND": 404, "SESS_CLOSED": 410, "SESS_LIMIT": 429, "SESS_TURN_OVER": 409, "SESS_BUSY": 409,
     "SESS_NO_TASK": 409, "SESS_NOT_RESUMABLE": 409, "AUTH_FORBIDDEN": 403, "PROTO_INVALID_MESSAGE": 400,
-    "PROTO_SEQUENCE_ERROR": 409, "PROTO_ID_REUSED": 409,
+    "PROTO_SEQUENCE_ERROR": 409, "PROTO_ID_REUSED": 409, "HOOK_VALIDATION_FAILED": 400,
 }  # fmt: skip
 """Code of a refusal -> status of the answer."""
 MayAct = Callable[[Mapping[str, Any]], bool]
@@ -113,7 +113,7 @@ class _HttpFace:
         from starlette.responses import JSONResponse
 
         session = self._session(request)
-        message = joined_message(await _json(request))
+        message = joined_message(self._hub, await _json(request))
         be_there(self._hub, session)
         async with asyncio.timeout(ANSWERED_WITHIN):
             kind, payload = await self._hub.answer(session, message)
@@ -210,11 +210,11 @@ async def _json(request: Request) -> Any:
         raise RefusedMessageError("PROTO_INVALID_MESSAGE", f"the body is no JSON: {error}") from None
 
 
-def joined_message(document: Any) -> ClientMessage:
+def joined_message(hub: BridgeHub, document: Any) -> ClientMessage:
     """The message of a request to a session. Raises RefusedMessageError."""
     found = read_message(document)
     if not isinstance(found, ClientMessage):
-        raise invalid(found)
+        raise hub.hooks.invalid(document, found) or invalid(found)
     expected = SEQUENCE[Phase.JOINED] - {"subscribe"}
     if found.type not in expected:
         raise RefusedMessageError(

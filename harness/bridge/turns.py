@@ -270,7 +270,14 @@ class RemoteTask:
         turn = self._present(number)
         self._acted = asyncio.get_running_loop().create_future()
         turn.answer.set_result(answer)
-        return await asyncio.shield(self._acted)
+        session = self.session
+        if session is not None:
+            session.acts(now=True)
+        try:
+            return await asyncio.shield(self._acted)
+        finally:
+            if session is not None:
+                session.acts(now=False)
 
     async def look(self, number: int, *, screenshot: bool) -> Observation:
         """Look at the page. Raises RefusedMessageError, and Failed if the page cannot be read."""

@@ -174,12 +174,13 @@ def list_(
     for name in names or ():
         placed(settings, name)
     wanted = names or [name for name in settings.tools if name != PAGE]
-    found = asyncio.run(listed(settings, wanted, seconds))
+    found, redactor = asyncio.run(listed(settings, wanted, seconds)), Redactor.of(settings)
     if as_json:
-        typer.echo(json.dumps([each.as_json() for each in found], indent=2, ensure_ascii=False))
+        documents = redactor.json([each.as_json() for each in found])
+        typer.echo(json.dumps(documents, indent=2, ensure_ascii=False))
     else:
         for each in found:
-            typer.echo("\n".join(map(visible, each.lines())))
+            typer.echo(redactor.text("\n".join(map(visible, each.lines()))))
     if PAGE in settings.tools and not names and not as_json:
         typer.echo(f"{PAGE}: the tools of the page of each task")
     raise typer.Exit(1 if any(each.problem for each in found) else 0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Annotated, Self
 from urllib.parse import urlsplit
@@ -236,11 +236,21 @@ REFERENCE = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 """A reference to a variable in `headers` and `environment`."""
 
 
-def secrets(tools: Mapping[str, ToolServerSettings], environ: Mapping[str, str]) -> Iterator[str]:
-    """The values of variables that headers and environments refer to: secrets of every run that has tool servers."""
+_CREDENTIALS = frozenset({"authorization", "proxy-authorization", "cookie"})
+"""Headers that are secrets, whatever their name says."""
+
+
+def secrets(
+    tools: Mapping[str, ToolServerSettings], environ: Mapping[str, str], is_secret: Callable[[str], bool]
+) -> Iterator[str]:
+    """What is a secret of every run that has tool servers: the values of variables that headers and environments refer
+    to, and those under a name that is that of a secret (`is_secret`).
+    """
     for each in tools.values():
-        for text in (*each.headers.values(), *each.environment.values()):
-            yield from (value for name in REFERENCE.findall(text) if (value := environ.get(name)))
+        for name, text in (*each.headers.items(), *each.environment.items()):
+            yield from (value for found in REFERENCE.findall(text) if (value := environ.get(found)))
+            if (name.lower() in _CREDENTIALS or is_secret(name)) and not REFERENCE.search(text):
+                yield text.removeprefix("Bearer ").removeprefix("Basic ")
 
 
 def secrets_of_commands(agents: Mapping[str, AgentSettings], environ: Mapping[str, str]) -> Iterator[str]:

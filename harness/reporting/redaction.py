@@ -431,7 +431,8 @@ class Redactor:
     def of(cls, settings: Settings, secrets: Iterable[str] = ()) -> Redactor:
         """The redactor of a run: it knows the secrets of its settings, and these."""
         own = (*secrets_of_endpoints(settings.browser_endpoint), *keys(settings.models, os.environ))
-        own += (*secrets_of_tools(settings.tools, os.environ), *secrets_of_commands(settings.agents, os.environ))
+        own += tuple(secrets_of_tools(settings.tools, os.environ, is_secret_name))
+        own += tuple(secrets_of_commands(settings.agents, os.environ))
         return cls((*secrets, *own), settings.redact, settings.redact_query)
 
     def learn(self, secrets: Iterable[str]) -> None:

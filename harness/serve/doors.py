@@ -16,7 +16,7 @@ from msgspec import Struct
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from harness.serve.edges import LONGEST_BODY, SCOPE, Refusal, refuse
+from harness.serve.edges import LONGEST_BODY, SCOPE, EdgeRefusal, refuse
 from harness.serve.server import LOOPBACK, PING, STOPPED_WITHIN, bind
 from harness.serve.tokens import TokenScope
 
@@ -103,16 +103,16 @@ class Doors:
         await asyncio.gather(self._served, return_exceptions=True)
 
 
-def _refusal(connection: HTTPConnection, door: TaskDoor | None) -> Refusal | None:
+def _refusal(connection: HTTPConnection, door: TaskDoor | None) -> EdgeRefusal | None:
     """Why a connection is refused. The first message of a WebSocket has its token, so it is let in without one."""
     host = connection.headers.get("host", "")
     if urlsplit(f"//{host}").hostname not in (LOOPBACK, "localhost") or "origin" in connection.headers:
-        return Refusal(403, "AUTH_FORBIDDEN", "this server is for the processes of its run, and not for pages")
+        return EdgeRefusal(403, "AUTH_FORBIDDEN", "this server is for the processes of its run, and not for pages")
     if door is None:
-        return Refusal(404, "SESS_NOT_FOUND", "no task is served here, or it is over")
+        return EdgeRefusal(404, "SESS_NOT_FOUND", "no task is served here, or it is over")
     if connection.scope["type"] == "websocket" or hmac.compare_digest(_token(connection), door.token.encode()):
         return None
-    return Refusal(401, "AUTH_INVALID", "the token of the task is needed, as `Authorization: Bearer ...`")
+    return EdgeRefusal(401, "AUTH_INVALID", "the token of the task is needed, as `Authorization: Bearer ...`")
 
 
 def _token(connection: HTTPConnection) -> bytes:

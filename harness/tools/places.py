@@ -6,11 +6,12 @@ import asyncio
 import os
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit, urlunsplit
 
 from msgspec import Struct
 
@@ -116,32 +117,38 @@ def _not_installed(server: str) -> Failure:
     return Failure("INVALID_INPUT", message, details={"server": server}, advice=f"Install it: {NEEDED}.")
 
 
-def kept_state(server: ToolServer, run: str) -> KeptState:
-    """What people are told of the server."""
+def kept_state(server: ToolServer, run: str, clean: Callable[[str], str] = str) -> KeptState:
+    """What people are told of the server. `clean` takes secrets out of what it has said itself."""
     phase, info, settings = server.phase, server.info, server.settings
     return KeptState(
         server=server.name,
-        place=_command_line(settings.command) if settings.command else str(settings.url),
+        place=_command_line(settings.command) if settings.command else _address(str(settings.url)),
         stdio=server.stdio,
         state=phase.state,
-        reason=phase.reason,
+        reason=clean(phase.reason),
         since=phase.since.isoformat(),
         run=run,
         owner=os.getpid(),
         owner_born=born(),
         crashes=server.crashes,
         pid=server.pid,
-        introduced=f"{info.name} {info.version}".strip() if info else "",
+        introduced=clean(f"{info.name} {info.version}".strip()) if info else "",
         protocol=info.protocol if info else "",
-        tools=tuple(_listed(tool, settings) for tool in server.catalogue.tools),
+        tools=tuple(_listed(tool, settings, clean) for tool in server.catalogue.tools),
         stale=server.catalogue.stale,
     )
+
+
+def _address(url: str) -> str:
+    """The address without what may be a secret in it."""
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
 def _command_line(command: Sequence[str]) -> str:
     return " ".join(word if word == PYTHON else shlex.quote(word) for word in command)
 
 
-def _listed(tool: ToolDescription, settings: ToolServerSettings) -> ListedTool:
+def _listed(tool: ToolDescription, settings: ToolServerSettings, clean: Callable[[str], str]) -> ListedTool:
     effect = effect_of(tool.name, tool.hints, settings)
-    return ListedTool(tool.name, effect, tool.description, settings.allows(tool.name))
+    return ListedTool(clean(tool.name), effect, clean(tool.description), settings.allows(tool.name))

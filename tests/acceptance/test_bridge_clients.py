@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
+import yaml
 
-from harness.bridge.client import Bridge, BridgeError
+from harness.bridge.client import Bridge, BridgeError, ConnectionRefusedForGood
 from tests.acceptance.conftest import Project
 from tests.acceptance.documented import ROOT, blocks
 from tests.acceptance.warm import harness
@@ -154,31 +156,97 @@ def test_the_documented_agent_buys_one_mouse_however_often_its_connection_is_cut
     assert "1 passed" in told
 
 
-def test_a_session_of_a_run_that_was_killed_is_over_and_its_client_is_told(project: Project) -> None:
+@pytest.mark.parametrize("wrote", [False, pytest.param(True, marks=pytest.mark.thorough)])
+def test_a_session_outlives_the_server_unless_its_task_had_begun_to_write(project: Project, wrote: bool) -> None:
     (project.path / "mouse.task.yaml").write_text(TASK, "utf-8")
+    steps = [{"act": "open", "url": "http://shop.local/product/WM-5521"}]
+    steps += [{"act": "click", "selector": "#add-to-cart", "effect": "write"}] if wrote else []
     first = Offering(project)
     runs = [first]
 
-    async def across_runs() -> BridgeError:
-        told = list[str]()
-        client = Bridge(first.url, first.token, tell=told.append)
+    async def across_runs() -> tuple[BridgeError, str]:
+        client = Bridge(first.url, first.token)
         await client.open()
         task = await client.take()
         assert task is not None
-        assert (await task.act({"act": "open", "url": "http://shop.local/"})).passed
+        for step in steps:
+            outcome = await task.act(step)
+            assert outcome.passed, outcome
         await asyncio.to_thread(first.kill)
-        again = asyncio.to_thread(Offering, project, "--task-bridge-port", str(first.port))
-        pending = asyncio.create_task(task.observe())
-        runs.append(await again)
+        waits = asyncio.create_task(task.observe())
+        runs.append(await asyncio.to_thread(Offering, project, "--task-bridge-port", str(first.port)))
         with pytest.raises(BridgeError) as refused:
-            await pending
+            await waits
+        again = None if wrote else await client.take()
         await client.detach()
-        return refused.value
+        return refused.value, again.task_id if again else ""
 
     try:
-        error: Any = asyncio.run(across_runs())
+        error, again = asyncio.run(across_runs())
     finally:
         for each in runs:
             each.kill()
-    assert error.code in ("SESS_NOT_FOUND", "SESS_NOT_RESUMABLE")
-    assert error.document["payload"]["recoverable"] is False
+    if wrote:
+        assert isinstance(error, ConnectionRefusedForGood)
+        assert (error.code, error.document["payload"]["recoverable"]) == ("SESS_NOT_RESUMABLE", False)
+    else:
+        assert (error.code, again) == ("SESS_NO_TASK", "MOUSE-001")
+
+
+SHIPPED = ("B1-2025-001", "C2-2025-002", "D4-2025-003")
+FOLLOW = {
+    "python": """
+import asyncio, json, os, sys
+from harness.bridge.client import Bridge
+
+async def main(url):
+    steps = json.load(open("steps.json"))
+    async with Bridge(url, os.environ["TASKSPEC_TOKEN"]) as bridge:
+        while (task := await bridge.take()) is not None:
+            for step in steps[task.task_id]:
+                outcome = await task.act(step)
+                assert outcome.passed, (step, outcome)
+            print(task.task_id, (await task.finish()).passed)
+
+asyncio.run(main(sys.argv[1]))
+""",
+    "playwright": """
+import { readFileSync } from "node:fs";
+import { Bridge } from "./bridge.mjs";
+const steps = JSON.parse(readFileSync("steps.json", "utf8"));
+const bridge = await Bridge.open(process.argv[2], process.env.TASKSPEC_TOKEN);
+for (let task; (task = await bridge.take()); ) {
+  for (const step of steps[task.taskId]) {
+    const outcome = await task.act(step);
+    if (!outcome.passed) throw new Error(JSON.stringify([step, outcome]));
+  }
+  console.log(task.taskId, (await task.finish()).passed ? "True" : "False");
+}
+await bridge.close();
+""",
+}
+FOLLOW["system"] = FOLLOW["playwright"]
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", FOLLOW)
+def test_all_clients_do_the_same_shipped_tasks(project: Project, agents: dict[str, tuple[str, ...]], name: str) -> None:
+    """The steps are those of the files, told by the agent one by one."""
+    (project.path / "mouse.task.yaml").unlink()
+    shutil.copytree(ROOT / "tasks" / "files", project.path / "files")
+    steps = {}
+    for task in SHIPPED:
+        text = (ROOT / "tasks" / f"{task}.task.yaml").read_text("utf-8")
+        steps[task] = yaml.safe_load(text)["steps"]
+        (project.path / f"{task}.task.yaml").write_text(f"{text}\nbudget: {{max_steps: 60}}\n", "utf-8")
+    (project.path / "steps.json").write_text(json.dumps(steps), "utf-8")
+    script = "follow.py" if name == "python" else "follow.mjs"
+    (project.path / script).write_text(FOLLOW[name], "utf-8")
+    run = Offering(project)
+    try:
+        code, said = asyncio.run(play((*agents[name][:-1], script, run.url), project.path, run.token))
+        told = run.end()
+    finally:
+        run.kill()
+    assert (code, said.split()) == (0, [word for task in SHIPPED for word in (task, "True")]), said + told
+    assert "3 passed" in told

@@ -62,6 +62,9 @@ class Bridge:
     After a loss the connection is made again after 1, 2, 5, 10 and 30 s, the first time at once if the loss showed
     itself within 2 s. Messages wait meanwhile, 1,000 or 1 MiB at most, and are sent in order with the same ids: the
     server does none of them twice.
+
+    `session`: the id of a session to go on with. `pin`: the SHA-256 of a self-signed certificate. `delays`: seconds
+    before each attempt after a loss. `tell` gets a sentence when the connection changes.
     """
 
     def __init__(
@@ -78,13 +81,9 @@ class Bridge:
         connect: OpenLink | None = None,
         tell: Callable[[str], None] = _log.info,
     ) -> None:
-        """`session`: the id of a session to go on with. `pin`: the SHA-256 of a self-signed certificate.
-
-        `delays`: seconds before each attempt after a loss. `tell` gets a sentence when the connection changes. Raises
-        ValueError for a bad address or pin.
-        """
-        address, digits = bridge_url(url), read_pin(pin)
-        self.url = address
+        """Raises ValueError for a bad address or pin."""
+        self.url = address = bridge_url(url)
+        self._pin = digits = read_pin(pin)
         self.session = session
         self.state = LinkState.CONNECTING
         self.status: dict[str, Any] = {}
@@ -108,8 +107,6 @@ class Bridge:
         self._failure: BridgeError | None = None
         self._task: TakenTask | None = None
         self._found: TakenTask | None = None
-        """The task that a joined session had, until `take` returns it."""
-        self._token, self._pin = token, digits
 
     # What an agent does.
 
@@ -173,7 +170,7 @@ class Bridge:
     async def blob(self, sha256: str) -> bytes:
         """A body that a message named, such as a screenshot. Raises BridgeError if the server no longer has it."""
         certificate = await certificate_of(self.url, self._pin) if self._pin else b""
-        return await fetch_blob(self.url, self._token, sha256, certificate)
+        return await fetch_blob(self.url, self._hello["token"], sha256, certificate)
 
     async def request(self, type: str, /, **payload: Any) -> dict[str, Any]:  # noqa: A002 - the envelope's word
         """Send one message of messages.py and return its answer, over losses of the connection and long work.
@@ -258,7 +255,7 @@ class Bridge:
             self.status = await self._exchange(link, "synchronize", {})
 
     def _go_on(self) -> None:
-        """Go on with the task that the joined session has."""
+        """Go on with the task that the joined session has; `take` will return it."""
         self.seq = int(self.status.get("seq") or 0)
         if turn := self.status.get("open_turn"):
             self._task = self._found = TakenTask(self, turn)

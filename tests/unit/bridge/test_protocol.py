@@ -94,8 +94,8 @@ PAYLOADS: list[tuple[str, dict[str, Any], tuple[str, str]]] = [
     ("request_replay", {"epoch": 1}, ("payload.epoch", "valid string")),
     ("synchronize", {"now": True}, ("payload.now", "unknown")),
     ("session_close", {"why": ""}, ("payload.why", "unknown")),
-    ("hook_event", {"event": "Start"}, ("payload.event", "Input should be")),
-    ("hook_event", {"event": "Stop"}, ("payload.timestamp", "required")),
+    ("cancel", {"correlation_id": "x" * 101}, ("payload.correlation_id", "at most 100")),
+    ("request_replay", {"epoch": "x" * 101}, ("payload.epoch", "at most 100")),
 ]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from harness.model.settings import Settings, SettingsError, load_settings
-from harness.model.tool_settings import ToolServerSettings
+from harness.model.tool_settings import ToolServerSettings, secrets
 
 STDIO = {"command": ["mail"]}
 HTTP = {"url": "http://shop.local/mcp"}
@@ -101,3 +101,11 @@ def test_without_allow_every_tool_may_be_called() -> None:
     assert table(**STDIO).allows("anything")
     own = table(**STDIO, allow=["get_*", "place_order"])
     assert [own.allows(tool) for tool in ("get_code", "place_order", "place_orders")] == [True, True, False]
+
+
+def test_credentials_that_stand_in_the_settings_are_secrets_too() -> None:
+    headers = {"Authorization": "Bearer abc", "X-Api-Key": "k1", "X-Kind": "text/plain", "X-Trace": "${env:TRACE}"}
+    http = table(url="http://shop.local/mcp", headers=headers)
+    stdio = table(**STDIO, environment={"MAILBOX": "test", "DB_PASSWORD": "open sesame"})
+    found = secrets({"a": http, "b": stdio}, {"TRACE": "t1"}, lambda name: "Key" in name or "PASSWORD" in name)
+    assert sorted(found) == ["abc", "k1", "open sesame", "t1"]

@@ -10,12 +10,12 @@ from starlette.applications import Starlette
 
 from harness.resilience import SystemClock
 from harness.serve.address import ADDRESS, AlreadyServedError, address_of, only_server
-from harness.serve.server import LOOPBACK, Health, ProjectServer, bind
+from harness.serve.server import LOOPBACK, ProjectServer, ServerHealth, bind
 from harness.serve.tokens import Tokens
 
 
 def test_health_says_503_until_it_is_ready_and_while_it_stops(tmp_path: Path) -> None:
-    health = Health(tmp_path)
+    health = ServerHealth(tmp_path)
 
     async def asked() -> list[int]:
         transport = httpx2.ASGITransport(app=Starlette(routes=[health.route()]))

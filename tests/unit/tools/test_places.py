@@ -18,7 +18,7 @@ from harness.tools.exchange import ConnectionEvents
 from harness.tools.places import ServerPlace, connector, kept_state, log_of
 from harness.tools.statefile import ListedTool
 from tests.unit.resilience.virtual import play
-from tests.unit.tools.scripted_server import STDIO, Shop
+from tests.unit.tools.scripted_server import HTTP, STDIO, Shop
 
 EVENTS = ConnectionEvents(lambda _: None, lambda: None)
 
@@ -88,6 +88,8 @@ def test_people_are_told_what_a_server_is_and_has() -> None:
             ListedTool("place_order", "write", allowed=False),
         )
         assert told.alive
+        clean = kept_state(shop.server, "r1", lambda text: text.replace("shop", "[redacted]").replace("order", "_"))
+        assert (clean.introduced, clean.tools[0].name) == ("[redacted] 1.0", "get__")
         shop.world.connections[-1].die()
         shop.world.opens = [100]
         await asyncio.sleep(1)
@@ -96,5 +98,13 @@ def test_people_are_told_what_a_server_is_and_has() -> None:
         await shop.server.close()
         told = kept_state(shop.server, "r1")
         assert (told.state, told.reason) == (ToolState.STOPPED, "closed while restarting: crash_1")
+
+    play(main())
+
+
+def test_an_address_is_told_without_what_may_be_a_secret() -> None:
+    async def main() -> None:
+        shop = Shop(HTTP.model_copy(update={"url": "http://ann:pass@shop.local:80/mcp?key=k1"}))
+        assert kept_state(shop.server, "r1").place == "http://shop.local:80/mcp"
 
     play(main())
