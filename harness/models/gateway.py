@@ -88,7 +88,7 @@ class ModelGateway:
         try:
             body = json.loads(request.body)
             asked = body["model"]
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, TypeError, KeyError, RecursionError):
             return _refused(400, "invalid_request", "the body must be a JSON object with `model`", request.path)
         model = self._named(str(asked), dialect)
         if model is None:
@@ -186,10 +186,13 @@ class Passage:
         """Make the request. An error before its answer is that of `head`; one within it cuts the answer off."""
         try:
             await call()
-        except (ModelError, CircuitOpen, FloorTooHigh) as error:
+        except Exception as error:
             if not self.head.done():
                 self.head.set_exception(error)
+            elif not isinstance(error, ModelError):
+                raise
         finally:
+            self.head.cancel()
             with contextlib.suppress(asyncio.QueueFull):  # `chunks` sees the end of the work, too
                 self._parts.put_nowait(None)
 

@@ -14,7 +14,7 @@ import pytest
 from harness.model.cassette_settings import CassetteMode
 from harness.model.forwarding import ForwardedRequest
 from harness.model.inference import Usage
-from harness.models.cassettes import Cassette
+from harness.models.cassettes import Cassette, CassetteError
 from harness.models.gateway import ModelGateway
 from harness.models.task import Sender, TaskModels
 from harness.models.transport import TaskTransport, Way
@@ -164,6 +164,10 @@ async def silent(_request: httpx2.Request) -> httpx2.Response:
     raise AssertionError
 
 
+def broken(_request: httpx2.Request) -> httpx2.Response:
+    raise CassetteError("the file is broken")
+
+
 def refused(_request: httpx2.Request) -> httpx2.Response:
     raise httpx2.ConnectError("Connection refused")
 
@@ -173,10 +177,11 @@ def refused(_request: httpx2.Request) -> httpx2.Response:
     [
         (silent, {}, 504, "MODEL_TIMEOUT"),
         (refused, {}, 502, "MODEL_UNAVAILABLE"),
+        (broken, {}, 409, "MODEL_CASSETTE_MISS"),
         (refused, {"budget": {"max_tokens": 1}}, 402, "BUDGET_EXCEEDED"),
         (refused, {"budget": {"max_cost": 1}}, 402, "MODEL_UNPRICED"),
     ],
-    ids=["silent", "refused", "spent", "unpriced"],
+    ids=["silent", "refused", "broken", "spent", "unpriced"],
 )
 @pytest.mark.parametrize("path", [CHAT, MESSAGES])
 def test_what_fails_is_an_answer_of_the_protocol(
@@ -228,6 +233,7 @@ def test_a_client_that_leaves_ends_its_request() -> None:
         ("GET", "/v1/models", b"", 200),
         ("POST", "/v1/embeddings", b"{}", 404),
         ("POST", CHAT, b"[]", 400),
+        ("POST", CHAT, b"[" * 100_000, 400),
         ("POST", CHAT, b"\xff", 400),
         ("POST", CHAT, b'{"model": "other"}', 404),
         ("POST", MESSAGES, b'{"model": "mine"}', 404),
@@ -238,3 +244,24 @@ def test_other_requests_are_answered_here(method: str, path: str, body: bytes, s
     answer = play(bench.gateway.forward(ForwardedRequest(method, path, {}, body)))
     assert answer.status == status
     assert not bench.sent
+
+
+def test_an_error_of_our_own_leaves_no_client_waiting() -> None:
+    def wrong(_request: httpx2.Request) -> httpx2.Response:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        play(Bench(wrong).ask())
+
+
+def test_the_end_of_the_task_leaves_no_client_waiting() -> None:
+    bench = Bench(silent)
+
+    async def main() -> None:
+        asked = asyncio.create_task(bench.ask())
+        await asyncio.sleep(1)
+        await bench.gateway.close()
+        with pytest.raises(asyncio.CancelledError):
+            await asked
+
+    play(main())
