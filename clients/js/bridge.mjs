@@ -48,13 +48,11 @@ class LinkLost extends BridgeError {
   }
 }
 
-const FINAL_WHEN_JOINING = ["SESS_NOT_FOUND", "SESS_CLOSED", "CONN_TLS_HANDSHAKE_FAILED"];
-
+/** The error of a refusal. `joining`: the messages by which a connection begins would be refused again. */
 function refusal({ code = "SYS_INTERNAL_ERROR", message = "the server gives no reason", ...rest }, joining = false) {
   const { recoverable, details, ...more } = rest;
-  const final = recoverable === false || code.startsWith("AUTH_") || code === "CONN_SUPERSEDED";
-  const kind = final || (joining && FINAL_WHEN_JOINING.includes(code)) ? ConnectionRefusedForGood : MessageRefused;
-  return new kind(code, message, { ...more, ...details });
+  const final = joining || recoverable === false || code.startsWith("AUTH_") || code === "CONN_SUPERSEDED";
+  return new (final ? ConnectionRefusedForGood : MessageRefused)(code, message, { ...more, ...details });
 }
 
 /** After five failures in a row no attempt is made for 30 s; the next one is a probe. */
@@ -437,7 +435,7 @@ class Link {
       socket.onopen = done;
       socket.onmessage = ({ data }) => this.#put(() => this.came.push(data));
       socket.onerror = (event) => {
-        failed(event.error ?? new Error(event.message || "the connection failed"));
+        failed(new Error(event.error?.message || event.message || "the connection failed"));
         this.#end(1006, "");
       };
       socket.onclose = ({ code, reason }) => {
@@ -573,8 +571,10 @@ function tlsRefusal(problem, certificate) {
 
 function refusedPin(certificate, pin) {
   if (readPin(certificate.fingerprint256 ?? "") !== pin) return tlsRefusal("PIN_MISMATCH", certificate);
-  return new Date(certificate.valid_to) < new Date() ? tlsRefusal("CERT_HAS_EXPIRED", certificate) : null;
+  return isOver(certificate) ? tlsRefusal("CERT_HAS_EXPIRED", certificate) : null;
 }
+
+const isOver = (certificate) => new Date(certificate.valid_to) < new Date();
 
 /** Why a connection failed, which a WebSocket does not say: a refusal, the code of an error, or nothing. */
 async function diagnose(address, pin) {
@@ -594,7 +594,7 @@ async function diagnose(address, pin) {
       const certificate = socket.getPeerCertificate();
       if (pin) return end(refusedPin(certificate, pin));
       const name = socket.authorizationError?.code ?? socket.authorizationError;
-      end(name ? tlsRefusal(name, certificate) : null);
+      end(name ? tlsRefusal(isOver(certificate) ? "CERT_HAS_EXPIRED" : name, certificate) : null);
     });
   });
 }

@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 
 from msgspec import Struct, field
 
+from harness.model.agent_settings import AgentSettings
 from harness.model.inference import ModelAnswer, ModelClient, Prompt
 from harness.model.plan import Plan
 from harness.model.policy import UNLIMITED, AgentPolicy
@@ -252,6 +253,8 @@ class AgentSource(Struct, frozen=True):
     policy: AgentPolicy = UNLIMITED
     retry: int = 0
     """How often it is made anew and asked again, after it has raised an error."""
+    command: AgentSettings | None = None
+    """The table of an agent that is a process of its own, which has nothing in Python."""
 
     @property
     def python(self) -> str:

@@ -88,7 +88,12 @@ class Agents:
             self._refuse_unknown(name)
 
     def agent(
-        self, name: str | None, *, models: ModelsOf | None = None, ask: Ask | None = None, saw: Saw | None = None
+        self,
+        name: str | None,
+        *,
+        models: ModelsOf | None = None,
+        ask: Ask | None = None,
+        saw: Saw | None = None,
     ) -> TaskAgent:
         """The agent for one run of a task; None: its own steps are executed. `ask` asks a person.
 
@@ -111,7 +116,11 @@ class Agents:
             other = self.source(settings.agent)
             timeout = settings.timeout if "timeout" in settings.model_fields_set else other.timeout
             options, policy = {**other.options, **settings.options}, _policy(settings, other.policy)
+            retry = 0 if other.command is not None else retry
             return replace(other, name=name, timeout=timeout, options=options, policy=policy, retry=retry)
+        if settings.command is not None:
+            policy = _policy(settings, self._unlimited)
+            return AgentSource(name, "", "", self._root, settings.timeout, {}, policy, command=settings)
         if settings.python is not None:
             module, _, attribute = settings.python.partition(":")
         else:
@@ -155,6 +164,16 @@ class RemoteAgent(Protocol):
         ...
 
 
+class CommandProcess(RemoteAgent, Protocol):
+    """An agent that is a process of its own for one run of a task."""
+
+    async def close(self) -> None:
+        """End its processes. Bounded; it never raises."""
+        ...
+
+
+MakeCommand = Callable[[AgentSource], CommandProcess]
+"""The source of a command -> the agent, whose process begins with its first proposal."""
 Saw = Callable[[Plan, str, int, Observation], None]
 """Is told what an agent sees: the task, the agent, the index of the step that it chooses, the page."""
 
@@ -174,6 +193,9 @@ class TaskAgent:
         remote: Callable[[], RemoteAgent] | None = None,
     ) -> None:
         self._source = source
+        self.make_command: MakeCommand | None = None
+        """Makes the agents that are processes of their own."""
+        self._commands: dict[str, CommandProcess] = {}
         self._make_remote = remote
         self._remote: RemoteAgent | None = None
         self._models = models
@@ -228,6 +250,8 @@ class TaskAgent:
         """The proposal of the agent, which is made at its first one, and anew after it has raised an error."""
         if plan.agent == BRIDGE:
             return await self._propose_remotely(source, plan, history, observe)
+        if source.command is not None:
+            return await self._propose_by_command(source, plan, history, observe)
         place = plan.key, source.name
         if place not in self._python_agents:
             self._python_agents[place] = PythonAgent(source, self._models)
@@ -250,6 +274,18 @@ class TaskAgent:
             self._remote = self._make_remote()
         look = self._noted(plan, history, observe)
         return cast("Step | None", await self._remote.propose(plan, history, look, source.policy))
+
+    async def _propose_by_command(
+        self, source: AgentSource, plan: Plan, history: History, observe: Observe
+    ) -> Step | None:
+        """The proposal of an agent that is a process. Raises Failed."""
+        if self.make_command is None:
+            message = f"Agent `{source.name}` is a command, and none is started here"
+            raise Failed(Failure("AGENT_UNAVAILABLE", message, details={"agent": source.name}))
+        if source.name not in self._commands:
+            self._commands[source.name] = self.make_command(source)
+        look = self._noted(plan, history, observe)
+        return cast("Step | None", await self._commands[source.name].propose(plan, history, look, source.policy))
 
     def _noted(self, plan: Plan, history: History, observe: Observe) -> Observe:
         """The same view of the page, which tells what was seen."""
@@ -275,6 +311,9 @@ class TaskAgent:
         """Close the agents after the run, whose result a remote one is told. Bounded; it never raises."""
         if self._remote is not None:
             self._remote.end(result)
+        for command in self._commands.values():
+            command.end(result)
+            await command.close()
         for agent in self._python_agents.values():
             await agent.close()
 

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from harness.bridge.hub import BridgeHub
 from harness.bridge.messages import LONGEST_MESSAGE, SEQUENCE, ClientMessage, Phase, SessionCreate, read_message
+from harness.bridge.presence import be_there
 from harness.bridge.protocol import invalid
 from harness.bridge.refusals import RefusedMessageError
 from harness.bridge.session import BridgeSession
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 
 ANSWERED_WITHIN: Final = 35.0
 """Seconds that a request may take: above the last stage of long work, at which it has an answer."""
-LINGERS: Final = 60.0
-"""Seconds after its last request for which a client without a stream counts as being there."""
 HEARTBEAT: Final = 15.0
 """Seconds between two signs of life in a stream."""
 STATUS: Final[Mapping[str, int]] = {
@@ -80,7 +79,6 @@ def refusal(refused: RefusedMessageError) -> Response:
 class _HttpFace:
     def __init__(self, hub: BridgeHub) -> None:
         self._hub = hub
-        self._there: dict[str, LingeringOutlet] = {}
 
     async def list(self, _request: Request) -> Response:
         from starlette.responses import JSONResponse
@@ -95,7 +93,7 @@ class _HttpFace:
         except ValidationError as error:
             raise RefusedMessageError("PROTO_INVALID_MESSAGE", str(error.errors(include_url=False)[0]["msg"])) from None
         session = self._hub.create(wanted, request.headers.get("user-agent", "")[:200])
-        self._is_there(session)
+        be_there(self._hub, session)
         return JSONResponse(session.snapshot(), 201)
 
     async def show(self, request: Request) -> Response:
@@ -116,7 +114,7 @@ class _HttpFace:
 
         session = self._session(request)
         message = joined_message(self._hub, await _json(request))
-        self._is_there(session)
+        be_there(self._hub, session)
         async with asyncio.timeout(ANSWERED_WITHIN):
             kind, payload = await self._hub.answer(session, message)
         status = STATUS.get(str(payload.get("code")), 400) if kind == "error" else 200
@@ -150,41 +148,6 @@ class _HttpFace:
 
     def _session(self, request: Request) -> BridgeSession:
         return self._hub.find(request.path_params["session"])
-
-    def _is_there(self, session: BridgeSession) -> None:
-        """The client of this request is there, unless a socket or stream says so already."""
-        outlet = self._there.get(session.id)
-        if outlet is None or session.outlet is not outlet:
-            if session.attached:
-                return
-            outlet = self._there[session.id] = LingeringOutlet(session)
-            session.attach(outlet)
-            self._hub.desk.wake()
-        outlet.linger()
-        for gone in [each for each in self._there if each not in self._hub.sessions]:
-            del self._there[gone]
-
-
-class LingeringOutlet:
-    """A client that only sends requests: it finds its messages in their answers, and by a replay."""
-
-    def __init__(self, session: BridgeSession) -> None:
-        self._session = session
-        self._timer: asyncio.TimerHandle | None = None
-
-    def send(self, message: Mapping[str, Any]) -> None:
-        """There is nobody to send it to; the replay has it."""
-
-    def cut(self, code: str) -> None:  # noqa: ARG002 - there is no connection to tell it
-        """Stop counting it as being there."""
-        if self._timer is not None:
-            self._timer.cancel()
-
-    def linger(self) -> None:
-        """Count it as being there for a while from now on."""
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = asyncio.get_running_loop().call_later(LINGERS, self._session.detach, self)
 
 
 class StreamOutlet:

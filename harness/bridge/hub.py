@@ -36,6 +36,7 @@ from harness.model.record import History, TaskResult
 from harness.recovery.failure import Failed
 from harness.resilience import Clock
 from harness.resilience.breaker import Policy
+from harness.resilience.connection import SERVER, Invariants, Machine, snapshot
 from harness.resilience.escalate import HINTS, STAGES, LateAnswer, StillRunning, WorkStatus, escalate
 from harness.resilience.events import ClientChanged, Emit, Escalated, ResilienceEvent, discard
 
@@ -77,6 +78,9 @@ class BridgeHub:
         self.closed: dict[str, BridgeSession] = {}
         """The newest sessions that are over, so that their clients hear it."""
         self._emit = emit
+        self._server = Machine("bridge", SERVER)
+        self._server.enter("up", "it serves")
+        self._invariants = Invariants(emit)
         self.hooks = HookDesk(self, emit)
         self._tasks: dict[str, RemoteTask] = {}
         """Key of a task -> what an agent does in it, until its end."""
@@ -115,9 +119,15 @@ class BridgeHub:
 
     def _begin(self, session: BridgeSession) -> None:
         session.forget, session.keep, session.emit = self._forget, self._keep, self._emit
+        session.settled = self.judge
         self.sessions[session.id] = session
         session.await_client()
         self._keep(session)
+
+    def judge(self, session: BridgeSession) -> tuple[str, ...]:
+        """The rules that the states of server, client and its pings break; each is emitted as InvariantBroken."""
+        polling = {"polling": "running" if session.outlet is not None else "stopped"}
+        return self._invariants.check({**snapshot([self._server, session.link]), **polling}, session.id)
 
     def _keep(self, session: BridgeSession) -> None:
         if self._store is not None:
@@ -177,7 +187,10 @@ class BridgeHub:
             if session.outlet is not None:
                 session.outlet.cut("SYS_STOPPING")
             self.close(session, "the server ends")
+            if session.outlet is not None:
+                session.detach(session.outlet)
             await session.pending.close()
+        self._server.enter("down", "the server ends")
         for work in tuple(self._works):
             work.cancel()
         await asyncio.gather(*self._works, return_exceptions=True)

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from harness.bridge.hub import BridgeHub
-from harness.bridge.mcp_tools import BridgeTools, ToolReply, listed_tools
+from harness.bridge.mcp_tools import BridgeTools, FaceReply, listed_tools
 from harness.bridge.messages import LONGEST_MESSAGE
 from harness.bridge.refusals import RefusedMessageError
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from starlette.routing import BaseRoute
     from starlette.types import Receive, Scope, Send
 
-CallTool = Callable[[str, Mapping[str, Any], str], Awaitable[ToolReply]]
+CallTool = Callable[[str, Mapping[str, Any], str], Awaitable[FaceReply]]
 """Calls a tool: its name, its arguments, name and version of the client."""
 MayAct = Callable[[Mapping[str, Any]], bool]
 """Whether the ASGI scope of a request has a token that may take tasks."""
@@ -74,7 +74,7 @@ def mcp_server(call: CallTool) -> Server[Any]:
     return Server(NAME, instructions=INSTRUCTIONS, on_list_tools=list_tools, on_call_tool=call_tool)
 
 
-def _text(reply: ToolReply) -> str:
+def _text(reply: FaceReply) -> str:
     return json.dumps(reply.structured, ensure_ascii=False)
 
 
@@ -138,7 +138,7 @@ class _Calls:
         self._tools = tools
 
     async def answer(self, request: Request) -> Response:
-        """One call; the answer is the `ToolReply`, whatever becomes of it."""
+        """One call; the answer is the `FaceReply`, whatever becomes of it."""
         from starlette.responses import JSONResponse, Response
 
         try:

@@ -190,7 +190,7 @@ def _plain(schema: Any) -> Any:
 # What they do and answer.
 
 
-class ToolReply(Struct, frozen=True):
+class FaceReply(Struct, frozen=True):
     """The answer of a tool."""
 
     structured: dict[str, Any]
@@ -208,7 +208,7 @@ class BridgeTools:
         self._takes: OrderedDict[str, UUID] = OrderedDict()
         """Session -> a name for the task that it took: equal steps of two tasks are not the same message."""
 
-    async def call(self, name: str, arguments: Mapping[str, Any], client: str = "") -> ToolReply:
+    async def call(self, name: str, arguments: Mapping[str, Any], client: str = "") -> FaceReply:
         """Call a tool; refusals are answers, too. `client`: name and version of the agent's program."""
         try:
             return await self._called(self._checked(name, arguments), client)
@@ -231,10 +231,10 @@ class BridgeTools:
                 "PROTO_INVALID_MESSAGE", f"the arguments of `{name}` do not fit: {first}", violations=violations
             ) from None
 
-    async def _called(self, call: ToolArguments, client: str) -> ToolReply:  # noqa: PLR0911 - one way for each tool
+    async def _called(self, call: ToolArguments, client: str) -> FaceReply:  # noqa: PLR0911 - one way for each tool
         match call:
             case TasksListCall():
-                return ToolReply(self._offers())
+                return FaceReply(self._offers())
             case TaskTakeCall():
                 return await self._take(call, client)
             case ObserveCall():
@@ -250,7 +250,7 @@ class BridgeTools:
                 return await self._answered(call.session, Synchronize(), uuid4())
         raise AssertionError(call)
 
-    async def _take(self, call: TaskTakeCall, client: str) -> ToolReply:
+    async def _take(self, call: TaskTakeCall, client: str) -> FaceReply:
         session = call.session or self._hub.create(SessionCreate(agent=client, folder=""), client).id
         self._takes[session] = uuid4()
         self._takes.move_to_end(session)
@@ -258,13 +258,13 @@ class BridgeTools:
             self._takes.popitem(last=False)
         return await self._answered(session, TaskTake(task=call.task, wait_ms=call.wait_ms), uuid4())
 
-    async def _observe(self, call: ObserveCall) -> ToolReply:
+    async def _observe(self, call: ObserveCall) -> FaceReply:
         turn = call.turn
         if turn is None:
             turn = self._hub.find(call.session).summary()["turn"] or 0
         return await self._answered(call.session, ObserveMessage(turn=turn, screenshot=call.screenshot), uuid4())
 
-    def _with_bodies(self, session: str, seen: ToolReply) -> ToolReply:
+    def _with_bodies(self, session: str, seen: FaceReply) -> FaceReply:
         """The answer with the page's text and picture in place of the names of their bodies."""
         told, pictures = dict(seen.structured), []
         if (text := told.pop("aria_blob", None)) is not None:
@@ -275,9 +275,9 @@ class BridgeTools:
         if (picture := told.pop("screenshot_blob", None)) is not None:
             body = self._hub.find(session).blobs.get(picture["sha256"])
             pictures += [body] if body else []
-        return ToolReply(told, seen.is_error, tuple(pictures))
+        return FaceReply(told, seen.is_error, tuple(pictures))
 
-    async def _acted(self, session: str, payload: Act | Finish) -> ToolReply:
+    async def _acted(self, session: str, payload: Act | Finish) -> FaceReply:
         """Act or finish. The id comes from what is asked: a call that a client sends anew is the same message."""
         taken = self._takes.setdefault(session, uuid4())
         asked = json.dumps([payload.type, payload.model_dump(mode="json")], sort_keys=True)
@@ -292,11 +292,11 @@ class BridgeTools:
         be_there(self._hub, session)
         return await self._hub.answer(session, message)
 
-    async def _answered(self, session: str, payload: Payload, id: UUID) -> ToolReply:  # noqa: A002
+    async def _answered(self, session: str, payload: Payload, id: UUID) -> FaceReply:  # noqa: A002
         kind, told = await self._exchanged(session, message_of(payload, id))
         if kind == "error":
             return refusal_reply(told, session)
-        reply = ToolReply({"session": session, **_SHAPES.get(kind, _as_it_is)(told)})
+        reply = FaceReply({"session": session, **_SHAPES.get(kind, _as_it_is)(told)})
         return self._with_bodies(session, reply) if kind == "observation" else reply
 
 
@@ -305,11 +305,11 @@ def message_of(payload: Payload, id: UUID) -> ClientMessage:  # noqa: A002
     return ClientMessage(payload.type, str(id), datetime.now(UTC), payload)
 
 
-def refusal_reply(payload: Mapping[str, Any], session: str = "") -> ToolReply:
+def refusal_reply(payload: Mapping[str, Any], session: str = "") -> FaceReply:
     """The answer to a call that was refused."""
     known = WIRE_CODES.get(str(payload.get("code")))
     told = {"passed": False, "retryable": bool(known and known.severity == "critical"), **payload}
-    return ToolReply({**told, **({"session": session} if session else {})}, is_error=True)
+    return FaceReply({**told, **({"session": session} if session else {})}, is_error=True)
 
 
 def _turn(told: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from harness.bridge.replay import REPLAY_BYTES, REPLAY_SECONDS, ReplayBuffer
 from harness.resilience import Clock
-from harness.resilience.connection import Machine, TransitionTable
+from harness.resilience.connection import EXTENSION, Machine, TransitionTable
 from harness.resilience.escalate import KEPT, LateAnswer, PendingWork
 from harness.resilience.events import ClientChanged, Emit, discard
 
@@ -88,6 +88,10 @@ class BridgeSession:
         self._clock = clock
         self._limits = limits
         self._machine = Machine(self.id, SESSION_STATES)
+        self.link = Machine(self.id, EXTENSION)
+        """000's dimension of the client: disconnected, connected, active while its step is done."""
+        self.settled: Callable[[BridgeSession], object] = lambda _: None
+        """Told when all states of a change have been entered, so that invariants can be judged."""
         self.buffer = ReplayBuffer(uuid4().hex[:8], limits.replay_bytes, limits.replay_seconds)
         self.replies: OrderedDict[str, KeptReply] = OrderedDict()
         self.pending = PendingWork(kept=limits.answer_ttl)
@@ -157,18 +161,29 @@ class BridgeSession:
         self._stop_grace()
         if before is not None and before is not outlet:
             before.cut("CONN_SUPERSEDED")
+        if self.link.state == "disconnected":
+            self.link.enter("connected", "its client has joined")
         if self.state == "created":
             self.enter("active")
+        self.settled(self)
         self.changed()
 
     def detach(self, outlet: Outlet) -> None:
         """The connection is gone; the session waits for the next one."""
         if self.outlet is outlet:
             self.outlet, self.detached_at = None, self._clock.now()
+            self.link.enter("disconnected", "its connection was lost")
+            self.settled(self)
             self._say("attached", "closed" if self.over else "detached", self.why)
             if not self.over:
                 self.await_client()
             self.changed()
+
+    def acts(self, *, now: bool) -> None:
+        """Note that a step of the agent is being done, or no more."""
+        if self.link.state != "disconnected":
+            self.link.enter("active" if now else "connected", "a step")
+            self.settled(self)
 
     def _say(self, before: str, after: str, reason: str = "") -> None:
         self.emit(ClientChanged(self.id, self.client, before, after, reason))

@@ -58,14 +58,17 @@ class StoredSession(Struct, frozen=True):
 class SessionStore:
     """The sessions of a project, in a file that a killed server leaves whole."""
 
-    def __init__(self, root: Path) -> None:
-        """Open or make the file. Raises OSError if neither is possible; a damaged one is put aside (`note`)."""
+    def __init__(self, root: Path, owner: tuple[int, float] | None = None) -> None:
+        """Open or make the file. `owner`: pid and start of the process that has the sessions, this one by default.
+
+        Raises OSError if neither is possible; a damaged one is put aside (`note`).
+        """
         self._path = root / STORE
         self._path.parent.mkdir(parents=True, exist_ok=True)
         self.note = ""
         """What happened to a damaged file; empty if nothing did."""
         process = psutil.Process()
-        self._owner = process.pid, process.create_time()
+        self._owner = owner or (process.pid, process.create_time())
         try:
             self._database = self._opened()
         except sqlite3.DatabaseError as error:

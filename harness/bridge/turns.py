@@ -38,6 +38,8 @@ class RemoteRules(Struct, frozen=True):
     """Seconds until an agent has taken the task."""
     reveal: bool = True
     """Whether the agent is told how its task was judged."""
+    name: str = "bridge"
+    """The name of the agent, for messages."""
 
 
 class TurnAnswer(Struct, frozen=True):
@@ -110,7 +112,7 @@ class RemoteTask:
         if answer.kind == "act" and self.session is not None and may_write(answer.step):
             self.session.begins_to_write()
         if answer.kind == "gave_up":
-            raise Failed(Failure("AGENT_GAVE_UP", f"Agent `bridge` gave up: {answer.why}"))
+            raise Failed(Failure("AGENT_GAVE_UP", f"Agent `{self._rules.name}` gave up: {answer.why}"))
         return answer.step if answer.kind == "act" else None
 
     async def _be_taken(self) -> None:
@@ -123,9 +125,9 @@ class RemoteTask:
         finally:
             self._desk.withdraw(self)
         if self.session is None:
-            message = f"Agent `bridge`: no agent took the task within {self._rules.wait:g} s"
+            message = f"Agent `{self._rules.name}`: no agent took the task within {self._rules.wait:g} s"
             advice = "Connect an agent to the address that pytest prints; `--task-bridge-wait` waits longer."
-            raise Failed(Failure("AGENT_UNAVAILABLE", message, details={"agent": "bridge"}, advice=advice))
+            raise Failed(Failure("AGENT_UNAVAILABLE", message, details={"agent": self._rules.name}, advice=advice))
 
     async def _answered(self, turn: Turn) -> TurnAnswer:
         """The agent's answer. Its clock stands still while it is away, and while the page is read for it."""
@@ -133,9 +135,9 @@ class RemoteTask:
         while not turn.answer.done():
             session, before = self._session(), self._clock.now()
             away, looking = not session.attached, bool(turn.looks)
+            paused = session.paused_at is not None
             if self._stopped:
                 raise Failed(self._has_stopped())
-            paused = session.paused_at is not None
             left = session.grace_left(before) if away else None if looking else turn.ends - before
             if session.paused_at is not None:
                 left = PAUSED_AT_MOST - (before - session.paused_at)
@@ -165,18 +167,20 @@ class RemoteTask:
 
     def _lost(self, session: BridgeSession | None) -> Failure:
         why = (session and session.why) or "its client did not come back in time"
-        details = {"agent": "bridge", **({"session": session.id, "client": session.client} if session else {})}
-        return Failure("AGENT_LOST", f"Agent `bridge` was lost in turn {self.number}: {why}", details=details)
+        details = {"agent": self._rules.name, **({"session": session.id, "client": session.client} if session else {})}
+        return Failure(
+            "AGENT_LOST", f"Agent `{self._rules.name}` was lost in turn {self.number}: {why}", details=details
+        )
 
     def _has_stopped(self) -> Failure:
-        message = f"Agent `bridge` stopped without `finish` (its hook told `{self._stopped}`)"
-        details = {"agent": "bridge", "reason": "stopped", "event": self._stopped}
+        message = f"Agent `{self._rules.name}` stopped without `finish` (its hook told `{self._stopped}`)"
+        details = {"agent": self._rules.name, "reason": "stopped", "event": self._stopped}
         advice = "Its prompt must ask for `finish`; `agent_events` in partial_trace.json shows what it did last."
         return Failure("AGENT_FAILED", message, details=details, advice=advice)
 
     def _silent(self) -> Failure:
-        message = f"Agent `bridge` did not propose a step within {self._rules.timeout:g}s"
-        details = {"agent": "bridge", **({"session": self.session.id} if self.session else {})}
+        message = f"Agent `{self._rules.name}` did not propose a step within {self._rules.timeout:g}s"
+        details = {"agent": self._rules.name, **({"session": self.session.id} if self.session else {})}
         return Failure("AGENT_TIMEOUT", message, details=details)
 
     def _tell_outcome(self, history: History) -> None:
@@ -266,7 +270,14 @@ class RemoteTask:
         turn = self._present(number)
         self._acted = asyncio.get_running_loop().create_future()
         turn.answer.set_result(answer)
-        return await asyncio.shield(self._acted)
+        session = self.session
+        if session is not None:
+            session.acts(now=True)
+        try:
+            return await asyncio.shield(self._acted)
+        finally:
+            if session is not None:
+                session.acts(now=False)
 
     async def look(self, number: int, *, screenshot: bool) -> Observation:
         """Look at the page. Raises RefusedMessageError, and Failed if the page cannot be read."""

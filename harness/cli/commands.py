@@ -84,6 +84,7 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
             "harness.cli.mcp:app",
             "Offer the tasks of the project to an agent that speaks MCP, over standard input and output.",
         ),
+        "sessions": Command("harness.cli.sessions:app", "Show and close the sessions of agents that run elsewhere."),
         "demo": Command("harness.cli.demo:demo", "Start the demo sites and show a task to try."),
         "merge": Command(
             "harness.cli.merge:merge",

@@ -11,9 +11,11 @@ from random import Random
 from textwrap import indent
 from typing import Annotated, Any, assert_never
 
+import msgspec
 import typer
 from msgspec import Struct
 
+from harness.bridge.refusals import WIRE_CODES, WireCode
 from harness.cli.ending import fail
 from harness.recovery import GiveUp, Remedy, RepairPrecondition, Retry, Rewind, Rulebook, Skip, Substitute, Trust
 from harness.recovery.catalog import CATALOG, Family, Row
@@ -121,15 +123,27 @@ def explain(
 
     Example: harness explain NET_DNS
     """
+    if code and (wire := WIRE_CODES.get(code.upper())):
+        _tell_wire(wire, as_json=as_json)
+        return
     row = CATALOG.get(code.upper()) if code else None
     others = [each for each in CATALOG.values() if each != row and (not code or each.error_type == code.lower())]
     if code and row is None and not others:
-        meant = did_you_mean(code.upper(), CATALOG)
+        meant = did_you_mean(code.upper(), {**CATALOG, **WIRE_CODES})
         fail(f"no code or error_type {code!r}; {meant or '`harness explain` lists them'}")
     if as_json:
         typer.echo(json.dumps(_document(row, others), indent=2, ensure_ascii=False))
         return
     _tell(row, others)
+
+
+def _tell_wire(wire: WireCode, *, as_json: bool) -> None:
+    """A code that an agent is told over the bridge; no task ends with it."""
+    if as_json:
+        typer.echo(json.dumps(msgspec.to_builtins(wire), indent=2, ensure_ascii=False))
+        return
+    typer.echo(f"{wire.code}: {wire.summary} (a code of the bridge)\n")
+    typer.echo(f"severity: {wire.severity}\nwhat to do: {wire.hint}")
 
 
 def _tell(row: Row | None, others: Sequence[Row]) -> None:

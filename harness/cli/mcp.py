@@ -10,6 +10,7 @@ import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -55,9 +56,7 @@ def mcp(
     if context.invoked_subcommand is not None:
         return
     settings = _settings(project)
-    try:
-        import mcp.server.stdio  # noqa: F401 - said here, where there still is somebody to say it to
-    except ImportError:
+    if find_spec("mcp") is None:
         from harness.bridge.mcp_face import NO_MCP
 
         fail(NO_MCP)

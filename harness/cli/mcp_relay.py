@@ -11,7 +11,7 @@ from typing import Any, Final
 import httpx2
 import msgspec
 
-from harness.bridge.mcp_tools import ToolReply, refusal_reply
+from harness.bridge.mcp_tools import FaceReply, refusal_reply
 from harness.bridge.refusals import RefusedMessageError
 from harness.model.settings import Settings
 from harness.resilience import Clock
@@ -88,7 +88,7 @@ class ServerRelay:
 
     # Calls.
 
-    async def call(self, tool: str, arguments: Mapping[str, Any], client: str) -> ToolReply:
+    async def call(self, tool: str, arguments: Mapping[str, Any], client: str) -> FaceReply:
         """Call a tool. Whatever happens, there is an answer, and a refusal says what to do."""
         try:
             async with asyncio.timeout(READY + LOOK):
@@ -103,15 +103,15 @@ class ServerRelay:
             await self._clock.sleep(LOOK)
         return reply
 
-    def _nobody(self, tool: str) -> ToolReply:
+    def _nobody(self, tool: str) -> FaceReply:
         """The answer when no server has a bridge."""
         if self.trouble:
             return refusal_reply(RefusedMessageError("CONN_NO_SERVER", self.trouble).payload)
         if tool == "tasks_list":
-            return ToolReply({"tasks": [], "sessions": [], "hint": NO_RUN})
+            return FaceReply({"tasks": [], "sessions": [], "hint": NO_RUN})
         return refusal_reply(RefusedMessageError("CONN_NO_SERVER", NO_RUN).payload)
 
-    async def _passed_on(self, tool: str, arguments: Mapping[str, Any], client: str) -> ToolReply | None:
+    async def _passed_on(self, tool: str, arguments: Mapping[str, Any], client: str) -> FaceReply | None:
         """The answer of the server that knows the session; None if none has a bridge."""
         refused, there = None, False
         for address in tuple(self._addresses()):
@@ -119,7 +119,7 @@ class ServerRelay:
                 continue  # a server that is silent would hold the call for as long as the call may take
             reply = await self._asked(address, {"tool": tool, "arguments": dict(arguments), "client": client})
             there = there or reply is not None
-            if isinstance(reply, ToolReply):
+            if isinstance(reply, FaceReply):
                 if reply.structured.get("code") != "SESS_NOT_FOUND":
                     return reply
                 refused = reply
@@ -127,7 +127,7 @@ class ServerRelay:
             self._gone.set()
         return refused
 
-    async def _asked(self, address: ServeAddress, call: Mapping[str, Any]) -> ToolReply | bool | None:
+    async def _asked(self, address: ServeAddress, call: Mapping[str, Any]) -> FaceReply | bool | None:
         """The answer of one server; True if it has no bridge, None if it cannot be reached."""
         for _ in range(2 if call["tool"] in AGAIN else 1):
             try:
@@ -139,7 +139,7 @@ class ServerRelay:
             except httpx2.HTTPError:
                 continue
             if answer.status_code == httpx2.codes.OK:
-                return msgspec.json.decode(answer.content, type=ToolReply)
+                return msgspec.json.decode(answer.content, type=FaceReply)
             return True if answer.status_code == httpx2.codes.NOT_FOUND else _refused(answer)
         return None
 
@@ -163,7 +163,7 @@ def _host(address: ServeAddress) -> str:
     return f"[{address.reached_at}]" if ":" in address.reached_at else address.reached_at
 
 
-def _refused(answer: httpx2.Response) -> ToolReply:
+def _refused(answer: httpx2.Response) -> FaceReply:
     """The refusal of the edges, as a tool's answer."""
     try:
         told = msgspec.json.decode(answer.content, type=dict[str, Any])

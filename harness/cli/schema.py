@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 from pydantic import BaseModel
 
+from harness.bridge.schema import message_schema
 from harness.cli.ending import fail
 from harness.model.report import ErrorReport
 from harness.recovery import Rulebook
@@ -233,6 +234,7 @@ def schemas() -> dict[str, Schema]:
             "fault_plan.schema.json": _fault_plan(),
             "campaign.schema.json": Campaign.model_json_schema(mode="serialization"),
             "trajectory.schema.json": _trajectory(),
+            "bridge.schema.json": message_schema(),
         }.items()
     }
 

@@ -94,16 +94,21 @@ def serve(
         flags = {"--insecure": insecure, "--page-only": page_only}
         _keep(settings, [flag for flag, given in flags.items() if given], idle, open_it)
     else:
-        try:
-            with only_server(settings.root):
-                _serve(settings, open_it, Limits(idle, page_only))
-        except AlreadyServedError:
-            typer.echo("a server of this project is being started by another process")
-        except OSError as error:
-            fail(f"{shown_path(settings.root / '.harness')} cannot be written: {error.strerror or error}")
+        _serve_alone(settings, open_it, ServeLimits(idle, page_only))
 
 
-class Limits(Struct, frozen=True):
+def _serve_alone(settings: Settings, open_it: bool, limits: ServeLimits) -> None:
+    """Serve, unless another process does so for this project."""
+    try:
+        with only_server(settings.root):
+            _serve(settings, open_it, limits)
+    except AlreadyServedError:
+        typer.echo("a server of this project is being started by another process")
+    except OSError as error:
+        fail(f"{shown_path(settings.root / '.harness')} cannot be written: {error.strerror or error}")
+
+
+class ServeLimits(Struct, frozen=True):
     """What a server does not do for ever, and not for everybody."""
 
     idle: float | None
@@ -146,10 +151,10 @@ def _keep(settings: Settings, flags: list[str], idle: float | None, open_it: boo
         typer.launch(address)
 
 
-def _serve(settings: Settings, open_it: bool, limits: Limits) -> None:
+def _serve(settings: Settings, open_it: bool, limits: ServeLimits) -> None:
     from harness.reporting.live.pages import LiveView
     from harness.resilience import SystemClock
-    from harness.serve.server import PortTakenError, ProjectServer, bind, check_certificate
+    from harness.serve.server import CannotListenError, ProjectServer, bind, check_certificate
 
     tokens, clock, wanted = tokens_of(settings), SystemClock(), settings.serve
     live = LiveView(settings.root, settings.root / settings.artifacts)
@@ -158,7 +163,7 @@ def _serve(settings: Settings, open_it: bool, limits: Limits) -> None:
     try:
         check_certificate(certificate)
         listener = bind(wanted.host, wanted.port)
-    except PortTakenError as error:
+    except CannotListenError as error:
         fail(f"{error}; --port 0 takes a free one" if wanted.port else str(error))
     except ValueError as error:
         fail(str(error))
@@ -239,3 +244,20 @@ def token(
         fail(f"--for {valid!r} is no duration: write a number and s, m, h or d, as in 8h")
     lasts = timedelta(**{_UNITS[length[2]]: int(length[1])})
     typer.echo(tokens_of(project()).issue(TokenScope[scope.upper()], datetime.now(UTC), lasts))
+
+
+@app.command()
+def client() -> None:
+    """Print the client of the bridge in JavaScript, for agents that take the tasks of `pytest --agent bridge`.
+
+    Example: harness serve client > bridge.mjs
+    """
+    typer.echo(javascript_client().read_text("utf-8"), nl=False)
+
+
+def javascript_client() -> Path:
+    """The file of the client in JavaScript: it is in the wheel, and a clone has it elsewhere."""
+    import harness.bridge.client
+
+    shipped = Path(harness.bridge.client.__file__).with_name("bridge.mjs")
+    return shipped if shipped.is_file() else shipped.parents[3] / "clients/js/bridge.mjs"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from harness.model.settings import Settings
@@ -62,10 +63,24 @@ def asked_problems(tasks: Sequence[Loaded], settings: Settings) -> Iterator[Prob
     for name, each in known.items():
         if each.problem:
             yield Problem(file, None, None, f"tool.harness.tools.{name}", f"its tools are not checked: {each.problem}")
+        else:
+            yield from _idle_patterns(file, each)
     for task in tasks:
         for path, step in tools_called(task.spec):
             if step.server in known and not known[step.server].problem and "${" not in step.tool:
                 yield from _of_step(path, step, known[step.server], task)
+
+
+def _idle_patterns(file: str, server: ListedServer) -> Iterator[Problem]:
+    """Yield a warning for each name or pattern in the settings that fits no tool of the server."""
+    table, names = server.settings, [tool.name for tool in server.tools]
+    for key, patterns in (("allow", table.allow), ("effects", table.effects), ("timeouts", table.timeouts)):
+        for pattern in patterns:
+            if not any(fnmatchcase(name, pattern) for name in names):
+                message, hint = f"`{pattern}` fits no tool of the server", did_you_mean(pattern, names)
+                expected = join_or(sorted(names)) if names else "a tool; it lists none"
+                place = f"tool.harness.tools.{server.name}.{key}"
+                yield Problem(file, None, None, place, message, expected=expected, hint=hint, severity="warning")
 
 
 def _of_step(path: JsonPath, step: Tool, server: ListedServer, task: Loaded) -> Iterator[Problem]:

@@ -17,6 +17,7 @@ from harness.cli.project import settings_at
 from harness.environment.status import follow, last_lines
 from harness.model.settings import Settings, SettingsError
 from harness.model.tools import PAGE, ToolState
+from harness.reporting.console import shortened
 from harness.reporting.files import printable, shown_path, visible
 from harness.reporting.redaction import Redactor
 from harness.reporting.telemetry.metrics import UNWELL
@@ -107,6 +108,8 @@ def _kind(settings: Settings, name: str) -> str:
     return "" if found is None else "stdio" if found.command else "http"
 
 
+_REASON = 60
+"""Characters of a reason that the table shows; `--json` has it whole."""
 _HEAD = ("server", "kind", "state", "reason", "tools", "crashes", "since", "run")
 
 
@@ -122,7 +125,13 @@ def _row(each: KeptState) -> tuple[str, ...]:
     count = f"{len(each.tools)}{' (old list)' if each.stale else ''}" if each.tools else ""
     since = datetime.fromisoformat(each.since).astimezone()
     run = f"{each.run} ({'running' if each.alive else 'over'})"
-    facts = (each.server, "stdio" if each.stdio else "http", each.state.value, printable(each.reason)[:60], count)
+    facts = (
+        each.server,
+        "stdio" if each.stdio else "http",
+        each.state.value,
+        shortened(printable(each.reason), _REASON),
+        count,
+    )
     return (*facts, str(each.crashes or ""), f"{since:%Y-%m-%d %H:%M:%S}", run)
 
 
@@ -165,12 +174,13 @@ def list_(
     for name in names or ():
         placed(settings, name)
     wanted = names or [name for name in settings.tools if name != PAGE]
-    found = asyncio.run(listed(settings, wanted, seconds))
+    found, redactor = asyncio.run(listed(settings, wanted, seconds)), Redactor.of(settings)
     if as_json:
-        typer.echo(json.dumps([each.as_json() for each in found], indent=2, ensure_ascii=False))
+        documents = redactor.json([each.as_json() for each in found])
+        typer.echo(json.dumps(documents, indent=2, ensure_ascii=False))
     else:
         for each in found:
-            typer.echo("\n".join(map(visible, each.lines())))
+            typer.echo(redactor.text("\n".join(map(visible, each.lines()))))
     if PAGE in settings.tools and not names and not as_json:
         typer.echo(f"{PAGE}: the tools of the page of each task")
     raise typer.Exit(1 if any(each.problem for each in found) else 0)

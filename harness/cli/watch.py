@@ -33,7 +33,8 @@ from harness.reporting.console import failure_text
 from harness.reporting.files import printable, shown_path
 from harness.reporting.task_record import written_baselines
 from harness.runner.compile import compile_plan
-from harness.runner.harness import Ground, Harness, Interaction, SyncHarness
+from harness.runner.ground import Ground, Interaction
+from harness.runner.harness import Harness, SyncHarness
 from harness.runner.inference import TaskInference
 from harness.spec.file_names import is_step_group
 from harness.spec.load import find_tasks, load_file

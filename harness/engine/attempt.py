@@ -130,6 +130,7 @@ async def _do(
     options: _JudgeOptions,
     called: CalledTool | None,
 ) -> Outcome:
+    within = within if called is None else called.rest_of(within)
     until = Deadline.after(within, run.ports.clock.now())
     step = await resolved(run, step, until)
     patience = _patience(run, step, remedy, within)

@@ -255,7 +255,9 @@ async def do_step(run: Run, request: StepRequest) -> tuple[StepRecord, StepTrans
     if isinstance(request.step, Tool):
         from harness.engine.tools import CalledTool, weighed  # few tasks call tools
 
-        request, called = replace(request, step=await weighed(run, request.step)), CalledTool(run, request.index)
+        called, began = CalledTool(run, request.index), run.ports.clock.now()
+        request = replace(request, step=await weighed(run, request.step))
+        called.weighing = run.ports.clock.now() - began
     if request.agent or request.index < 0:  # criteria do nothing: what an act has left behind is still guarded
         run.stage.session.restrict(permission(run, request.step) if request.agent else None)
     run.ports.emit(StepStarted(run.plan, request.index, request.step, run.ports.clock.wall()))

@@ -55,6 +55,13 @@ class CalledTool(Struct):
     """When the tool answered, in monotonic seconds."""
     step: Tool | None = None
     until: Deadline = Deadline(0.0)
+    weighing: float = 0.0
+    """Seconds that it took to learn the effect of the call, which may mean to start its server."""
+
+    def rest_of(self, within: float) -> float:
+        """What is left of the limit of an attempt: the first one has begun with the question for the effect."""
+        taken, self.weighing = self.weighing, 0.0
+        return max(SHORTEST_READ, within - taken)
 
     @property
     def changes(self) -> bool:

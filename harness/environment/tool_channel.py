@@ -9,7 +9,7 @@ from typing import Any
 from harness.environment.channel import WorldLocks, assigned, refusal, rejected, unreadable
 from harness.model.channel_settings import ChannelSettings
 from harness.model.tools import ToolAnswer, ToolRequest
-from harness.recovery.failure import Failed
+from harness.recovery.failure import Circumstances, Failed
 from harness.spec.steps import EffectClass
 
 CallTool = Callable[[ToolRequest, float], Awaitable[ToolAnswer]]
@@ -77,7 +77,11 @@ class ToolChannel:
         except Failed as failed:
             failure = failed.failure
             raised = unreadable if failure.code in _AWAY else rejected
-            raise raised(self._name, f"{tool}: {failure.message} ({failure.code})", failed) from failed
+            advice = f". {failure.advice}" if failure.advice else ""
+            refused = raised(self._name, f"{tool}: {failure.message} ({failure.code}){advice}", failed)
+            if not failure.retryable:
+                refused.failure = refused.failure.also(Circumstances(permanent=True))
+            raise refused from failed
         if answer.is_error:
             raise rejected(self._name, f"{tool} answered that it failed: {answer.text[:500]}")
         return answer

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Literal, Self
 
 from pydantic import Field, JsonValue, field_validator, model_validator
 
+from harness.model.service_settings import placeholders_in
 from harness.recovery.declaration import Declaration
 from harness.spec.agents import BRIDGE, BUILT_IN
 from harness.spec.problems import did_you_mean, join_or
@@ -72,6 +73,16 @@ class AgentPolicyTable(Declaration):
         return acts
 
 
+PLACEHOLDERS = ("prompt", "mcp", "bridge", "token", "python")
+"""What a `command` may contain in braces."""
+OF_COMMANDS = ("environment", "cwd", "models")
+"""The keys that only a `command` has."""
+_NOT_OF_COMMANDS = {
+    "options": "write them into the command itself",
+    "retry": "a process that began anew would not know what was done, and would do it again",
+}
+
+
 class AgentSettings(Declaration):
     """`[tool.harness.agents.<name>]`: who can choose the steps of a task."""
 
@@ -84,6 +95,29 @@ class AgentSettings(Declaration):
         None,
         description="Name of another agent, which is this one with its own `options` and `timeout` over those of the "
         "other. It has a circuit of its own. Not together with `python`.",
+    )
+    command: tuple[str, ...] | None = Field(
+        None,
+        min_length=1,
+        description="Program and arguments of an agent that is a process of its own, started for each task; not "
+        "together with `python` and `agent`. `{prompt}` is the task in words, `{mcp}` the file with which a client of "
+        "MCP finds the task, `{bridge}` the address of the bridge and `{token}` the token for it, `{python}` the "
+        "interpreter of the run; `{{token}}` is the text {token}.",
+    )
+    environment: dict[str, str] = Field(
+        default_factory=dict,
+        description="Environment variables of `command`, which has no others of the run but PATH and the language. "
+        "`${env:NAME}` is a variable of the run.",
+    )
+    cwd: str | None = Field(
+        None,
+        description="Folder in which `command` is started, relative to the project. Default: an empty folder of the "
+        "task, where the agent finds no task files.",
+    )
+    models: tuple[str, ...] = Field(
+        (),
+        description="Names of the models that `command` may ask, through an address of the harness: the keys stay "
+        "here, and the calls count in budget, ledger and circuits.",
     )
     timeout: float = Field(60.0, gt=0, le=3600, description="Limit for the choice of one step, in seconds.")
     options: dict[str, JsonValue] = Field(default_factory=dict, description="Keyword arguments for it.")
@@ -109,18 +143,49 @@ class AgentSettings(Declaration):
 
     @model_validator(mode="after")
     def _names_a_place(self) -> Self:
-        if self.agent is not None and self.python is not None:
-            raise ValueError("`agent` and `python` both say what it is: leave out one of them")
+        said = [key for key in ("agent", "python", "command") if getattr(self, key) is not None]
+        if len(said) > 1:
+            raise ValueError(f"`{said[0]}` and `{said[1]}` both say what it is: leave out one of them")
         module, _, attribute = ("a:b" if self.python is None else self.python).partition(":")
         if not all(part.isidentifier() for part in (*module.split("."), *attribute.split("."))):
             raise ValueError(f"`python` must be written `package.module:name`, not {self.python!r}")
+        if self.command is None:
+            for key in OF_COMMANDS:
+                if key in self.model_fields_set:
+                    raise ValueError(f"`{key}` has no effect without `command`: leave it out")
+        else:
+            self._check_command(self.command)
         return self
+
+    def _check_command(self, command: tuple[str, ...]) -> None:
+        """Raises ValueError for what has no effect on a command, and for an unknown placeholder."""
+        for key, why in _NOT_OF_COMMANDS.items():
+            if key in self.model_fields_set:
+                raise ValueError(f"`{key}` has no effect on a `command`: {why}")
+        for word in command:
+            for found in placeholders_in(word):
+                if found not in PLACEHOLDERS:
+                    known = join_or([f"{{{each}}}" for each in PLACEHOLDERS])
+                    text = f"`{{{{{found}}}}}` is the text {{{found}}}"
+                    raise ValueError(f"`command` has no placeholder {{{found}}}: there is {known}; {text}")
+        if not command[0]:
+            raise ValueError("`command` must begin with the name of a program")
 
 
 def agents_problem(agents: Mapping[str, AgentSettings]) -> str:
     """The first problem of these agents, with its place; empty if there is none."""
     found = ((name, chain_problem(name, each, agents)) for name, each in agents.items())
     return next((f"agents.{name}{problem}" for name, problem in found if problem), "")
+
+
+def unknown_models(agents: Mapping[str, AgentSettings], models: Collection[str]) -> str:
+    """The first of `models` of a command that no table of [tool.harness.models] has, with its place; empty if none."""
+    for name, each in agents.items():
+        for model in each.models:
+            if model not in models:
+                near = did_you_mean(model, models) or (f"there is {join_or(models)}" if models else "there is none")
+                return f"agents.{name}.models: there is no model `{model}` in [tool.harness.models]: {near}"
+    return ""
 
 
 _OF_BRIDGE = frozenset({"timeout", "options", "fallback", "fallback_if_unmet", "takeover", "policy", "breaker"})
@@ -139,6 +204,22 @@ def _bridge_problem(settings: AgentSettings) -> str:
     return ""
 
 
+def _stands_for_problem(name: str, settings: AgentSettings, agents: Mapping[str, AgentSettings]) -> str:
+    """The problem of the agent that this one is with other settings; empty if there is none."""
+    way, other = [name], settings.agent
+    while other is not None:
+        if other in (*way, *BUILT_IN):
+            circle = " -> ".join([*way, other])
+            return f".agent: {circle}" + (" goes round in a circle" if other in way else ", which takes no options")
+        way.append(other)
+        table = agents.get(other, AgentSettings())
+        keys = [key for key in _NOT_OF_COMMANDS if key in settings.model_fields_set]
+        if table.command is not None and keys:
+            return f".{keys[0]}: `{other}` is a command, so it has no effect: {_NOT_OF_COMMANDS[keys[0]]}"
+        other = table.agent
+    return ""
+
+
 def chain_problem(name: str, settings: AgentSettings, agents: Mapping[str, AgentSettings]) -> str:
     """The problem of an agent's name, of the one that it stands for, or of those that follow it; empty if none."""
     if name == BRIDGE:
@@ -146,13 +227,8 @@ def chain_problem(name: str, settings: AgentSettings, agents: Mapping[str, Agent
             return problem
     elif name in BUILT_IN:
         return f": `{name}` is an agent of the harness, which has no settings: choose another name"
-    way, other = [name], settings.agent
-    while other is not None:
-        if other in (*way, *BUILT_IN):
-            circle = " -> ".join([*way, other])
-            return f".agent: {circle}" + (" goes round in a circle" if other in way else ", which takes no options")
-        way.append(other)
-        other = agents[other].agent if other in agents else None
+    if problem := _stands_for_problem(name, settings, agents):
+        return problem
     twice = next((each for number, each in enumerate(settings.fallback) if each in settings.fallback[:number]), "")
     if twice or name in settings.fallback:
         return f".fallback: the agent `{twice or name}` is there already: an agent that has failed is not asked again"

@@ -64,6 +64,13 @@ class ChannelSettings(Declaration):
     )
 
     @model_validator(mode="after")
+    def _one_kind(self) -> Self:
+        kinds = [key for key in ("url", "file", "sqlite", "python", "tool") if getattr(self, key) is not None]
+        if len(kinds) > 1:
+            raise ValueError(f"`{kinds[0]}` and `{kinds[1]}` both say where it is: leave out one of them")
+        return self
+
+    @model_validator(mode="after")
     def _consistent(self) -> Self:
         for inner, outer in (("table", "sqlite"), ("key", "table"), ("value", "key")):
             if getattr(self, inner) is not None and getattr(self, outer) is None:

@@ -191,6 +191,11 @@ def _given_settings(settings: ServiceSettings) -> dict[str, Any]:
     return {**given, "hosts": list(given["hosts"])} if settings.port is not None else given
 
 
+def placeholders_in(text: str) -> list[str]:
+    """The names of the placeholders in a text."""
+    return [match[2] for match in _PLACEHOLDER.finditer(text) if match[2]]
+
+
 def expand(text: str, values: Mapping[str, str]) -> str:
     """Replace each placeholder by its value; `{{port}}` is the text `{port}`."""
 

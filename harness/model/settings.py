@@ -22,7 +22,7 @@ from pydantic import (
     model_validator,
 )
 
-from harness.model.agent_settings import AgentSettings, agents_problem
+from harness.model.agent_settings import AgentSettings, agents_problem, unknown_models
 from harness.model.browser_settings import BrowserSettings, check_urls, of_environment
 from harness.model.cassette_settings import CassetteSettings
 from harness.model.channel_settings import ChannelSettings
@@ -41,7 +41,11 @@ from harness.spec.task import TimeoutProfile
 
 MODEL_KEY_DEPTH = 3
 """The length of a place inside the table of a model; a shorter one is the whole table, whose key may be secret."""
-SAID = {"tuple_type": 'must be a list, as in ["..."]'}
+SAID = {
+    "tuple_type": 'must be a list, as in ["..."]',
+    "dict_type": "must be a table, as in { name = ... }",
+    "too_short": "has too few entries",
+}
 """pydantic's type of error -> a message in TOML's terms."""
 
 
@@ -57,9 +61,18 @@ def problem(file: Path, model: type[BaseModel], found: Any) -> str:
     path = ".".join(["tool", "harness", *map(str, found["loc"])]).replace("harness.defaults.0", "harness.defaults")
     unsaid = ("browser_endpoint",), ("defaults",)  # the first may be secret, the second names the key itself
     place = found["loc"]
-    secret = place[:1] == ("models",) and (place[-1] in ("key", "base_url") or len(place) < MODEL_KEY_DEPTH)
-    told = "" if place[:1] in unsaid or secret else f" (found: {found['input']!r:.80})"
-    return f"{file}: {path}: {SAID.get(found['type'], found['msg'].removeprefix('Value error, '))}{told}"
+    told = "" if place[:1] in unsaid or _may_be_secret(place) else f" (found: {found['input']!r:.80})"
+    said = SAID.get(found["type"], found["msg"].removeprefix("Value error, "))
+    return f"{file}: {path}{'' if said.startswith('.') else ': '}{said}{told}"
+
+
+def _may_be_secret(place: Sequence[str | int]) -> bool:
+    """Whether what stands at a place may be secret: keys of models, headers of tool servers, whole tables of them."""
+    if not place:
+        return True  # all settings
+    if place[0] == "models":
+        return len(place) < MODEL_KEY_DEPTH or place[-1] in ("key", "base_url")
+    return place[0] == "tools" and (len(place) < MODEL_KEY_DEPTH or place[2] in ("url", "headers", "environment"))
 
 
 def _known_keys(model: Any, way: Sequence[str | int]) -> Iterator[str]:
@@ -377,7 +390,8 @@ class Settings(SettingsTable):
 
     @model_validator(mode="after")
     def _agents_follow_each_other(self) -> Self:
-        if problem := agents_problem(self.agents) or unoffered(self.agents, self.tools):
+        problem = agents_problem(self.agents) or unoffered(self.agents, self.tools)
+        if problem := problem or unknown_models(self.agents, self.models):
             raise ValueError(problem)
         return self
 

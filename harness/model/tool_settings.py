@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Annotated, Self
 from urllib.parse import urlsplit
@@ -20,6 +20,15 @@ _OF_PAGES = frozenset({"timeout", "timeouts", "effects", "allow", "agents"})
 """The keys that a table for the page's own tools may have."""
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,100}")
 """Names of files begin with it, and in `server.tool` a dot ends it."""
+_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+"""The name of a header (RFC 9110)."""
+_OWN_HEADERS = frozenset(
+    {"accept", "connection", "content-length", "content-type", "host", "transfer-encoding"}
+    | {"last-event-id", "mcp-method", "mcp-name", "mcp-protocol-version", "mcp-session-id"}
+)
+"""Headers that the client of MCP sets."""
+_PLACEHOLDER = re.compile(r"\{[a-z_]+\}")
+_ANY_REFERENCE = re.compile(r"\$\{[A-Za-z_]+:[^}]*\}")
 Limit = Annotated[float, Field(gt=0, le=3600)]
 
 
@@ -52,7 +61,8 @@ class ToolServerSettings(Declaration):
     timeout: Limit = Field(120.0, description="Limit for one call, in seconds; the step's own limit counts too.")
     timeouts: dict[str, Limit] = Field(
         default_factory=dict,
-        description="Name of a tool -> limit for one call, in seconds. Default: 300 for `bash`, 10 for `read_file`, "
+        description="Name of a tool, in which `*` matches anything -> limit for one call, in seconds. The name itself "
+        "counts before patterns, of which the first that fits counts. Default: 300 for `bash`, 10 for `read_file`, "
         "30 for `edit_file`, 60 for `search`, and `timeout` for others.",
     )
     effects: dict[str, EffectClass] = Field(
@@ -84,10 +94,10 @@ class ToolServerSettings(Declaration):
         other, keys = ("command", ("headers",)) if self.command else ("url", ("environment", "cwd", "shared"))
         if wrong := [key for key in keys if key in self.model_fields_set and (self.command or self.url)]:
             raise ValueError(f"`{wrong[0]}` has no effect on a server with `{other}`: leave it out")
-        if self.url is not None and (
-            urlsplit(self.url).scheme not in ("http", "https") or not urlsplit(self.url).netloc
-        ):
-            raise ValueError("`url` must be an address such as http://shop.local/mcp")
+        if self.url is not None and (problem := _address_problem(self.url)):
+            raise ValueError(f"`url` {problem}")
+        if problem := next(_problems(self), ""):
+            raise ValueError(problem)
         return self
 
     def limit_of(self, tool: str) -> float:
@@ -96,6 +106,7 @@ class ToolServerSettings(Declaration):
 
         return (
             self.timeouts.get(tool)
+            or next((limit for pattern, limit in self.timeouts.items() if fnmatchcase(tool, pattern)), None)
             or (TOOL_TIMEOUTS.get(tool) if "timeout" not in self.model_fields_set else None)
             or self.timeout
         )
@@ -107,6 +118,70 @@ class ToolServerSettings(Declaration):
     def allows(self, tool: str) -> bool:
         """Whether the tool may be called."""
         return not self.allow or any(fnmatchcase(tool, pattern) for pattern in self.allow)
+
+
+def _address_problem(url: str) -> str:
+    """Why an address is none of a server; empty if it is one."""
+    if _ANY_REFERENCE.search(url):
+        return "has no references: only `headers` and `environment` have `${env:NAME}`"
+    example = "must be an address such as http://shop.local/mcp"
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        return f"{example}: {error}"
+    if parts.scheme not in ("http", "https") or not parts.hostname or port == 0 or re.search(r"[\s\x00-\x1f\x7f]", url):
+        return example
+    if parts.username is not None:
+        return "must have no user or password, which would be shown: write an `Authorization` into `headers`"
+    return "must end before `#`, which is not sent" if parts.fragment else ""
+
+
+def _problems(server: ToolServerSettings) -> Iterator[str]:
+    """Yield what can have no effect, or not the one that is meant."""
+    yield from _command_problems(server.command or ())
+    if server.cwd == "":
+        yield "`cwd` is empty: leave it out for the project's folder"
+    for name, value in server.headers.items():
+        if not _HEADER.fullmatch(name) or name.lower() in _OWN_HEADERS:
+            own = name.lower() in _OWN_HEADERS
+            yield f"`headers`: {name!r} is {'set by the client of MCP itself' if own else 'no name of a header'}"
+        yield from _text_problems(f"headers.{name}", value)
+        if not REFERENCE.search(value) and (problem := header_problem(value)):
+            yield f"`headers.{name}` {problem}"
+    for name, value in server.environment.items():
+        if not name or re.search(r"[=\x00]", name):
+            yield f"`environment`: {name!r} is no name of a variable"
+        yield from _text_problems(f"environment.{name}", value)
+    if "allow" in server.model_fields_set and not all(server.allow or ("",)):
+        yield "`allow` names no tool: leave it out to allow all, or name those that may be called"
+
+
+def _command_problems(command: tuple[str, ...]) -> Iterator[str]:
+    if command and not command[0].strip():
+        yield "`command` begins with the program, and it is empty"
+    for word in command:
+        if "\0" in word:
+            yield "`command` has a null character"
+        if word != "{python}" and _PLACEHOLDER.fullmatch(word):
+            yield f"`command`: {word} stands for nothing here: only `{{python}}` is the interpreter of the run"
+
+
+def _text_problems(key: str, value: str) -> Iterator[str]:
+    if "\0" in value:
+        yield f"`{key}` has a null character"
+    for reference in _ANY_REFERENCE.findall(value):
+        if not REFERENCE.fullmatch(reference):
+            yield f"`{key}`: {reference} stands for nothing here: write `${{env:NAME}}` for a variable"
+
+
+def header_problem(value: str) -> str:
+    """Why a text cannot be the value of a header, without the text, which may be secret; empty if it can."""
+    if re.search(r"[\r\n]", value):
+        return "has a line break, which a header cannot have"
+    if value != value.strip():
+        return "begins or ends with a space, which a header cannot have"
+    return "" if value.isascii() and value.isprintable() else "has characters that a header cannot have"
 
 
 def offered_to_agents(tools: Mapping[str, ToolServerSettings]) -> dict[str, tuple[str, ...]]:
@@ -161,10 +236,27 @@ REFERENCE = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 """A reference to a variable in `headers` and `environment`."""
 
 
-def secrets(tools: Mapping[str, ToolServerSettings], environ: Mapping[str, str]) -> Iterator[str]:
-    """The values of variables that headers and environments refer to: secrets of every run that has tool servers."""
+_CREDENTIALS = frozenset({"authorization", "proxy-authorization", "cookie"})
+"""Headers that are secrets, whatever their name says."""
+
+
+def secrets(
+    tools: Mapping[str, ToolServerSettings], environ: Mapping[str, str], is_secret: Callable[[str], bool]
+) -> Iterator[str]:
+    """What is a secret of every run that has tool servers: the values of variables that headers and environments refer
+    to, and those under a name that is that of a secret (`is_secret`).
+    """
     for each in tools.values():
-        for text in (*each.headers.values(), *each.environment.values()):
+        for name, text in (*each.headers.items(), *each.environment.items()):
+            yield from (value for found in REFERENCE.findall(text) if (value := environ.get(found)))
+            if (name.lower() in _CREDENTIALS or is_secret(name)) and not REFERENCE.search(text):
+                yield text.removeprefix("Bearer ").removeprefix("Basic ")
+
+
+def secrets_of_commands(agents: Mapping[str, AgentSettings], environ: Mapping[str, str]) -> Iterator[str]:
+    """The values of variables that the environments of command agents refer to."""
+    for each in agents.values():
+        for text in each.environment.values():
             yield from (value for name in REFERENCE.findall(text) if (value := environ.get(name)))
 
 

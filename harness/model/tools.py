@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final, Literal
 
 from msgspec import Struct, field
+from pydantic_core import from_json
 
 from harness.spec.steps import EffectClass
 
@@ -90,12 +90,15 @@ class ToolAnswer(Struct, frozen=True):
 
     @property
     def document(self) -> Any:
-        """The result that `result(path)` reads: the structured content, else the text as JSON, else the text."""
+        """The result that `result(path)` reads: the structured content, else the text as JSON, else the text.
+
+        JSON of more than 200 levels stays a text: reports could not hold it.
+        """
         if self.structured is not None:
             return self.structured
         try:
-            return json.loads(self.text)
-        except (ValueError, RecursionError):
+            return from_json(self.text, allow_inf_nan=False)
+        except ValueError:
             return self.text
 
 

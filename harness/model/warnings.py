@@ -191,6 +191,12 @@ def recording_not_kept(agent: str, error: Exception) -> Warning_:
     return Warning_("recording_not_kept", f"the recording of agent `{agent}` was not written: {error}")
 
 
+def command_ended(agent: str) -> Warning_:
+    """The process of an agent had no end of its own: the time of its task was over."""
+    text = f"Agent `{agent}`: its command was ended, since the time of the task was over"
+    return Warning_("command_ended", text, None, {"agent": agent})
+
+
 def trajectory_not_kept(error: OSError) -> Warning_:
     """The way of an agent could not be written."""
     return Warning_("evidence_not_kept", f"the trajectory of the agent was not kept: {error}")

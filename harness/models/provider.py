@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -24,6 +25,9 @@ from harness.resilience.fallback import Secondary, fallback
 from harness.resilience.limit import LimitExceeded, limit
 from harness.resilience.pace import ProviderPace, pace
 from harness.resilience.retry import retry
+
+ADDRESSES: Final = {"openai": "https://api.openai.com/v1", "anthropic": "https://api.anthropic.com"}
+"""The addresses of the providers' APIs."""
 
 
 class ModelLane(Struct, frozen=True):
@@ -53,12 +57,25 @@ def around(name: str, settings: ModelSettings, lane: ModelLane, around_it: Surro
     return compose(*policies)
 
 
-def in_time(name: str, settings: ModelSettings) -> Policy[WireAnswer]:
-    """The limits of one request; all of them become MODEL_TIMEOUT."""
-    bounded: Policy[WireAnswer] = limit(settings.limits.total, f"the answer of model `{name}`")
+def around_passing(name: str, settings: ModelSettings, lane: ModelLane, around_it: Surroundings) -> Policy[Any]:
+    """The policies around a request that a process makes itself: pace and guard. It is made once: retries are its own.
 
-    def policy(call: Call[WireAnswer]) -> Call[WireAnswer]:
-        async def timed() -> WireAnswer:
+    `in_time` is inside them.
+    """
+    if not around_it.enabled:
+        return lambda call: call
+    policies: list[Policy[Any]] = [_in_turn(name, settings, lane, around_it)]
+    if (breaker := lane.breaker()) is not None:
+        policies.append(guard(breaker, counts=is_the_providers, describe=_describe_generally))
+    return compose(*policies)
+
+
+def in_time(name: str, settings: ModelSettings) -> Policy[Any]:
+    """The limits of one request; all of them become MODEL_TIMEOUT."""
+    bounded: Policy[Any] = limit(settings.limits.total, f"the answer of model `{name}`")
+
+    def policy(call: Call[Any]) -> Call[Any]:
+        async def timed() -> Any:
             try:
                 return await bounded(call)()
             except LimitExceeded as error:

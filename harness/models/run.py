@@ -14,7 +14,7 @@ from harness.model.model_settings import ModelSettings
 from harness.model.plan import Plan
 from harness.models.exchange import AsksModel
 from harness.models.provider import ModelLane, Surroundings
-from harness.models.task import TaskModels
+from harness.models.task import Sender, TaskModels
 from harness.models.transport import Hosts, TaskTransport, Ways, connections, straight
 from harness.models.verdicts import ModelError
 from harness.recovery.failure import Failed, Failure
@@ -79,6 +79,7 @@ class RunModels:
             lambda model: asyncio.to_thread(self._wire, model, hosts, ways),
             Surroundings(self._clock, random, discard, self._enabled),
             emit,
+            lambda model: Sender(TaskTransport(self._shared_connections(), hosts, ways), self._key(model)),
         )
 
     def _lane(self, lanes: dict[str, ModelLane], model: str, *, own: bool) -> ModelLane:
@@ -95,16 +96,21 @@ class RunModels:
 
     def _wire(self, model: str, hosts: Hosts, ways: Ways) -> AsksModel:
         """The wire of a model for one task. Raises Failed without the extra, ModelError without its key."""
-        settings = self._models[model]
-        key = self._environ.get(settings.variable, "") if settings.variable else ""
-        if settings.variable and not key and not self._recorded:
-            message = f"Model `{model}` was not asked: the variable {settings.variable} of its key is not set"
-            raise ModelError("MODEL_AUTH", message)
+        settings, key = self._models[model], self._key(model)
         try:
             from harness.models.wire import Wire
         except ImportError as error:
             raise Failed(_not_installed(model, error)) from error
         return Wire(model, settings, TaskTransport(self._shared_connections(), hosts, ways), key)
+
+    def _key(self, model: str) -> str:
+        """The key of a model; empty if it needs none. Raises ModelError if its variable is not set."""
+        variable = self._models[model].variable
+        key = self._environ.get(variable, "") if variable else ""
+        if variable and not key and not self._recorded:
+            message = f"Model `{model}` was not asked: the variable {variable} of its key is not set"
+            raise ModelError("MODEL_AUTH", message)
+        return key
 
     def _shared_connections(self) -> httpx2.AsyncBaseTransport:
         """The connections of all tasks, made by the first of the threads that need them."""

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
 from typing import Any
+
+import httpx2
+from msgspec import Struct
 
 from harness.model.events import Event, ModelAnswered, ModelAsked, Resilience, ResilienceActed
 from harness.model.inference import CallOutcome, ModelAnswer, ModelCall, Prompt, Usage
@@ -16,7 +20,15 @@ from harness.model.plan import Plan
 from harness.models.exchange import AsksModel, Exchange, WireAnswer
 from harness.models.ledger import Ledger, charged
 from harness.models.prices import tokens_of
-from harness.models.provider import ModelLane, Surroundings, around, in_time, smaller_once, with_fallbacks
+from harness.models.provider import (
+    ModelLane,
+    Surroundings,
+    around,
+    around_passing,
+    in_time,
+    smaller_once,
+    with_fallbacks,
+)
 from harness.models.verdicts import ModelError, failure_of
 from harness.recovery.failure import Failed, Failure
 from harness.resilience.breaker import Call, CircuitOpen, Policy
@@ -27,6 +39,17 @@ from harness.values import replace
 
 MakeWire = Callable[[str], Coroutine[Any, Any, AsksModel]]
 """The name of a model -> its wire. It may raise Failed and ModelError."""
+
+
+class Sender(Struct, frozen=True):
+    """What sends a request to a provider as it is."""
+
+    transport: httpx2.AsyncBaseTransport
+    key: str
+
+
+MakeSender = Callable[[str], Sender]
+"""The name of a model -> what sends requests to it. Raises ModelError without its key."""
 
 
 class TaskModels:
@@ -40,8 +63,13 @@ class TaskModels:
         wire: MakeWire,
         around_it: Surroundings,
         emit: Callable[[Event], None],
+        sender: MakeSender | None = None,
     ) -> None:
-        """`lane` returns what the calls of a model share, by the name of the model."""
+        """`lane` returns what the calls of a model share, by the name of the model.
+
+        `sender` makes what sends requests that a process makes itself.
+        """
+        self.sender = sender
         self.plan = plan
         self.models = models
         self.emit = emit
@@ -71,6 +99,10 @@ class TaskModels:
     def policies(self, model: str, emit: Emit) -> Policy[WireAnswer]:
         """The policies around each request to a model; `emit` is told what they do."""
         return around(model, self.models[model], self._lane(model), replace(self._around, emit=emit))
+
+    def passing(self, model: str, emit: Emit) -> Policy[Any]:
+        """The policies around a request that a process makes itself."""
+        return around_passing(model, self.models[model], self._lane(model), replace(self._around, emit=emit))
 
     def now(self) -> float:
         return self._around.clock.now()
@@ -154,23 +186,13 @@ class _Question:
         self._permit(model, prompt)
         wire = await task.wire(model)
         self._attempts[model] += 1
-        exchange = Exchange(self._agent, model, task.now, task.now(), tokens_of(prompt), step=self._step)
-        entry = self._entry(exchange, settings, self._attempts[model])
-        place = task.ledger.enter(entry)
-        task.emit(ModelAsked(task.plan, self._agent, model, self._step, entry.at))
-        outcome: CallOutcome = "cancelled"
-        code = ""
+        booking = Booking(task, self._agent, model, self._step, self._attempts[model], tokens_of(prompt))
         try:
-            with exchange.under_way():
-                answer = await in_time(model, settings)(partial(wire.ask, prompt, exchange))()
-            outcome = "answered"
-        except ModelError as error:
-            outcome, code = "failed", error.code
-            exchange.usage = exchange.usage if error.billed else Usage()
-            raise
+            with booking.under_way():
+                answer: WireAnswer = await in_time(model, settings)(partial(wire.ask, prompt, booking.exchange))()
+                return answer
         finally:
-            self._answered = self._settle(place, entry, exchange, outcome, code)
-        return answer
+            self._answered = booking.entry
 
     def _permit(self, model: str, prompt: Prompt) -> None:
         try:
@@ -179,14 +201,27 @@ class _Question:
             self.refused = failed
             raise
 
-    def _entry(self, exchange: Exchange, settings: ModelSettings, attempt: int) -> ModelCall:
+
+class Booking:
+    """One request in the ledger, from the moment at which it leaves."""
+
+    def __init__(self, task: TaskModels, agent: str, model: str, step: int, attempt: int, tokens: int) -> None:
+        """`tokens`: those of the question, estimated."""
+        self._task = task
+        self.exchange = Exchange(agent, model, task.now, task.now(), tokens, step=step)
+        self.entry = self._first_entry(attempt)
+        self._place = task.ledger.enter(self.entry)
+        task.emit(ModelAsked(task.plan, agent, model, step, self.entry.at))
+
+    def _first_entry(self, attempt: int) -> ModelCall:
         """The entry of a request that leaves: if nothing corrects it, it was cancelled, and costs its estimate."""
+        exchange, settings = self.exchange, self._task.models[self.exchange.model]
         call = ModelCall(
-            agent=self._agent,
+            agent=exchange.agent,
             model=exchange.model,
             provider=settings.provider,
             identifier=settings.model,
-            step=self._step,
+            step=exchange.step,
             attempt=attempt,
             at=self._task.wall(),
             seconds=0.0,
@@ -197,10 +232,26 @@ class _Question:
         )
         return charged(call, exchange.estimate(), settings)
 
-    def _settle(self, place: int, entry: ModelCall, exchange: Exchange, outcome: CallOutcome, code: str) -> ModelCall:
-        task = self._task
+    @contextmanager
+    def under_way(self) -> Iterator[None]:
+        """Make its exchange the present one for what is called within, and correct the entry at the end."""
+        outcome: CallOutcome = "cancelled"
+        code = ""
+        try:
+            with self.exchange.under_way():
+                yield
+            outcome = "answered"
+        except ModelError as error:
+            outcome, code = "failed", error.code
+            self.exchange.usage = self.exchange.usage if error.billed else Usage()
+            raise
+        finally:
+            self._settle(outcome, code)
+
+    def _settle(self, outcome: CallOutcome, code: str) -> None:
+        task, exchange = self._task, self.exchange
         ended = replace(
-            entry,
+            self.entry,
             seconds=round(task.now() - exchange.began, 3),
             first_token=None if exchange.first is None else round(exchange.first, 3),
             outcome=outcome,
@@ -209,7 +260,6 @@ class _Question:
             recording=exchange.recording,
         )
         usage = exchange.estimate() if exchange.usage is None else exchange.usage
-        ended = charged(ended, usage, task.models[entry.model])
-        task.ledger.correct(place, ended)
-        task.emit(ModelAnswered(task.plan, ended))
-        return ended
+        self.entry = charged(ended, usage, task.models[exchange.model])
+        task.ledger.correct(self._place, self.entry)
+        task.emit(ModelAnswered(task.plan, self.entry))

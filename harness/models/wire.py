@@ -18,8 +18,10 @@ from pydantic_ai.settings import ModelSettings as RequestSettings
 
 from harness.model.inference import FunctionCall, Prompt, Usage
 from harness.model.model_settings import ModelSettings
+from harness.models.broken import cause_of, facts_of_transport, first_line
 from harness.models.cassettes import CassetteMissError
 from harness.models.exchange import Exchange, WireAnswer
+from harness.models.provider import ADDRESSES
 from harness.models.verdicts import ModelError, Phase, WireFacts, bounded, judged
 from harness.resilience import SystemClock
 from harness.resilience.limit import paced
@@ -28,7 +30,6 @@ from harness.resilience.verdict import retry_after
 Messages = list[pydantic_messages.ModelMessage]
 NO_KEY: Final = "none"
 """The key for a server that needs none: the clients would otherwise take one from the environment."""
-ADDRESSES: Final = {"openai": "https://api.openai.com/v1", "anthropic": "https://api.anthropic.com"}
 
 
 class Wire:
@@ -102,14 +103,14 @@ class Wire:
         except CassetteMissError as error:
             raise _missed(error, self._name) from error
         except pydantic_errors.ModelAPIError as error:
-            if isinstance(cause := _cause(error), CassetteMissError):
+            if isinstance(cause := cause_of(error), CassetteMissError):
                 raise _missed(cause, self._name) from error
             raise judged(_facts(error, exchange), self._name) from error
         except httpx2.HTTPError as error:
-            raise judged(_facts_of_transport(error, exchange), self._name) from error
+            raise judged(facts_of_transport(error, begun=exchange.first is not None), self._name) from error
         except (pydantic_errors.UnexpectedModelBehavior, pydantic_errors.UserError, ValueError) as error:
             exchange.note_event()
-            raise judged(WireFacts(_first_line(error), begun=True), self._name) from error
+            raise judged(WireFacts(first_line(error), begun=True), self._name) from error
 
     async def close(self) -> None:
         await self._http.aclose()
@@ -244,38 +245,15 @@ def _facts(error: pydantic_errors.ModelAPIError, exchange: Exchange) -> WireFact
 
 
 def _facts_of_connection(error: pydantic_errors.ModelConnectionError, exchange: Exchange) -> WireFacts:
-    cause = _cause(error)
+    cause = cause_of(error)
     phases: dict[str | None, Phase] = {"pool": "connect", "connect": "connect", "write": "write"}
     return WireFacts(
-        _first_line(cause) or _first_line(error),
+        first_line(cause) or first_line(error),
         phase=phases.get(error.phase, "read"),
         timeout=isinstance(error, pydantic_errors.ModelTimeoutError),
         unresolved=isinstance(cause, socket.gaierror),
         begun=exchange.first is not None,
     )
-
-
-def _facts_of_transport(error: httpx2.HTTPError, exchange: Exchange) -> WireFacts:
-    connecting = isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout)
-    cause = _cause(error)
-    return WireFacts(
-        _first_line(cause) or _first_line(error) or type(error).__name__,
-        phase="connect" if connecting else "read",
-        timeout=isinstance(error, httpx2.TimeoutException),
-        unresolved=isinstance(cause, socket.gaierror),
-        begun=exchange.first is not None,
-    )
-
-
-def _cause(error: BaseException) -> BaseException:
-    """The innermost cause: the error of the socket, if there is one."""
-    link = error
-    for _ in range(10):
-        inner = link.__cause__ or link.__context__
-        if inner is None:
-            break
-        link = inner
-    return link
 
 
 def _said(error: pydantic_errors.ModelAPIError) -> str:
@@ -286,8 +264,4 @@ def _said(error: pydantic_errors.ModelAPIError) -> str:
             body = body["error"]
     if isinstance(body, Mapping) and isinstance(body.get("message"), str):
         return str(body["message"])
-    return body if isinstance(body, str) else _first_line(error)
-
-
-def _first_line(error: BaseException) -> str:
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+    return body if isinstance(body, str) else first_line(error)

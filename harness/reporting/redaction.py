@@ -24,6 +24,7 @@ from harness.model.ports import Json
 from harness.model.settings import Settings
 from harness.model.tool_evidence import bounded_call
 from harness.model.tool_settings import secrets as secrets_of_tools
+from harness.model.tool_settings import secrets_of_commands
 from harness.spec.names import blank_unprintable
 
 # Secrets in addresses: `user:password@`, and values of the query and the fragment, by their names.
@@ -430,7 +431,8 @@ class Redactor:
     def of(cls, settings: Settings, secrets: Iterable[str] = ()) -> Redactor:
         """The redactor of a run: it knows the secrets of its settings, and these."""
         own = (*secrets_of_endpoints(settings.browser_endpoint), *keys(settings.models, os.environ))
-        own += (*secrets_of_tools(settings.tools, os.environ),)
+        own += tuple(secrets_of_tools(settings.tools, os.environ, is_secret_name))
+        own += tuple(secrets_of_commands(settings.agents, os.environ))
         return cls((*secrets, *own), settings.redact, settings.redact_query)
 
     def learn(self, secrets: Iterable[str]) -> None:
@@ -505,7 +507,7 @@ class Redactor:
         secret = len(text) >= SHORTEST and text in self._secrets  # a 1 is everywhere, also in the index of the step
         if secret or any(found.group() for p in self._compiled for found in p.finditer(text)):
             return MARK
-        return value if math.isfinite(value) else text
+        return value if isinstance(value, int) or math.isfinite(value) else text
 
 
 def _compiled(pattern: str) -> re.Pattern[str]:

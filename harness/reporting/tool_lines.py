@@ -39,6 +39,10 @@ def call_lines(call: Mapping[str, Any], clean: Callable[[str], str] = str) -> It
         yield from (f"  | {clean(line)}" for line in log[-LOG_LINES:])
 
 
+_REFUSALS = ("TOOL_UNKNOWN", "TOOL_INVALID", "TOOL_AUTH")
+"""The codes of calls that a server has answered with a refusal."""
+
+
 def _ended(call: Mapping[str, Any]) -> str:
     """`answered in 0.3 s`, `no answer after 4 tries in 3.6 s (TOOL_UNAVAILABLE)`."""
     tries = call.get("tries")
@@ -52,4 +56,6 @@ def _ended(call: Mapping[str, Any]) -> str:
         case "cancelled":
             return f"cancelled{took}"
         case _:
-            return f"not sent ({call.get('code')})" if tries == 0 else f"no answer{took} ({call.get('code')})"
+            code = call.get("code")
+            how = "refused" if code in _REFUSALS else "no answer"
+            return f"not sent ({code})" if tries == 0 else f"{how}{took} ({code})"

@@ -34,6 +34,8 @@ class Program(Struct, frozen=True):
     command: Sequence[str]
     environment: Mapping[str, str]
     cwd: Path
+    alone: bool = False
+    """Whether it gets only `environment`, and nothing of the harness's own."""
 
 
 class Child:
@@ -164,7 +166,8 @@ class PipedChild(Child):
 def _watched(program: Program, leash: int, told: str, **how: Any) -> subprocess.Popen[bytes]:
     """Start the command under its watchdog."""
     own = [sys.executable, "-I", "-S", watchdog.__file__, str(os.getpid()), str(leash), told]
-    environment = {"PYTHONUNBUFFERED": "1", **os.environ, **program.environment}
+    inherited = {} if program.alone else os.environ
+    environment = {"PYTHONUNBUFFERED": "1", **inherited, **program.environment}
     return subprocess.Popen([*own, *program.command], cwd=program.cwd, env=environment, start_new_session=True, **how)
 
 

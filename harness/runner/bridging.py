@@ -24,7 +24,7 @@ from harness.resilience import Clock
 from harness.resilience.events import Emit
 from harness.serve.address import BRIDGE as ADDRESS_FILE
 from harness.serve.edges import SCOPE
-from harness.serve.server import LOOPBACK, PortTakenError, ProjectServer, bind
+from harness.serve.server import LOOPBACK, CannotListenError, ProjectServer, bind
 from harness.serve.tokens import RefusedTokenError, Tokens, TokenScope
 from harness.spec.agents import BRIDGE
 from harness.spec.validation import ACTS
@@ -70,7 +70,7 @@ class BridgeHost:
         """Serve; 0 takes a free port. Raises ValueError if it is taken, and OSError if the address cannot be kept."""
         try:
             listener = bind(LOOPBACK, port)
-        except PortTakenError as error:
+        except CannotListenError as error:
             raise ValueError(f"--task-bridge-port: {error}") from error
         routes = [
             *websocket_routes(self.hub, self.admit),

@@ -17,8 +17,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 from uuid import uuid4
 
-from msgspec import Struct, field
-
 from harness.agents.registry import Agents, TaskAgent
 from harness.browser import Browsers, Endpoints, SessionRequest, StorageState, wants_webmcp
 from harness.engine import run_task
@@ -32,8 +30,8 @@ from harness.environment.world import TaskWorld
 from harness.model.events import Event
 from harness.model.outcome import ended_as_declared
 from harness.model.plan import Plan
-from harness.model.ports import Ask, Ports, RepairHook, Stage
-from harness.model.record import MetFault, TaskResult, Warning_
+from harness.model.ports import Ports, Stage
+from harness.model.record import TaskResult, Warning_
 from harness.model.settings import LOGINS, Settings
 from harness.model.tool_settings import offered_to_agents
 from harness.recovery.failure import Failed, Failure
@@ -45,14 +43,14 @@ from harness.resilience import SystemClock
 from harness.resilience.events import Emit, ResilienceEvent, ServiceChanged, discard
 from harness.runner.circuits import RunCircuits
 from harness.runner.compile import recovers
+from harness.runner.ground import NO_INTERACTION, Ground, Interaction, NoFaults
 from harness.runner.inference import Inference, TaskInference
 from harness.runner.kept_ways import KeptWays
 from harness.runner.logins import Logins, NoArtifacts
 from harness.runner.loop import Caller, LoopFuture, LoopThread
 from harness.runner.scratch import Scratch
-from harness.runner.toolbox import RunTools, TaskTools
+from harness.runner.toolbox import RunTools
 from harness.spec.names import new_run_id
-from harness.spec.steps import Step
 from harness.spec.task import TaskSpec
 from harness.values import replace
 
@@ -60,54 +58,16 @@ if TYPE_CHECKING:
     from harness.browser.routing import Routing
     from harness.browser.write_gate import WriteGate
     from harness.runner.bridging import BridgeAddress, BridgeHost
-
-
-class Interaction(Struct, frozen=True):
-    """The hooks of a task to a person and the project (ports.Ports)."""
-
-    ask: Ask | None = None
-    repair: RepairHook | None = None
-
-
-NO_INTERACTION = Interaction()
-
-
-class Ground(Struct, frozen=True):
-    """The resources of one task, shared with the tasks inside it."""
-
-    slot: int = 0
-    trouble: Failure | None = None
-    """The failure because of which the task cannot begin."""
-    episode: bool = False
-    """Whether the task belongs to an episode, which passes the browser's storage on."""
-    left: dict[str, StorageState] = field(default_factory=dict)
-    """Key of a task -> the final storage of its browser."""
-    storage: StorageState | None = None
-    """The storage with which the browser begins, if it is not that of the episode."""
-    tools: TaskTools | None = None
-
-
-class NoFaults:
-    """The injector of a task without faults (ports.Injector)."""
-
-    def begin(self, at: float) -> None:
-        """No time counts."""
-
-    async def before_step(self, index: int, step: Step) -> None:
-        """No step is struck."""
-
-    def claim_loss(self) -> bool:
-        return False
-
-    def results(self) -> tuple[MetFault, ...]:
-        return ()
-
-    async def close(self) -> None:
-        """There is nothing to undo."""
+    from harness.runner.commands import RunCommands, TaskCommands
 
 
 class Harness:
     """Everything that the tasks of one process share: services, browsers, memory, archive."""
+
+    bridge: BridgeHost | None = None
+    """Where agents that run elsewhere take tasks; None in most runs."""
+    commands: RunCommands | None = None
+    """The agents that are processes of their own; None in most runs."""
 
     def __init__(self, settings: Settings, run_id: str, tell: Emit = discard) -> None:
         """`tell` receives the events of circuits and services, on the loop's thread. Raises ValueError or OSError."""
@@ -140,8 +100,6 @@ class Harness:
         hosts = [self.services.hosts_of(slot) for slot in range(self.services.instances)]
         ends = Endpoints.of(settings, self.circuits.endpoint, os.environ)
         self.browsers = Browsers(settings.browser, self.clock, ends, temp=temp, guard=guard, hosts=hosts)
-        self.bridge: BridgeHost | None = None
-        """Where agents that run elsewhere take tasks; None in most runs."""
         self.agents = self._make_agents()
         self.inference = Inference(settings, run_id, self.clock, self.circuits, tell, self.redactor)
         self.memory = MemoryStore(temp / "memory.sqlite3")
@@ -216,19 +174,32 @@ class Harness:
         notes = self._trajectories.notes(plan)
         ended: TaskResult | None = None
         models, saw = (notes.models(inference.client), notes.saw) if notes else (inference.client, None)
+        commands = self._commands(inference)
         agent = self.agents.agent(None, models=models, ask=interaction.ask, saw=saw)
+        agent.make_command = commands.make if commands else None
         try:
             with in_task(plan, wake=emit):
                 async with self._ground(plan) as empty, self.tools.task(plan, emit, empty.slot) as tools:
-                    ground = await self._logged_in(plan, replace(empty, tools=tools))
+                    ground = await self._logged_in(plan, replace(empty, tools=tools, commands=commands))
                     result = await run_task(plan, self._ports(plan, agent, emit, interaction, ground, inference))
-            result = _warned(result, (*inference.finish(result), *self._trajectories.keep(plan, result, notes)))
+            of_agents = (*inference.finish(result), *(commands.warnings if commands else ()))
+            result = _warned(result, (*of_agents, *self._trajectories.keep(plan, result, notes)))
             self._hand_on(plan, result, ground)
             ended = result
             return result
         finally:
             await agent.close(ended)
             await inference.close()
+
+    def _commands(self, inference: TaskInference) -> TaskCommands | None:
+        """The agents of a task that are processes; None if the project has none."""
+        if not any(each.command for each in self.settings.agents.values()):
+            return None
+        if self.commands is None:
+            from harness.runner.commands import RunCommands  # few runs start agents
+
+            self.commands = RunCommands(self.settings, self.redactor, self.clock, self._tell)
+        return self.commands.of(inference)
 
     async def _logged_in(self, plan: Plan, ground: Ground) -> Ground:
         """The ground of a task that names a login, with the browser storage of someone who is logged in."""
@@ -382,6 +353,8 @@ class Harness:
         )  # fmt: skip
         if self.bridge is not None:
             ports = replace(ports, agent_events=self.bridge.hub.events_of)
+        if ground.commands is not None:
+            ports = replace(ports, agent_events=ground.commands.told_by_hooks(ports.agent_events))
         return replace(ports, tool_calls=ground.tools.calls) if ground.tools else ports
 
     async def _recover(self, slot: int, url: str) -> None:
@@ -396,6 +369,8 @@ class Harness:
             raise Failed(ground.trouble)
         await self.start()
         await self.services.await_ready(ground.slot)
+        if ground.commands is not None:
+            ground.commands.found_at(plan, folder)
         world = TaskWorld(
             plan,
             self.memory,
@@ -472,6 +447,8 @@ class Harness:
         """End browsers and the services that this process started. Bounded."""
         if self.bridge is not None:
             await self.bridge.close()
+        if self.commands is not None:
+            await self.commands.close()
         begun = [task for task in (self._services_begun, self._browser_begun) if task is not None]
         for task in begun:
             task.cancel()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from random import Random
 from typing import TYPE_CHECKING
@@ -21,6 +21,7 @@ from harness.runner.circuits import RunCircuits, thresholds_of
 from harness.runner.compile import recovers
 
 if TYPE_CHECKING:
+    from harness.models.gateway import ModelGateway
     from harness.models.run import RunModels
     from harness.models.task import TaskModels
     from harness.runner.recordings import TaskRecordings
@@ -106,12 +107,21 @@ class TaskInference:
 
     def client(self, plan: Plan, agent: str, step: int) -> ModelClient:
         """The models for an agent that chooses the step with this index; to be used on the harness's loop."""
+        return self._models_of(plan).client(agent, step)
+
+    def gateway(self, plan: Plan, agent: str, allowed: Sequence[str], step: Callable[[], int]) -> ModelGateway:
+        """The way of an agent's own process to these models. `step` returns the index that it chooses."""
+        from harness.models.gateway import ModelGateway  # few agents are processes
+
+        return ModelGateway(self._models_of(plan), agent, allowed, step)
+
+    def _models_of(self, plan: Plan) -> TaskModels:
         if plan.key not in self._tasks:
             emit = self._emit if plan.key == self._plan.key else _nobody
             random = Random(plan.spec.seed).random
             hosts, ways = partial(self._hosts_of, plan.key), self._recorded(plan).way
             self._tasks[plan.key] = self._run.models.of(plan, hosts, emit, random, ways)
-        return self._tasks[plan.key].client(agent, step)
+        return self._tasks[plan.key]
 
     def _recorded(self, plan: Plan) -> TaskRecordings:
         recordings = self._recordings[plan.key] = self._run.recordings(plan)

@@ -17,6 +17,7 @@ from harness.model.ports import Injector, Session, ToolBox
 from harness.model.settings import Settings
 from harness.model.tool_settings import shared_problem
 from harness.model.tools import ToolAnswer, ToolCall, ToolRequest
+from harness.reporting.redaction import Redactor
 from harness.reporting.telemetry.stream import of_all_tasks
 from harness.resilience import Clock, Deadline
 from harness.resilience.events import Emit, ResilienceEvent, ToolServerChanged, discard
@@ -64,6 +65,7 @@ class RunTools:
         self._recover = recover
         self._mended = mended
         self._servers: dict[tuple[str, int], ToolServer] = {}
+        self._clean = Redactor.of(settings).text
         self.only_reads = False
         """Whether the steps of tasks call no tool that writes: nobody has agreed to it."""
 
@@ -145,7 +147,7 @@ class RunTools:
         if file is not None:
             from harness.tools.places import kept_state
 
-            file.write(kept_state(server, self._run_id))
+            file.write(kept_state(server, self._run_id, self._clean))
 
     async def close(self) -> None:
         """End all servers: bounded, and no process of this run is left."""

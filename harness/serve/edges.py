@@ -39,7 +39,7 @@ SCOPE: Final = "taskspec.scope"
 """The key of the ASGI scope that has the `TokenScope` of a request."""
 
 
-class Refusal(Struct, frozen=True):
+class EdgeRefusal(Struct, frozen=True):
     """Why a request is refused."""
 
     status: int
@@ -121,10 +121,10 @@ class Edges:
                 scope[SCOPE] = self._tokens.check(token, self._now())
             except RefusedTokenError as error:
                 code = "AUTH_EXPIRED" if error.expired else "AUTH_INVALID" if token else "AUTH_REQUIRED"
-                refusal = Refusal(401, code, str(error))
+                refusal = EdgeRefusal(401, code, str(error))
         return None if refusal is None else refuse(refusal)
 
-    def _foreign(self, connection: HTTPConnection) -> Refusal | None:
+    def _foreign(self, connection: HTTPConnection) -> EdgeRefusal | None:
         """A web site that the browser shows must neither read nor use this server, also not by DNS rebinding.
 
         A site on another port of the same host is foreign too, although the browser sends it our cookie.
@@ -132,15 +132,15 @@ class Edges:
         host = connection.headers.get("host", "").lower()
         name = _name_of(host)
         if name is None or not self._hosts.has(name):
-            return Refusal(403, "AUTH_FORBIDDEN", f"the host {host!r:.80} is not one of this server's")
+            return EdgeRefusal(403, "AUTH_FORBIDDEN", f"the host {host!r:.80} is not one of this server's")
         origin = connection.headers.get("origin")
         if origin is not None and origin.lower() != f"{'https' if self._secure else 'http'}://{host}":
-            return Refusal(403, "AUTH_FORBIDDEN", f"pages of {origin:.200} may not use this server")
+            return EdgeRefusal(403, "AUTH_FORBIDDEN", f"pages of {origin:.200} may not use this server")
         return None
 
-    def _not_reading(self, scope: Scope) -> Refusal | None:
+    def _not_reading(self, scope: Scope) -> EdgeRefusal | None:
         if self._read_only and scope.get("method") not in ("GET", "HEAD"):
-            return Refusal(403, "AUTH_FORBIDDEN", "this server only shows pages: it was started with --page-only")
+            return EdgeRefusal(403, "AUTH_FORBIDDEN", "this server only shows pages: it was started with --page-only")
         return None
 
     def _without_token(self, connection: HTTPConnection, token: str) -> Response:
@@ -162,10 +162,10 @@ def _name_of(host: str) -> str | None:
         return None
 
 
-def _too_long(connection: HTTPConnection) -> Refusal | None:
+def _too_long(connection: HTTPConnection) -> EdgeRefusal | None:
     told = connection.headers.get("content-length", "")
     if told.isdigit() and int(told) > LONGEST_BODY:
-        return Refusal(413, "PROTO_INVALID_MESSAGE", f"the body is longer than {LONGEST_BODY} bytes")
+        return EdgeRefusal(413, "PROTO_INVALID_MESSAGE", f"the body is longer than {LONGEST_BODY} bytes")
     return None
 
 
@@ -201,7 +201,7 @@ def _token(connection: HTTPConnection) -> tuple[str, str]:
     return connection.cookies.get(_cookie_of(connection), ""), "cookie"
 
 
-def refuse(refusal: Refusal) -> Response:
+def refuse(refusal: EdgeRefusal) -> Response:
     """The answer to a refused request."""
     error = {"code": refusal.code, "message": refusal.message}
     return JSONResponse({"type": "error", "payload": error}, refusal.status)

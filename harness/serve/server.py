@@ -38,20 +38,20 @@ LOOK: Final = 1.0
 """Seconds between two looks whether the server is still needed."""
 
 
-class PortTakenError(Exception):
+class CannotListenError(Exception):
     """The port cannot be listened on."""
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A listening socket; port 0 takes a free one. Raises PortTakenError."""
+    """A listening socket; port 0 takes a free one. Raises CannotListenError."""
     try:
         return socket.create_server(
             (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=512
         )
     except OSError as error:
-        why = error.strerror or str(error)
+        why = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
         by = f", by {describe_listener(port)}" if error.errno == EADDRINUSE else ""
-        raise PortTakenError(f"cannot listen on {host}:{port}: {why}{by}") from error
+        raise CannotListenError(f"cannot listen on {host}:{port}: {why}{by}") from error
 
 
 def check_certificate(files: tuple[Path, Path] | None) -> None:
@@ -65,7 +65,7 @@ def check_certificate(files: tuple[Path, Path] | None) -> None:
         raise ValueError(f"[tool.harness.serve] {names} are no certificate and key: {error}") from error
 
 
-class Health:
+class ServerHealth:
     """The state of the server, as `/health` tells it: 200 only while it is ready."""
 
     def __init__(self, root: Path) -> None:
@@ -90,7 +90,7 @@ class ProjectServer:
         self._read_only = read_only
         self._root = root
         self._clock = clock
-        self.health = Health(root)
+        self.health = ServerHealth(root)
         self._app = Starlette(routes=[self.health.route(), *routes])
         self._tokens = tokens
 
@@ -112,19 +112,12 @@ class ProjectServer:
         Raises OSError if it cannot be kept, or the certificate cannot be read.
         """
         address, port = listener.getsockname()[:2]
-        hosts = Addressed.of(host or address, address)
-        edges = Edges(
-            self._app,
-            self._tokens,
-            hosts,
-            self._clock.wall,
-            secure=certificate is not None,
-            read_only=self._read_only,
-        )
-        server = _Server(_config(edges, certificate), lambda: self._is_ready(ready))
+        now, secure, hosts = self._clock.wall, certificate is not None, Addressed.of(host or address, address)
+        edges = Edges(self._app, self._tokens, hosts, now, secure=secure, read_only=self._read_only)
+        server = _QuietUvicorn(_config(edges, certificate), lambda: self._is_ready(ready))
 
         def keep() -> None:
-            keep_address(self._root, host or address, port, secure=certificate is not None, file=file)
+            keep_address(self._root, host or address, port, secure=secure, file=file)
 
         def attend() -> None:
             """Keep the address again if somebody deleted it."""
@@ -145,7 +138,7 @@ class ProjectServer:
 
     async def _until_stopped(
         self,
-        server: _Server,
+        server: _QuietUvicorn,
         listener: socket.socket,
         needed: Callable[[], bool],
         attend: Callable[[], None],
@@ -185,7 +178,7 @@ def _config(app: ASGIApp, certificate: tuple[Path, Path] | None) -> uvicorn.Conf
     )
 
 
-class _Server(uvicorn.Server):
+class _QuietUvicorn(uvicorn.Server):
     """A uvicorn server that tells when it answers, and leaves the signals to the caller."""
 
     def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:

@@ -135,7 +135,7 @@ def load_file(
     problems += of_groups
     if spec is not None and spec.login is not None and logins is not None:
         problems += login_problems(spec.login, gathered.origin, logins)
-    if spec is not None and tools is not None and _calls_tools(spec):
+    if spec is not None and tools is not None and _names_tools(spec):
         from harness.spec.tool_checks import tool_problems  # few tasks call tools
 
         problems += tool_problems(spec, gathered.origin, tools)
@@ -148,8 +148,10 @@ def load_file(
     return Loaded(spec, path, gathered.origin, tuple(problems))
 
 
-def _calls_tools(spec: TaskSpec) -> bool:
-    return any(step.act == "tool" for steps in (spec.steps, *(each.steps for each in spec.repairs)) for step in steps)
+def _names_tools(spec: TaskSpec) -> bool:
+    return any(each.tool for each in spec.allowed_writes) or any(
+        step.act == "tool" for steps in (spec.steps, *(each.steps for each in spec.repairs)) for step in steps
+    )
 
 
 def _with_groups(gathered: Gathered, folder: Path) -> tuple[Gathered, list[Problem]]:

@@ -35,6 +35,10 @@ def tool_problems(spec: TaskSpec, origin: Origin, servers: Servers) -> Iterator[
             message = f"`allow` of [tool.harness.tools.{step.server}] does not name the tool `{step.tool}`"
             hint = did_you_mean(step.tool, allowed) or "add it there if the task may call it"
             yield origin.problem((*path, "tool"), message, expected=join_or(allowed), hint=hint)
+    for number, write in enumerate(spec.allowed_writes):
+        server = (write.tool or "").partition(".")[0]
+        if server and not any(fnmatchcase(name, server) for name in (*servers, PAGE)):
+            yield _unknown_server(("allowed_writes", number), server, servers, origin)
 
 
 def is_allowed(step: Tool, servers: Servers) -> bool:

@@ -52,6 +52,7 @@ WARNINGS: Mapping[str, WarningFacts] = {
     "route_unanswered": _TO_ACT_ON,
     "recording_unused": WarningFacts(to_act_on=True, expectable=False),
     "recording_not_kept": WarningFacts(to_act_on=True, expectable=False),
+    "command_ended": WarningFacts(to_act_on=True, expectable=False),
     "request_sent_twice": _FOR_THE_RECORD,
     "circuit_opened": _FOR_THE_RECORD,
     "circuit_closed": _FOR_THE_RECORD,

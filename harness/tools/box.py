@@ -20,9 +20,10 @@ from harness.resilience import Clock, Deadline
 from harness.resilience.events import Emit, ResilienceEvent, discard
 from harness.spec.steps import EffectClass, Tool
 from harness.tools.calls import CallTerms, ServerCall, ToolTry, Way, straight
-from harness.tools.catalogue import effect_in_page, effect_of, find, misfit
+from harness.tools.catalogue import effect_in_page, effect_of, find
 from harness.tools.exchange import ToolServerError
 from harness.tools.ledger import CallEntry, ToolLedger
+from harness.tools.schemas import misfit
 from harness.tools.server import ToolServer
 from harness.tools.verdicts import VERDICTS, CallFacts, failure_of, no_server, refused
 

@@ -9,9 +9,7 @@ from harness.model.tool_settings import ToolServerSettings
 from harness.model.tools import ToolDescription, ToolHints
 from harness.spec.problems import did_you_mean, join_or
 from harness.spec.steps import EffectClass
-
-LONGEST = 300
-"""Characters of the message of a validator that are kept."""
+from harness.tools.schemas import misfit
 
 
 class Catalogue:
@@ -75,26 +73,3 @@ def effect_in_page(
     if hints.consequential:
         return "write"
     return declared or settings.declared_effect(tool) or "write"
-
-
-def misfit(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> str:
-    """The place in the arguments and what is wrong there; empty if they fit, or if the schema cannot be used."""
-    if not schema:
-        return ""
-    from jsonschema.exceptions import SchemaError, best_match
-    from jsonschema.validators import Draft202012Validator, validator_for
-    from referencing import Registry
-    from referencing.exceptions import Unresolvable
-
-    document = dict(schema)
-    kind = validator_for(document, default=Draft202012Validator)
-    try:
-        kind.check_schema(document)
-        # With an empty registry nothing is fetched: a schema may name any address.
-        error = best_match(kind(document, registry=Registry()).iter_errors(dict(arguments)))
-    except (SchemaError, Unresolvable, RecursionError):
-        return ""
-    if error is None:
-        return ""
-    place = error.json_path.removeprefix("$").removeprefix(".")
-    return f"{f'`{place}`: ' if place else ''}{error.message[:LONGEST]}"

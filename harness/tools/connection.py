@@ -36,6 +36,8 @@ class SentCall(Struct):
     """Whether the problem says nothing about the revision of the protocol: another one need not be tried."""
     opening: bool = False
     """Whether the requests open the connection."""
+    ended: bool = False
+    """Whether nobody waits for the answer any more: what was not sent by then must not be sent later."""
 
     def fail(self, problem: ToolProblem, message: str, *, retry_after: float | None = None, final: bool) -> None:
         """Keep the problem, if it is not only what follows from a final one."""
@@ -180,6 +182,7 @@ class ToolConnection:
         try:
             await asyncio.wait((task,), timeout=within)
         finally:
+            sending.ended = True  # the client may still hold the request, and would send it when the server is there
             task.cancel()  # it has no effect on one that is done
         if not task.done():
             if sending.problem is not None:

@@ -23,7 +23,7 @@ class ToolProblem(Enum):
     UNAUTHORIZED = "unauthorized"
     """401, 403, or an error of OAuth."""
     BUSY = "busy"
-    """429, or 503: the server did nothing and may say when to come back."""
+    """429 or 503 with `Retry-After`: the server did nothing, and says when to come back."""
     UNKNOWN_TOOL = "unknown tool"
     INVALID_ARGUMENTS = "invalid arguments"
     """The server refuses the arguments (-32602) of a tool that it has."""

@@ -77,7 +77,10 @@ class ToolTransport(httpx2.AsyncBaseTransport):
         """The request as it goes out. The client keeps its own, by which it judges redirects."""
 
         async def trace(event: str, _: Mapping[str, Any]) -> None:
-            sending.sent = sending.sent or event.endswith("send_request_headers.started")
+            if event.endswith("send_request_headers.started"):
+                if sending.ended:
+                    raise _TooLateError("nobody waits for it any more")
+                sending.sent = True
 
         port = self._hosts().get(request.url.host.lower())
         url = request.url if port is None else request.url.copy_with(scheme="http", host=LOOPBACK, port=port)
@@ -105,17 +108,21 @@ class ToolTransport(httpx2.AsyncBaseTransport):
         said = f"{said}: {more}" if more else said
         if status in (401, 403) or _oauth(body):
             return ToolProblem.UNAUTHORIZED, said
-        if status in (429, 503):
+        if status in (429, 503) and "retry-after" in answer.headers:
             return ToolProblem.BUSY, said
-        if SESSION in request.headers and (status == 404 or (status == 400 and b"session" in body.lower())):
+        if SESSION in request.headers and _is_of_session(status, body):
             self._forgotten()
             return ToolProblem.UNREACHED, f"{FORGOTTEN} ({said})"
         if _of_the_protocol(body):
             return None, said
-        return (ToolProblem.LOST if status >= 500 else ToolProblem.GARBLED), said
+        return (ToolProblem.LOST if status >= 500 or status == 429 else ToolProblem.GARBLED), said
 
 
 _FINAL: Final = (ToolProblem.UNAUTHORIZED, ToolProblem.BUSY, ToolProblem.UNREACHED)
+
+
+class _TooLateError(httpx2.TransportError):
+    """The request could be sent only when its call had ended, and was counted as not sent."""
 
 
 class _AnswerBody(httpx2.AsyncByteStream):
@@ -176,6 +183,12 @@ def _document(body: bytes) -> Any:
 def _of_the_protocol(body: bytes) -> bool:
     read = _document(body)
     return isinstance(read, dict) and "jsonrpc" in read and isinstance(read.get("error"), dict)
+
+
+def _is_of_session(status: int, body: bytes) -> bool:
+    """Whether a refusal says that the session is not known: then nothing was done. Other 404 and 400 prove nothing."""
+    says = b"session" in body.lower()
+    return (status == 404 and (says or not body.strip())) or (status == 400 and says and _of_the_protocol(body))
 
 
 def _oauth(body: bytes) -> bool:

@@ -19,6 +19,8 @@ from msgspec import Struct
 from harness.tools.connection import SentCall, current
 
 CHUNK: Final = 256 * 1024
+BREATH: Final = 100
+"""Lines after which other tasks of the loop have their turn."""
 SHOWN: Final = 200
 """Characters of a line that a message shows."""
 _LOGGER = logging.getLogger(__name__)
@@ -65,7 +67,10 @@ class LineWriter:
     def _write(self) -> None:
         try:
             while self._lines:
-                self._write_of(self._lines[0])
+                if (first := self._lines[0]).sending is not None and first.sending.ended and not first.written:
+                    self._lines.popleft()
+                else:
+                    self._write_of(first)
         except BlockingIOError:
             self._wait(on=True)
             return
@@ -128,9 +133,11 @@ class LineReader:
         try:
             while chunk := await reader.read(CHUNK):
                 *ends, rest = chunk.split(b"\n")
-                for end in ends:
+                for number, end in enumerate(ends, 1):
                     self._keep(end)
                     await self._take()
+                    if number % BREATH == 0:
+                        await asyncio.sleep(0)  # a server that writes without end must not stop the other tasks
                 self._keep(rest)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             pass  # the client has ended
@@ -160,6 +167,8 @@ class LineReader:
 
     async def _parse(self, line: bytes) -> None:
         try:
+            if not line.lstrip().startswith(b"{"):
+                raise ValueError("no object")  # what programs print is told apart without parsing it
             message = protocol.jsonrpc_message_adapter.validate_json(line, by_name=False)
         except ValueError:
             shown = line[:SHOWN].decode(errors="replace")
@@ -178,6 +187,8 @@ class LineReader:
 
 def _answers(line: bytes) -> int | None:
     """The id of the request that a line tries to answer."""
+    if b'"id"' not in line:
+        return None
     try:
         read = json.loads(line)
     except (ValueError, RecursionError):

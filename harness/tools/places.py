@@ -6,19 +6,21 @@ import asyncio
 import os
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit, urlunsplit
 
 from msgspec import Struct
 
-from harness.model.tool_settings import REFERENCE, ToolServerSettings
+from harness.model.tool_settings import REFERENCE, ToolServerSettings, header_problem
 from harness.model.tools import ToolDescription
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Clock
 from harness.resilience.process import Program
+from harness.spec.problems import join_or
 from harness.tools.catalogue import effect_of
 from harness.tools.exchange import Connect, Connection, ConnectionEvents
 from harness.tools.server import Connector, ToolServer
@@ -54,9 +56,24 @@ class ServerPlace(Struct, frozen=True):
         return {key: self._filled(value, f"environment.{key}", environ) for key, value in own.items()}
 
     def headers(self, environ: Mapping[str, str]) -> dict[str, str]:
-        """The headers of each request. Raises Failed for a variable that is not set."""
+        """The headers of each request. Raises Failed for a variable that is not set or a value that cannot be sent."""
         own = self.settings.headers
-        return {key: self._filled(value, f"headers.{key}", environ) for key, value in own.items()}
+        found = {key: self._filled(value, f"headers.{key}", environ) for key, value in own.items()}
+        for key, value in found.items():
+            if problem := header_problem(value):
+                raise Failed(self._unfit(key, problem, environ))
+        return found
+
+    def _unfit(self, key: str, problem: str, environ: Mapping[str, str]) -> Failure:
+        """The failure of a header that cannot be sent; its value is not told."""
+        names = REFERENCE.findall(self.settings.headers[key])
+        empty = [name for name in names if not environ[name].strip()]
+        why = f"the variable {empty[0]} is empty" if empty else f"its value {problem}"
+        message = (
+            f"Tool server `{self.name}`: `headers.{key}` of [tool.harness.tools.{self.name}] cannot be sent: {why}"
+        )
+        advice = f"Look at the value of {join_or(empty or names)} in the environment of the run."
+        return Failure("TOOL_AUTH", message, details={"server": self.name}, advice=advice)
 
     def _filled(self, text: str, key: str, environ: Mapping[str, str]) -> str:
         if missing := [name for name in REFERENCE.findall(text) if name not in environ]:
@@ -96,36 +113,42 @@ def _connect_of(place: ServerPlace, environ: Mapping[str, str]) -> Connect:
 
 
 def _not_installed(server: str) -> Failure:
-    message = f"Tool server `{server}` cannot be used, since the package `mcp` is not installed: {NEEDED}"
+    message = f"Tool server `{server}` cannot be used, since the package `mcp` is not installed"
     return Failure("INVALID_INPUT", message, details={"server": server}, advice=f"Install it: {NEEDED}.")
 
 
-def kept_state(server: ToolServer, run: str) -> KeptState:
-    """What people are told of the server."""
+def kept_state(server: ToolServer, run: str, clean: Callable[[str], str] = str) -> KeptState:
+    """What people are told of the server. `clean` takes secrets out of what it has said itself."""
     phase, info, settings = server.phase, server.info, server.settings
     return KeptState(
         server=server.name,
-        place=_command_line(settings.command) if settings.command else str(settings.url),
+        place=_command_line(settings.command) if settings.command else _address(str(settings.url)),
         stdio=server.stdio,
         state=phase.state,
-        reason=phase.reason,
+        reason=clean(phase.reason),
         since=phase.since.isoformat(),
         run=run,
         owner=os.getpid(),
         owner_born=born(),
         crashes=server.crashes,
         pid=server.pid,
-        introduced=f"{info.name} {info.version}".strip() if info else "",
+        introduced=clean(f"{info.name} {info.version}".strip()) if info else "",
         protocol=info.protocol if info else "",
-        tools=tuple(_listed(tool, settings) for tool in server.catalogue.tools),
+        tools=tuple(_listed(tool, settings, clean) for tool in server.catalogue.tools),
         stale=server.catalogue.stale,
     )
+
+
+def _address(url: str) -> str:
+    """The address without what may be a secret in it."""
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
 def _command_line(command: Sequence[str]) -> str:
     return " ".join(word if word == PYTHON else shlex.quote(word) for word in command)
 
 
-def _listed(tool: ToolDescription, settings: ToolServerSettings) -> ListedTool:
+def _listed(tool: ToolDescription, settings: ToolServerSettings, clean: Callable[[str], str]) -> ListedTool:
     effect = effect_of(tool.name, tool.hints, settings)
-    return ListedTool(tool.name, effect, tool.description, settings.allows(tool.name))
+    return ListedTool(clean(tool.name), effect, clean(tool.description), settings.allows(tool.name))

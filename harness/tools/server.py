@@ -81,8 +81,13 @@ class ToolServer:
         self._supervisor = Supervisor(terms.clock.now)
         self._line: Line | None = None
         self._connecting: asyncio.Task[ToolServerError | Failed | None] | None = None
+        self._sought_at = terms.clock.now()
+        """When it was begun to connect."""
         self._watching: asyncio.Task[None] | None = None
+        self._looks: asyncio.Task[None] | None = None
         self._ends: set[asyncio.Task[None]] = set()
+        """What goes on in the background."""
+        self._closings: set[asyncio.Task[None]] = set()
         """Connections that are being closed, which may take seconds."""
         self._users = 0
         self._used_at = terms.clock.now()
@@ -134,7 +139,7 @@ class ToolServer:
         if self._line is None:
             connecting = self._begin_connecting()
             await asyncio.wait((connecting,), timeout=within)
-            _raise_of(connecting, within)
+            _raise_of(connecting, self._clock.now() - self._sought_at)
         if self._line is None:
             raise ToolServerError(ToolProblem.UNREACHED, "its connection is lost again", died=self.last_death)
         return self._line
@@ -190,7 +195,7 @@ class ToolServer:
 
     def _begin_connecting(self) -> asyncio.Task[ToolServerError | Failed | None]:
         if self._connecting is None or self._connecting.done():
-            self._connecting = self._in_background(self._connect())
+            self._connecting, self._sought_at = self._in_background(self._connect()), self._clock.now()
             self._watching = self._watching or self._in_background(self._look_after())
         return self._connecting
 
@@ -285,9 +290,12 @@ class ToolServer:
         if self.stdio or not line.calls:
             self._end(line)
 
-    def _end(self, line: Line) -> asyncio.Task[None] | None:
+    def _end(self, line: Line) -> None:
         line.given_up = False
-        return self._in_background(line.connection.close()) if line.connection else None
+        if line.connection:
+            closing = self._in_background(line.connection.close())
+            self._closings.add(closing)
+            closing.add_done_callback(self._closings.discard)
 
     # Its tools.
 
@@ -315,15 +323,25 @@ class ToolServer:
         while True:
             await self._clock.sleep(GLANCE)
             self.heed_orders()
-            if self._is_due() and not self.phase.permanent and not self._seeking:
-                await self._look()
-                self._used_at = self._clock.now()
+            if self._is_due() and not self.phase.permanent and not self._seeking and not self._looking:
+                self._looks = self._in_background(self._look())
 
     def _is_due(self) -> bool:
         interval = self.settings.health_interval
         return interval > 0 and not self._users and self._clock.now() - self._used_at >= interval
 
+    @property
+    def _looking(self) -> bool:
+        return self._looks is not None and not self._looks.done()
+
     async def _look(self) -> None:
+        """A look takes its time, and orders are listened to meanwhile: a server that hangs is what they are for."""
+        try:
+            await self._look_at_it()
+        finally:
+            self._used_at = self._clock.now()
+
+    async def _look_at_it(self) -> None:
         if self._line is None:
             await asyncio.wait((self._begin_connecting(),))
         elif not await self._answers(self._line):
@@ -361,19 +379,23 @@ class ToolServer:
             return
         if before is not None:
             before.cancel()
-        self._connecting = self._in_background(self._connect_after(self._end(line) if line else None))
+        if line is not None:
+            self._end(line)
+        self._connecting, self._sought_at = self._in_background(self._connect_after(before)), self._clock.now()
 
-    async def _connect_after(self, end: asyncio.Task[None] | None) -> ToolServerError | Failed | None:
-        """Connect when the connection before has ended: there are never two processes of a server."""
-        if end is not None:
-            await asyncio.wait((end,))
+    async def _connect_after(self, before: asyncio.Task[Any] | None) -> ToolServerError | Failed | None:
+        """Connect when what was before has ended: there are never two processes of a server."""
+        if before is not None and not before.done():
+            await asyncio.wait((before,))  # one that was opening ends its connection then
+        if self._closings:
+            await asyncio.wait(self._closings)
         return await self._connect()
 
     async def close(self) -> None:
         """End everything that belongs to it. Bounded; it never raises."""
         well = self.state in (ToolState.UNKNOWN, ToolState.ONLINE)
         self.phase.note(Sign.CLOSED, "closed" if well else f"closed while {self.state}: {self.phase.reason}")
-        tasks = [task for task in (self._watching, self._connecting) if task is not None]
+        tasks = [task for task in (self._watching, self._looks, self._connecting) if task is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -395,10 +417,10 @@ class ToolServer:
         return task
 
 
-def _raise_of(connecting: asyncio.Task[ToolServerError | Failed | None], within: float) -> None:
+def _raise_of(connecting: asyncio.Task[ToolServerError | Failed | None], waited: float) -> None:
     """Raise the error of a task that has connected, each time as a new one: several calls wait for it."""
     if not connecting.done():
-        raise ToolServerError(ToolProblem.UNREACHED, f"it was not ready within {within:.3g} s")
+        raise ToolServerError(ToolProblem.UNREACHED, f"it was not ready within {waited:.3g} s")
     if connecting.cancelled():
         raise ToolServerError(ToolProblem.UNREACHED, "it is being restarted or ended")
     match connecting.result():

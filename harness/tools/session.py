@@ -20,6 +20,7 @@ from pydantic import ValidationError
 
 from harness.model.tools import ToolAnswer, ToolDescription, ToolHints
 from harness.tools.exchange import ServerInfo, ToolProblem, ToolServerError
+from harness.tools.schemas import misfit
 from harness.tools.translation import ASKS_FOR_INPUT, answered_error, refusal_in
 from harness.values import replace
 
@@ -36,11 +37,18 @@ LISTEN_SELDOM: Final = 60.0
 class _Client(ClientSession):
     """The client of the library, which must not list the tools in the middle of a call: that could lose its answer."""
 
-    listed: frozenset[str] = frozenset()
+    outputs: Mapping[str, Mapping[str, Any] | None] = {}
+    """Name of a listed tool -> the schema of its structured content."""
 
     async def validate_tool_result(self, name: str, result: protocol.CallToolResult) -> None:
-        if name in self.listed:
-            await super().validate_tool_result(name, result)
+        """Raises RuntimeError, as the library does, which has no limit for what a schema costs."""
+        schema = self.outputs.get(name)
+        if schema is None:
+            return
+        if "structured_content" not in result.model_fields_set:
+            raise RuntimeError(f"tool {name} has an output schema, and has answered without structured content")
+        if wrong := misfit(schema, result.structured_content):
+            raise RuntimeError(f"the structured content of tool {name} does not fit its output schema: {wrong}")
 
 
 @contextlib.asynccontextmanager
@@ -124,7 +132,7 @@ class McpSession:
             tools += page.tools
             cursor = page.next_cursor
             if cursor is None:
-                self._client.listed = frozenset(tool.name for tool in tools)
+                self._client.outputs = {tool.name: tool.output_schema for tool in tools}
                 return tuple(map(_described, tools))
         raise ToolServerError(ToolProblem.GARBLED, f"its list of tools has no end: {MOST_PAGES} pages were read")
 

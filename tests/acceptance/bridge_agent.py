@@ -83,7 +83,7 @@ class LastingAgent:
 
     async def ask(self, type: str, **payload: Any) -> dict[str, Any]:  # noqa: A002
         """The final answer to one message."""
-        sent = self._message(type, payload)
+        sent = self.message(type, payload)
         for _ in range(20):
             try:
                 if self._socket is None and (found := await self._join(sent["id"])):
@@ -96,14 +96,14 @@ class LastingAgent:
     async def _join(self, awaited: str) -> dict[str, Any] | None:
         """Connect; returns the answer that is waited for if it was missed."""
         self._socket = await websockets.connect(self._url)
-        await self._exchange(self._message("auth", {"token": self._token}))
+        await self._exchange(self.message("auth", {"token": self._token}))
         if not self.session:
-            state = await self._exchange(self._message("session_create", {"agent": "lasting"}))
+            state = await self._exchange(self.message("session_create", {"agent": "lasting"}))
             self.session, self.epoch = state["payload"]["session"], state["payload"]["epoch"]
             return None
         after = {"after": self.seq, "epoch": self.epoch}
-        await self._exchange(self._message("session_join", {"session": self.session, **after}))
-        replay = await self._exchange(self._message("request_replay", after))
+        await self._exchange(self.message("session_join", {"session": self.session, **after}))
+        replay = await self._exchange(self.message("request_replay", after))
         assert replay["payload"]["complete"]
         missed = [each for each in replay["payload"]["messages"] if each["seq"] > self.seq]
         for each in missed:
@@ -125,7 +125,7 @@ class LastingAgent:
             self.seq = message["seq"]
 
     @staticmethod
-    def _message(type: str, payload: Mapping[str, Any]) -> dict[str, Any]:  # noqa: A002
+    def message(type: str, payload: Mapping[str, Any]) -> dict[str, Any]:  # noqa: A002
         moment = datetime.now(UTC).isoformat()
         return {"type": type, "id": str(uuid4()), "timestamp": moment, "payload": dict(payload)}
 

@@ -139,6 +139,13 @@ RULES: tuple[Rule, ...] = (
     # tasks
     Ran(r"harness new NAME", "wrote made/another.task.yaml", line="harness new another --dir made", folder="fresh"),
     Left(r"(xvfb-run )?harness record .*", "it needs a display (test_record.py)", "tests.acceptance.command"),
+    Left(r"pytest tasks/ --task-live", "test_serve.py watches a run"),
+    Left(r"pytest mouse\.task\.yaml --agent bridge .*", "test_bridge_clients.py runs the example agents against it"),
+    Left(r"harness serve( --(open|persist|page-only|port))?", "test_serve.py serves", "tests.acceptance.command"),
+    Ran(r"harness sessions list", "there are no sessions"),
+    Ran(r"harness serve client", "The client of the bridge"),
+    Ran(r"harness serve token --for 7d", r"^view\.[0-9]+\.[0-9a-f]{64}"),
+    Ran(r"harness serve (status|stop)", "no server of this project runs", (0, 3)),
     Left(r"harness import .*", "test_import.py imports tests of its own", "tests.acceptance.command"),
     Ran(r"harness new my-first --with-demo", "wrote tasks/my-first.task.yaml", folder="fresh"),
     Ran(r"harness validate (\.|PATH|tasks/|tasks/ --format github|tasks/ nightly.faults.yaml)", "task files", (0,),
@@ -165,6 +172,8 @@ RULES: tuple[Rule, ...] = (
     Ran(r"harness tools logs( mail)?", r"started at|no log yet", ONE, folder="tools"),
     Ran(r"harness validate --tools", "1 task file", (0,), "harness validate tasks/ --tools", "tools"),
     Ran(r"pytest tasks/code\.task\.yaml", r"tools: 1 call\n(.|\n)*1 passed", folder="tools"),
+    Ran(r"harness serve client", "export class Bridge"),
+    Left(r"pytest mouse\.task\.yaml --agent bridge .*", "it waits for an agent: test_bridge_clients.py has some"),
     # the rest
     Ran(r"harness --version", r"harness \d"),
     Ran(r"python -m tools\.docs\.(error_codes docs/error-codes|key_table docs/taskspec)\.md", ""),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import http.client
 import json
 import re
 import subprocess
@@ -93,6 +95,65 @@ def test_a_cut_connection_changes_nothing_wherever_it_is_cut(project: Project, c
     assert f"{len(cuts)} passed" in run.ends()
 
 
+def request(run: BridgeRun, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any]:
+    """One request to the HTTP face: status and JSON."""
+    connection = http.client.HTTPConnection("127.0.0.1", run.port, timeout=40)
+    try:
+        told = {"Authorization": f"Bearer {run.token}", **headers}
+        connection.request(method, path, None if body is None else json.dumps(body), told)
+        answer = connection.getresponse()
+        text = answer.read()
+        return answer.status, json.loads(text) if text.startswith(b"{") else text
+    finally:
+        connection.close()
+
+
+def over_http(run: BridgeRun) -> None:
+    """Take a task over HTTP, look, read the stream, and close the session."""
+    status, session = request(run, "POST", "/sessions", {"agent": "curl"})
+    assert status == 201
+    place = f"/sessions/{session['session']}"
+
+    def ask(type: str, **payload: Any) -> tuple[int, Any]:  # noqa: A002
+        return request(run, "POST", f"{place}/messages", LastingAgent.message(type, payload))
+
+    assert ask("task_take", wait_ms=30_000)[1]["payload"]["task_id"] == "T2-LEFT"
+    assert ask("act", turn=1, step=BUY[0])[1]["payload"]["passed"] is True
+    status, refused = ask("act", turn=1, step=BUY[0])
+    assert (status, refused["payload"]["code"]) == (409, "SESS_TURN_OVER")
+    blob = ask("observe", turn=2, screenshot=True)[1]["payload"]["screenshot_blob"]
+    status, picture = request(run, "GET", blob["path"])
+    assert (status, hashlib.sha256(picture).hexdigest(), picture[1:4]) == (200, blob["sha256"], b"PNG")
+    assert request(run, "GET", f"/blobs/{'0' * 64}")[0] == 404
+    assert [each["agent"] for each in request(run, "GET", "/sessions")[1]["sessions"]] == ["curl"]
+    assert streamed(run, place, f"{session['epoch']}:0")[:2] == ["turn", "outcome"]
+    assert request(run, "GET", "/sessions", Authorization="Bearer nothing")[0] == 401
+    assert request(run, "GET", "/sessions", Host="evil.example")[0] == 403
+    status, missing = request(run, "POST", "/sessions/sess-abc123/messages", {})
+    assert (status, missing["error"], missing["code"]) == (404, "NotFound", "SESS_NOT_FOUND")
+    assert missing["message"] == "Session 'sess-abc123' not found"
+    assert request(run, "POST", f"{place}/messages", {"type": "act"})[1]["code"] == "PROTO_INVALID_MESSAGE"
+    assert request(run, "POST", f"{place}/messages", {"type": "x" * 2**21})[0] == 413
+    assert ask("auth", token="x")[1]["code"] == "PROTO_SEQUENCE_ERROR"
+    assert request(run, "DELETE", place)[1]["state"] == "closed"
+    assert request(run, "GET", place)[0] == 410
+
+
+def streamed(run: BridgeRun, place: str, last: str) -> list[str]:
+    """The types of the first messages of a session's stream."""
+    connection = http.client.HTTPConnection("127.0.0.1", run.port, timeout=20)
+    headers = {"Authorization": f"Bearer {run.token}", "Last-Event-ID": last}
+    connection.request("GET", f"{place}/messages", None, headers)
+    answer = connection.getresponse()
+    found: list[str] = []
+    while len(found) < 2:
+        line = answer.readline()
+        if line.startswith(b"data: "):
+            found.append(json.loads(line[6:])["type"])
+    connection.close()
+    return found
+
+
 def test_a_run_tells_what_agents_do_and_what_becomes_of_those_that_leave(project: Project) -> None:
     project.task("T1-FAILS", success_criteria=["text('h1') == 'Nothing'"])
     project.task("T2-LEFT")
@@ -112,10 +173,10 @@ def test_a_run_tells_what_agents_do_and_what_becomes_of_those_that_leave(project
         assert seen["payload"]["screenshot_blob"]["type"] == "image/png"
         ended = await agent.ask("finish", turn=3)
         assert (ended["payload"]["passed"], ended["payload"]["code"]) == (False, "CRITERIA_UNMET")
-        assert (await agent.ask("task_take", wait_ms=60_000))["payload"]["task_id"] == "T2-LEFT"
         await agent.leave()
 
     asyncio.run(main())
+    over_http(run)
     said = run.ends()
     assert "3 failed" in said
     codes = [project.report(each)["code"] for each in ("T1-FAILS", "T2-LEFT", "T3-UNTAKEN")]

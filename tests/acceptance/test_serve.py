@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import random
 import re
+import socket
+import subprocess
+import sys
 import urllib.request
 from pathlib import Path
 
@@ -140,3 +143,31 @@ def _read_some(http: httpx2.Client, url: str, last: str, most: int, got: list[st
             if most <= 0 or len(got) >= until:
                 break
     return last
+
+
+def test_it_stays_in_the_background_with_persist_and_one_start_wins(project: Project) -> None:
+    command = [sys.executable, "-c", "from harness.cli import main; main()", "serve", "--persist"]
+    started = [subprocess.Popen(command, cwd=project.path, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    told = [each.communicate(timeout=60)[0] for each in started]
+    found = address_of(project.path)
+    try:
+        assert found is not None
+        assert [each.returncode for each in started] == [0, 0]
+        assert all(found.url in each and str(found.pid) in each for each in told)
+    finally:
+        harness(project.path, "serve", "stop")
+
+
+def test_other_machines_need_tls_or_a_decision(project: Project) -> None:
+    code, told = harness(project.path, "serve", "--host", "0.0.0.0")
+    assert (code, "set `tls_cert` and `tls_key`" in told) == (1, True)
+    (project.path / "pyproject.toml").write_text('[tool.harness.serve]\ntls_cert = "a"\ntls_key = "b"\n', "utf-8")
+    code, told = harness(project.path, "serve")
+    assert (code, "are no certificate and key" in told) == (1, True)
+
+
+def test_a_port_of_somebody_else_is_told_with_its_process(project: Project) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        code, told = harness(project.path, "serve", "--port", str(taken.getsockname()[1]))
+    assert code == 1
+    assert "Address already in use, by pid" in told

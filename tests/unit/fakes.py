@@ -276,11 +276,14 @@ class FakeToolBox:
     requests: list[ToolRequest] = field(default_factory=list)
     withins: list[float] = field(default_factory=list)
     ledger: list[ToolCall] = field(default_factory=list)
+    asking: float = 0.0
+    """Seconds that the question for an effect takes."""
 
     def offered(self) -> tuple[OfferedTool, ...]:
         return ()
 
     async def effect_of(self, step: Tool, within: float) -> EffectClass:
+        self.clock.time += self.asking
         found = self.effects.get(step.tool, "write")
         if isinstance(found, Failure):
             raise Failed(found)

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, Final
 from uuid import uuid4
 
-from harness.bridge.client.link import Link, OpenLink, bridge_url, certificate_of, fetch_blob, open_link, read_pin
+from harness.bridge.client.link import BridgeLink, OpenLink, bridge_url, certificate_of, fetch_blob, open_link, read_pin
 from harness.bridge.client.losses import BridgeError, LinkLost, ReconnectionExhausted, refusal
 from harness.bridge.client.outbox import Attempts, Outbox
 from harness.bridge.client.tasks import RemotePage, TakenTask, TaskVerdict
@@ -62,6 +62,9 @@ class Bridge:
     After a loss the connection is made again after 1, 2, 5, 10 and 30 s, the first time at once if the loss showed
     itself within 2 s. Messages wait meanwhile, 1,000 or 1 MiB at most, and are sent in order with the same ids: the
     server does none of them twice.
+
+    `session`: the id of a session to go on with. `pin`: the SHA-256 of a self-signed certificate. `delays`: seconds
+    before each attempt after a loss. `tell` gets a sentence when the connection changes.
     """
 
     def __init__(
@@ -78,13 +81,9 @@ class Bridge:
         connect: OpenLink | None = None,
         tell: Callable[[str], None] = _log.info,
     ) -> None:
-        """`session`: the id of a session to go on with. `pin`: the SHA-256 of a self-signed certificate.
-
-        `delays`: seconds before each attempt after a loss. `tell` gets a sentence when the connection changes. Raises
-        ValueError for a bad address or pin.
-        """
-        address, digits = bridge_url(url), read_pin(pin)
-        self.url = address
+        """Raises ValueError for a bad address or pin."""
+        self.url = address = bridge_url(url)
+        self._pin = digits = read_pin(pin)
         self.session = session
         self.state = LinkState.CONNECTING
         self.status: dict[str, Any] = {}
@@ -101,15 +100,13 @@ class Bridge:
         self.circuit = Breaker(f"bridge:{address}", CIRCUIT, now=self._clock.now)
         self._outbox = Outbox()
         self._waiting: dict[str, _Waiting] = {}
-        self._link: Link | None = None
+        self._link: BridgeLink | None = None
         self._sending = asyncio.Lock()
         self._keeper: asyncio.Task[None] | None = None
         self._background: set[asyncio.Task[None]] = set()
         self._failure: BridgeError | None = None
         self._task: TakenTask | None = None
         self._found: TakenTask | None = None
-        """The task that a joined session had, until `take` returns it."""
-        self._token, self._pin = token, digits
 
     # What an agent does.
 
@@ -173,7 +170,7 @@ class Bridge:
     async def blob(self, sha256: str) -> bytes:
         """A body that a message named, such as a screenshot. Raises BridgeError if the server no longer has it."""
         certificate = await certificate_of(self.url, self._pin) if self._pin else b""
-        return await fetch_blob(self.url, self._token, sha256, certificate)
+        return await fetch_blob(self.url, self._hello["token"], sha256, certificate)
 
     async def request(self, type: str, /, **payload: Any) -> dict[str, Any]:  # noqa: A002 - the envelope's word
         """Send one message of messages.py and return its answer, over losses of the connection and long work.
@@ -197,7 +194,7 @@ class Bridge:
 
     # The connection.
 
-    async def _connect(self, delays: tuple[float, ...], loss: LinkLost | None) -> Link:
+    async def _connect(self, delays: tuple[float, ...], loss: LinkLost | None) -> BridgeLink:
         """Attempt until one succeeds; `loss` is what happened before the first."""
         attempts, count = Attempts(delays, self.circuit), 0
         while True:
@@ -214,7 +211,7 @@ class Bridge:
             except LinkLost as error:
                 loss = error
 
-    async def _attempt(self) -> Link:
+    async def _attempt(self) -> BridgeLink:
         try:
             ticket = self.circuit.admit()
         except CircuitOpen as refused:
@@ -230,7 +227,7 @@ class Bridge:
         finally:
             ticket.released()
 
-    async def _begin(self, link: Link) -> None:
+    async def _begin(self, link: BridgeLink) -> None:
         try:
             async with asyncio.timeout(JOINED_WITHIN):
                 await self._join(link)
@@ -241,7 +238,7 @@ class Bridge:
             await link.close()
             raise
 
-    async def _join(self, link: Link) -> None:
+    async def _join(self, link: BridgeLink) -> None:
         """The messages by which a connection begins: who this is, the session, and what was missed."""
         await self._exchange(link, "auth", self._hello)
         if not self.session:
@@ -258,14 +255,14 @@ class Bridge:
             self.status = await self._exchange(link, "synchronize", {})
 
     def _go_on(self) -> None:
-        """Go on with the task that the joined session has."""
+        """Go on with the task that the joined session has; `take` will return it."""
         self.seq = int(self.status.get("seq") or 0)
         if turn := self.status.get("open_turn"):
             self._task = self._found = TakenTask(self, turn)
 
     async def _exchange(
         self,
-        link: Link,
+        link: BridgeLink,
         type: str,  # noqa: A002
         payload: Mapping[str, Any],
         until: str = "",
@@ -283,7 +280,7 @@ class Bridge:
                 found: dict[str, Any] = answer["payload"]
                 return found
 
-    async def _keep(self, link: Link) -> None:
+    async def _keep(self, link: BridgeLink) -> None:
         """Read, and connect again after each loss, until that is useless."""
         try:
             while True:
@@ -300,7 +297,7 @@ class Bridge:
             self._tell(str(error))
             self._fail(error, LinkState.FAILED)
 
-    async def _serve(self, link: Link) -> LinkLost:
+    async def _serve(self, link: BridgeLink) -> LinkLost:
         """Take in messages until the connection is lost. What waits for it is sent first."""
         self._in_background(self._flush())
         try:

@@ -23,7 +23,7 @@ ALIVE: Final = 20.0
 """Seconds between two pings, and for the answer to one."""
 
 
-class Link(Protocol):
+class BridgeLink(Protocol):
     """A connection that is open."""
 
     async def send(self, text: str) -> None:
@@ -39,7 +39,7 @@ class Link(Protocol):
         ...
 
 
-OpenLink = Callable[[], Awaitable[Link]]
+OpenLink = Callable[[], Awaitable[BridgeLink]]
 """Opens a connection. Raises LinkLost or ConnectionRefusedForGood."""
 
 
@@ -62,7 +62,7 @@ def read_pin(pin: str) -> str:
 
 
 class WebSocketLink:
-    """A `Link` over the library websockets."""
+    """A `BridgeLink` over the library websockets."""
 
     def __init__(self, socket: Any) -> None:
         self._socket = socket
@@ -97,7 +97,7 @@ def _loss(closed: Any) -> BridgeError:
     return LinkLost("CONN_WEBSOCKET_CLOSED", said, at_once=not silent)
 
 
-async def open_link(url: str, pin: str = "", *, headers: dict[str, str] | None = None) -> Link:
+async def open_link(url: str, pin: str = "", *, headers: dict[str, str] | None = None) -> BridgeLink:
     """Open a connection, within 10 s. `pin`: see `read_pin`; it replaces the check of the certificate's issuer.
 
     Raises LinkLost, ConnectionRefusedForGood.
@@ -119,6 +119,8 @@ async def open_link(url: str, pin: str = "", *, headers: dict[str, str] | None =
             max_size=LONGEST_RECEIVED,
             proxy=None,
         )
+    except ssl.SSLEOFError as error:  # the connection broke, which says nothing about certificates
+        raise LinkLost("CONN_CONNECT_FAILED", f"{url}: {_brief(error)}", at_once=True) from error
     except ssl.SSLError as error:
         raise await _refused_tls(url, error) from error
     except InvalidStatus as error:
@@ -240,15 +242,21 @@ async def _check_pin(socket: Any, pin: str) -> None:
 def _wrong_pin(certificate: bytes, pin: str) -> str | None:
     if hashlib.sha256(certificate).hexdigest() != pin:
         return "PIN_MISMATCH"
+    return "CERTIFICATE_EXPIRED" if _is_over(certificate) else None
+
+
+def _is_over(certificate: bytes) -> bool:
     expiry = expiry_of(certificate)
-    return "CERTIFICATE_EXPIRED" if expiry is not None and expiry < datetime.now(UTC) else None
+    return expiry is not None and expiry < datetime.now(UTC)
 
 
 async def _refused_tls(url: str, error: ssl.SSLError) -> ConnectionRefusedForGood:
     number = error.verify_code if isinstance(error, ssl.SSLCertVerificationError) else None
     if number is None:
         return tls_refusal("HANDSHAKE_FAILED")
-    return tls_refusal(_OPENSSL.get(number, "UNKNOWN_ISSUER"), await _look_at_certificate(url))
+    certificate = await _look_at_certificate(url)
+    reason = "CERTIFICATE_EXPIRED" if _is_over(certificate) else _OPENSSL.get(number, "UNKNOWN_ISSUER")
+    return tls_refusal(reason, certificate)
 
 
 async def _look_at_certificate(url: str) -> bytes:

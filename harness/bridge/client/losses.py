@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 
 class BridgeError(Exception):
@@ -50,23 +50,17 @@ class QueueFullError(BridgeError):
     """More messages wait for the connection than the client keeps."""
 
 
-FINAL_PREFIXES: Final = ("AUTH_",)
-FINAL_CODES: Final = frozenset({"CONN_SUPERSEDED", "SESS_NOT_FOUND", "SESS_CLOSED", "CONN_TLS_HANDSHAKE_FAILED"})
-
-
 def refusal(payload: Mapping[str, Any], joining: bool = False) -> BridgeError:
     """The error of an `error` or `connection_error` of the server.
 
-    `joining`: it answers the steps by which a connection begins, where a refusal of the session is final.
+    `joining`: it answers the messages by which a connection begins; the same messages would be refused again.
     """
     code = str(payload.get("code", "SYS_INTERNAL_ERROR"))
     message = str(payload.get("message", "the server gives no reason"))
     known = ("code", "message", "recoverable", "details")
     details = {**{name: value for name, value in payload.items() if name not in known}, **_mapping(payload)}
-    final = payload.get("recoverable") is False or code.startswith(FINAL_PREFIXES) or code == "CONN_SUPERSEDED"
-    if final or (joining and code in FINAL_CODES):
-        return ConnectionRefusedForGood(code, message, details)
-    return MessageRefusedError(code, message, details)
+    final = joining or payload.get("recoverable") is False or code.startswith("AUTH_") or code == "CONN_SUPERSEDED"
+    return (ConnectionRefusedForGood if final else MessageRefusedError)(code, message, details)
 
 
 def _mapping(payload: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -251,7 +251,7 @@ class Handler(BaseHTTPRequestHandler):
             session = {"Mcp-Session-Id": f"{name}-{number}"} if request["method"] == "initialize" else {}
             self._send(200, json.dumps(answer(request, era, self.books, lambda _: None)).encode(), **session)
         except Refusal as refusal:
-            self._send(refusal.status, b"not now", **refusal.headers)
+            self._send(refusal.status, b"Session not found" if refusal.status == 404 else b"not now", **refusal.headers)
         except Ending:
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, LINGER_NOT)
             self.close_connection = True

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from harness.bridge.hub import BridgeHub
+from harness.bridge.turns import Desk
+from harness.resilience.events import InvariantBroken
 from tests.unit.bridge.stage import FakeClient, FakeRun, make_hub, message, taken
-from tests.unit.resilience.virtual import now, play
+from tests.unit.resilience.virtual import LoopClock, now, play
 
 CLICK = {"act": "click", "selector": "#buy"}
 
@@ -341,3 +343,31 @@ def test_the_end_of_the_server_is_told_and_leaves_nothing() -> None:
         return hub
 
     assert not play(main()).sessions
+
+
+def test_the_clients_states_follow_the_table_and_break_no_rule_until_the_server_is_gone() -> None:
+    async def main() -> None:
+        events: list[Any] = []
+        hub = BridgeHub(LoopClock(), Desk(()), emit=events.append)
+        client, _, playing, name = await taken(hub, takes=1)
+        session = hub.sessions[name]
+        assert (session.link.state, hub.judge(session)) == ("connected", ())
+        client.say("act", turn=1, step=CLICK)
+        await asyncio.sleep(0.5)
+        assert session.link.state == "active"
+        client.drop()
+        assert session.link.state == "disconnected"
+        await asyncio.sleep(2)
+        again = FakeClient(hub)
+        again.joins(name)
+        assert session.link.state == "connected"
+        await again.ask("finish", turn=2)
+        await playing
+        await hub.stop()
+        assert not [each for each in events if isinstance(each, InvariantBroken)]
+        session.attach(FakeClient(hub))
+        assert [each.rule for each in events if isinstance(each, InvariantBroken)] == [
+            "Cannot be `connected` if server is `down`"
+        ]
+
+    play(main())

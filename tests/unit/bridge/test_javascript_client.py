@@ -8,8 +8,8 @@ from pathlib import Path
 from socket import socket
 from typing import Any
 
+import playwright
 import pytest
-from playwright._impl._driver import compute_driver_executable
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 
@@ -17,6 +17,8 @@ from tests.unit.bridge.small_server import SmallServer
 
 ROOT = Path(__file__).parents[3]
 CLIENT = ROOT / "clients/js/bridge.mjs"
+NODE = str(Path(playwright.__file__).with_name("driver") / "node")
+"""Node as Playwright brings it."""
 SCRIPT = Path(__file__).with_name("javascript_client.mjs")
 
 
@@ -59,11 +61,10 @@ class Worlds:
 async def play_in_node(worlds: Worlds) -> dict[str, Any]:
     async with serve(worlds.serve, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
-        node, _ = compute_driver_executable()
         with socket() as closed:
             closed.bind(("127.0.0.1", 0))
             nobody = f"ws://127.0.0.1:{closed.getsockname()[1]}/bridge"
-        command = (node, str(SCRIPT), str(CLIENT), f"ws://127.0.0.1:{port}", nobody)
+        command = (NODE, str(SCRIPT), str(CLIENT), f"ws://127.0.0.1:{port}", nobody)
         process = await asyncio.create_subprocess_exec(*command, stdout=-1, stderr=-1)
         async with asyncio.timeout(60):
             out, err = await process.communicate()

@@ -88,14 +88,14 @@ PAYLOADS: list[tuple[str, dict[str, Any], tuple[str, str]]] = [
     ("command_result", {}, ("payload.correlation_id", "required")),
     ("command_result", {"correlation_id": 1}, ("payload.correlation_id", "valid string")),
     ("cancel", {}, ("payload.correlation_id", "required")),
-    ("cancel", {"correlation_id": []}, ("payload.correlation_id", "valid string")),
-    ("request_replay", {"before": 1}, ("payload.before", "unknown")),
     ("request_replay", {"after": -1}, ("payload.after", "greater than or equal to 0")),
     ("request_replay", {"after": "last"}, ("payload.after", "valid integer")),
     ("request_replay", {"since": "yesterday"}, ("payload.since", "valid datetime")),
     ("request_replay", {"epoch": 1}, ("payload.epoch", "valid string")),
     ("synchronize", {"now": True}, ("payload.now", "unknown")),
     ("session_close", {"why": ""}, ("payload.why", "unknown")),
+    ("cancel", {"correlation_id": "x" * 101}, ("payload.correlation_id", "at most 100")),
+    ("request_replay", {"epoch": "x" * 101}, ("payload.epoch", "at most 100")),
 ]
 
 

@@ -17,10 +17,8 @@ READ, WRITE = {"act": "open", "url": "/"}, {"act": "submit", "selector": "#check
 
 def hub_of(root: Path, *, alive: bool = False) -> BridgeHub:
     """A hub on the project's file, as a process has it that dies without a word, unless it is `alive`."""
-    store = SessionStore(root)
-    if not alive:
-        store._owner = 2**22 + 1, 0.0  # noqa: SLF001 - a pid that no process has
-    return BridgeHub(LoopClock(), make_hub().desk, store=store)
+    no_process = 2**22 + 1, 0.0
+    return BridgeHub(LoopClock(), make_hub().desk, store=SessionStore(root, None if alive else no_process))
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 import typer
 
+from harness.bridge.refusals import WIRE_CODES
 from harness.cli.explain import explain
 from harness.recovery.catalog import CATALOG
 
@@ -37,3 +40,12 @@ def test_a_name_that_is_nearly_a_code(typed: str, meant: str, capsys: pytest.Cap
     with pytest.raises(typer.Exit):
         explain(typed)
     assert f"did you mean `{meant}`" in capsys.readouterr().err
+
+
+def test_a_code_of_the_bridge_is_known_too(capsys: pytest.CaptureFixture[str]) -> None:
+    explain("sess_turn_over")
+    shown = capsys.readouterr().out
+    assert shown.startswith("SESS_TURN_OVER: The turn is over (a code of the bridge)\n")
+    assert f"what to do: {WIRE_CODES['SESS_TURN_OVER'].hint}" in shown
+    explain("SESS_TURN_OVER", as_json=True)
+    assert json.loads(capsys.readouterr().out)["severity"] == "error"

@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
 
 from harness.cli.main import app
-from harness.cli.tool_calls import effect_and_source
+from harness.cli.tool_calls import ListedServer, effect_and_source
 from harness.cli.tools import NOT_WELL
+from harness.model.settings import Settings
 from harness.model.tool_settings import ToolServerSettings
 from harness.model.tools import ToolDescription, ToolHints, ToolState
 from harness.tools.statefile import KeptState, ListedTool, StateFile, born
@@ -164,3 +166,26 @@ def test_a_service_that_does_not_run_hides_no_other_server(root: Path, monkeypat
     said = ran("list", "mail", "shop", code=1).output
     assert "Tool server `mail` cannot be used" in said
     assert "shop: the service `site` does not run" in said
+
+
+def test_a_long_reason_is_cut_where_one_sees_it(root: Path) -> None:
+    keep(root, ToolState.OFFLINE, reason="x" * 70)
+    assert f"{'x' * 59}…  " in ran("status", "mail", code=NOT_WELL).stdout
+
+
+def test_settings_that_fit_no_tool_are_told(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = {"command": ["mailbox"], "allow": ["get_*"], "effects": {"get_coed": "read"}, "timeouts": {"send_*": 1}}
+    tables = "".join(f"{key} = {value}\n" for key, value in keys.items()).replace(": ", " = ").replace("'", '"')
+    (root / "pyproject.toml").write_text(f"[tool.harness.tools.mail]\n{tables}", "utf-8")
+    task = "steps:\n  - {act: tool, server: mail, tool: get_code}\nsuccess_criteria: [\"mem('a') == 1\"]\n"
+    (root / "t.task.yaml").write_text(f"task_id: T\ngoal: g\n{task}", "utf-8")
+
+    async def listed(settings: Settings, names: Sequence[str], within: float | None) -> tuple[ListedServer, ...]:
+        return (ListedServer("mail", settings.tools["mail"], tools=(ToolDescription("get_code"),)),)
+
+    monkeypatch.setattr("harness.cli.tool_calls.listed", listed)
+    said = CliRunner().invoke(app, ["validate", "--tools", "."]).output
+    assert "warning: pyproject.toml: tool.harness.tools.mail.effects: `get_coed` fits no tool of the server" in said
+    assert "did you mean `get_code`?" in said
+    assert "tool.harness.tools.mail.timeouts: `send_*` fits no tool of the server" in said
+    assert "`get_*` fits no tool" not in said

@@ -226,6 +226,13 @@ def test_a_call_ends_with_the_time_of_its_step() -> None:
     assert code(result) == "TASK_TIMEOUT"
 
 
+def test_the_question_for_the_effect_counts_for_the_limit_of_the_step() -> None:
+    theatre = theatre_of(REFUSED, {"code": "1"})
+    theatre.toolbox.asking = 3.0
+    play(theatre, {**CODE, "timeout": 4}, error_recovery={"on_network_error": {"strategy": "retry", "max_retries": 1}})
+    assert theatre.toolbox.withins == [1.0, 4.0]
+
+
 def test_a_circuit_holds_calls_of_its_server_back() -> None:
     theatre = theatre_of(REFUSED)
     circuit = Breaker("tool:mail", BreakerSettings(failure_threshold=2), now=theatre.clock.now)

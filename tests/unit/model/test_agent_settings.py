@@ -26,6 +26,21 @@ BAD = [
     ('[tool.harness.agents.a]\npython = "x:Y"\nfallback_if_unmet = true\n', "has no effect without `fallback`"),
     ('[tool.harness.agents.a]\npython = "x:Y"\nretry = 3\n', "tool.harness.agents.a.retry"),
     ('[tool.harness.agents.a]\npython = "x:Y"\ntakeover = "anew"\n', "tool.harness.agents.a.takeover"),
+    ("[tool.harness.agents.a]\ncommand = []\n", "tool.harness.agents.a.command"),
+    ('[tool.harness.agents.a]\ncommand = [""]\n', "must begin with the name of a program"),
+    ('[tool.harness.agents.a]\ncommand = ["x"]\npython = "x:Y"\n', "`python` and `command` both say what it is"),
+    ('[tool.harness.agents.a]\ncommand = ["x"]\nretry = 1\n', "`retry` has no effect on a `command`"),
+    ('[tool.harness.agents.a]\ncommand = ["x"]\noptions = { y = 1 }\n', "`options` has no effect on a `command`"),
+    ('[tool.harness.agents.a]\ncommand = ["x", "{promt}"]\n', "no placeholder {promt}: there is {prompt}, {mcp}"),
+    ('[tool.harness.agents.a]\ncommand = ["x"]\nmodels = ["m"]\n', "agents.a.models: there is no model `m`"),
+    ('[tool.harness.agents.a]\npython = "x:Y"\nmodels = ["m"]\n', "`models` has no effect without `command`"),
+    ('[tool.harness.agents.a]\npython = "x:Y"\ncwd = "m"\n', "`cwd` has no effect without `command`"),
+    ("[tool.harness.agents.a]\nenvironment = { M = 'm' }\n", "`environment` has no effect without `command`"),
+    ('[tool.harness.agents.bridge]\ncommand = ["x"]\n', "agents.bridge.command: `bridge` is an agent that runs elsewh"),
+    (
+        '[tool.harness.agents.a]\ncommand = ["x"]\n[tool.harness.agents.b]\nagent = "a"\noptions = { y = 1 }\n',
+        "agents.b.options: `a` is a command, so it has no effect",
+    ),
     ('[tool.harness.agents.a]\npython = "x:Y"\nbreaker = { failures = 3 }\n', "unknown key `failures`"),
 ]
 

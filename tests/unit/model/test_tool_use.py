@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from harness.model.tool_evidence import bounded, bounded_call, call_document, calls_of_attempts, failed_call, tool_error
 from harness.model.tool_use import ToolFigures, by_tool, of_all_tools, tool_call_lines, tools_added_up
-from harness.model.tools import LONGEST_DOCUMENT, ToolCall
+from harness.model.tools import LONGEST_DOCUMENT, ToolAnswer, ToolCall
 from harness.recovery.failure import Failure
 from harness.values import replace
 from tests.unit.reporting import sample
@@ -155,3 +155,9 @@ def test_the_error_document() -> None:
         "max_retries": 3,
     }
     assert tool_error(replace(ERROR, result={"why": 1})).payload.details.stdout == '{"why": 1}'
+
+
+def test_a_text_that_reports_could_not_hold_is_no_document() -> None:
+    for text in (300 * "[" + 300 * "]", 50_000 * "[", '{"a": NaN}', '{"a": '):
+        assert ToolAnswer(text).document == text
+    assert ToolAnswer('{"a": [1e3]}').document == {"a": [1000.0]}

@@ -91,3 +91,7 @@ def test_no_secret_survives(secrets: list[str], document: object) -> None:
     carried = [document, *(f"x{secret}y" for secret in secrets), dict.fromkeys(secrets, "-")]
     texts = list(_texts(Redactor(secrets).json(carried)))
     assert not [secret for secret in secrets for text in texts if secret in text]
+
+
+def test_a_number_of_any_length_stays_a_number() -> None:
+    assert Redactor().json({"n": 10**400}) == {"n": 10**400}

@@ -139,3 +139,8 @@ def test_allure_has_each_call_with_its_document(allure: Allure) -> None:
     values = {each.name: each.value for each in allure.test.parameters}
     assert (values["tool calls"], values["tool failures"]) == ("2", "1")
     assert [label.value for label in allure.test.labels if label.name == "tool"] == ["mail.get_code"]
+
+
+def test_a_call_that_was_refused_had_an_answer() -> None:
+    unknown = replace(CALL, outcome="failed", code="TOOL_UNKNOWN", result=None)
+    assert "  read, refused in 0.2 s (TOOL_UNKNOWN)" in [*call_lines({**call(unknown), "effect": "read"})]

@@ -41,7 +41,7 @@ def test_known_names_in_any_order_are_accepted(tmp_path: Path, text: str) -> Non
 BAD = [
     ("agent: bulder\n", "t.task.yaml:3:8: agent: there is no agent `bulder`", "did you mean `builder`?"),
     (f"agent_fallback: [simpel]\n{STEPS}", "t.task.yaml:3:18: agent_fallback[0]: there is no agent `simpel`", "simple"),
-    ("agent: nobody\n", "expected: builder, llm, manual, monkey", "[tool.harness.agents.nobody]"),
+    ("agent: nobody\n", "expected: bridge, builder, llm, manual, monkey", "[tool.harness.agents.nobody]"),
     ("agent: scripted\n", "3:8: agent: the agent `scripted` executes the task's `steps`, and there are none", ""),
     ("agent: builder\nagent_fallback: [scripted]\n", "4:18: agent_fallback[0]: the agent `scripted` executes", ""),
     (

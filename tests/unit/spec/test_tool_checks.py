@@ -89,3 +89,18 @@ def test_a_group_fills_arguments_in_as_values_and_criteria_as_literals(tmp_path:
     (step,) = load_file(file, tools=SERVERS).spec.steps
     assert step.model_dump()["arguments"] == {"many": [2], "expect": "Ann", "expr": "of Ann"}
     assert step.model_dump()["expect"] == "result('who') == 'Ann'"
+
+
+@pytest.mark.parametrize(
+    ("entry", "told"),
+    [
+        ("tool mial.send", "3:18: allowed_writes[0]: unknown tool server `mial`"),
+        ("tool mail.send", ""),
+        ("tool *.send", ""),
+        ("tool page.send", ""),
+        ("POST http://shop.local/*", ""),
+    ],
+)
+def test_a_tool_that_may_be_called_is_of_a_known_server(tmp_path: Path, entry: str, told: str) -> None:
+    found = problems(tmp_path, "  - {act: open, url: /}", more=f'allowed_writes: ["{entry}"]')
+    assert (told in found, bool(found)) == (True, bool(told))

@@ -18,7 +18,7 @@ from harness.tools.exchange import ConnectionEvents
 from harness.tools.places import ServerPlace, connector, kept_state, log_of
 from harness.tools.statefile import ListedTool
 from tests.unit.resilience.virtual import play
-from tests.unit.tools.scripted_server import STDIO, Shop
+from tests.unit.tools.scripted_server import HTTP, STDIO, Shop
 
 EVENTS = ConnectionEvents(lambda _: None, lambda: None)
 
@@ -54,10 +54,24 @@ def test_a_variable_that_is_not_set_is_named_with_its_place() -> None:
     assert "export TOKEN=" in caught.value.failure.hint
 
 
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [("", "the variable TOKEN is empty"), ("pass-42\n", "has a line break"), ("p\u00e4ss-42", "has characters that")],
+)
+def test_a_header_that_cannot_be_sent_is_told_without_its_value(value: str, why: str) -> None:
+    settings = ToolServerSettings(url="http://a.test/mcp", headers={"Authorization": "Bearer ${env:TOKEN}"})
+    at = ServerPlace("shop", settings, Path(), {}, SystemClock())
+    with pytest.raises(Failed, match=why) as caught:
+        at.headers({"TOKEN": value})
+    assert (caught.value.failure.code, "TOKEN" in caught.value.failure.hint) == ("TOOL_AUTH", True)
+    assert "ss-42" not in f"{caught.value.failure.message}{caught.value.failure.hint}"
+
+
 def test_without_the_extra_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(places, "find_spec", lambda _: None)
-    with pytest.raises(Failed, match=r"`mail` cannot be used.* pip install 'pytest-taskspec\[mcp\]'"):
+    with pytest.raises(Failed, match=r"`mail` cannot be used, since the package `mcp` is not installed$") as caught:
         asyncio.run(connector(place(), {})(EVENTS))
+    assert caught.value.failure.hint == "Install it: pip install 'pytest-taskspec[mcp]'."
 
 
 def test_people_are_told_what_a_server_is_and_has() -> None:
@@ -74,6 +88,8 @@ def test_people_are_told_what_a_server_is_and_has() -> None:
             ListedTool("place_order", "write", allowed=False),
         )
         assert told.alive
+        clean = kept_state(shop.server, "r1", lambda text: text.replace("shop", "[redacted]").replace("order", "_"))
+        assert (clean.introduced, clean.tools[0].name) == ("[redacted] 1.0", "get__")
         shop.world.connections[-1].die()
         shop.world.opens = [100]
         await asyncio.sleep(1)
@@ -82,5 +98,13 @@ def test_people_are_told_what_a_server_is_and_has() -> None:
         await shop.server.close()
         told = kept_state(shop.server, "r1")
         assert (told.state, told.reason) == (ToolState.STOPPED, "closed while restarting: crash_1")
+
+    play(main())
+
+
+def test_an_address_is_told_without_what_may_be_a_secret() -> None:
+    async def main() -> None:
+        shop = Shop(HTTP.model_copy(update={"url": "http://ann:pass@shop.local:80/mcp?key=k1"}))
+        assert kept_state(shop.server, "r1").place == "http://shop.local:80/mcp"
 
     play(main())

@@ -337,6 +337,35 @@ def test_refused_credentials_are_told_at_once_until_a_restart() -> None:
     play(main())
 
 
+def test_an_order_is_heard_while_a_look_waits_for_a_server_that_hangs() -> None:
+    async def main() -> None:
+        shop = Shop(HTTP, World(looks=[problem(P.UNREACHED), None], opens=[None, 30, None]))
+        await shop.call()
+        await asyncio.sleep(22)  # the second look connects, for half a minute
+        assert shop.world.count("opens") == 2
+        shop.ordered.append(True)
+        await asyncio.sleep(6)
+        assert (shop.world.count("opens"), shop.server.state) == (3, ToolState.ONLINE)
+        await shop.server.close()
+
+    play(main())
+
+
+def test_a_process_that_was_starting_is_ended_before_a_restart_starts_another() -> None:
+    async def main() -> None:
+        shop = Shop(STDIO, World(opens=[30, None]))
+        calling = asyncio.create_task(shop.call())
+        await asyncio.sleep(2)
+        shop.ordered.append(True)
+        assert isinstance(await calling, ToolAnswer)
+        first, second = shop.world.times("opens")
+        assert second - first >= 2 + 4  # the end of the first takes 4 s
+        await shop.server.close()
+        assert shop.world.closed == 2
+
+    play(main())
+
+
 def test_a_garbled_answer_is_an_error_until_a_good_one() -> None:
     async def main() -> None:
         shop = Shop(HTTP, World(calls=[problem(P.GARBLED), None]))

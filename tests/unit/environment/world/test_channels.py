@@ -393,7 +393,6 @@ def test_an_unknown_channel_lists_the_known_ones() -> None:
     "settings",
     [
         {},
-        {"url": "http://a/", "file": "b"},
         {"url": "ftp://a/"},
         {"python": "module"},
         {"python": ":name"},
@@ -402,6 +401,11 @@ def test_an_unknown_channel_lists_the_known_ones() -> None:
 def test_settings_that_fit_no_kind(settings: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="channel `env`"):
         Channels({"env": ChannelSettings(**settings)}, hosts={}, root=Path())
+
+
+def test_a_channel_has_one_place() -> None:
+    with pytest.raises(ValueError, match="`url` and `file` both say where it is"):
+        ChannelSettings(url="http://a/", file="b")
 
 
 async def _codes(channels: Channels, *documents: str, file: Path) -> list[str]:

@@ -139,6 +139,16 @@ def test_settings_that_cannot_work_are_refused(channel: dict[str, Any], told: st
 
 
 def test_a_channel_is_one_kind() -> None:
-    both = ChannelSettings(file="a.json", tool="shop.get_state")
-    with pytest.raises(ValueError, match="exactly one of"):
-        Channels({"env": both}, hosts={}, root=Path(), call=Shop().call)
+    with pytest.raises(ValueError, match="`file` and `tool` both say where it is"):
+        ChannelSettings(file="a.json", tool="shop.get_state")
+
+
+def test_what_only_a_person_can_mend_is_not_tried_again_and_says_how() -> None:
+    why = Failure("INVALID_INPUT", "`mcp` is not installed", advice="Install it: pip install it.")
+    with pytest.raises(Failed, match=r"is not installed \(INVALID_INPUT\)\. Install it: pip install it\.$") as caught:
+        run(Shop(why), lambda channels: channels.read("env", "w1"))
+    assert not caught.value.failure.retryable
+    away = Failure("TOOL_UNAVAILABLE", "refused")
+    with pytest.raises(Failed) as caught:
+        run(Shop(away), lambda channels: channels.read("env", "w1"))
+    assert caught.value.failure.retryable

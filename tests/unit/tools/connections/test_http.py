@@ -7,12 +7,14 @@ import socket
 from collections.abc import Callable
 from typing import Any
 
+import httpx2
 import pytest
 
 from harness.resilience import SystemClock
-from harness.tools.connection import ToolConnection
+from harness.tools.connection import SentCall, ToolConnection, current
 from harness.tools.exchange import Connect, ServerInfo, ToolProblem
 from harness.tools.http import over_http
+from harness.tools.http_transport import SESSION, ToolTransport
 from tests.unit.tools.connections.conftest import HttpServer, Play, Serve, Told, eventually
 from tests.unit.tools.connections.test_stdio import ERAS, call, not_opened, refused
 
@@ -59,6 +61,8 @@ def test_refusals_have_their_names(shared_servers: Shared, play: Play, era: str)
         "oauth": (ToolProblem.UNAUTHORIZED, None, "invalid_grant"),
         "status_429": (ToolProblem.BUSY, 7.0, "429"),
         "status_503": (ToolProblem.BUSY, 7.0, "503 Service Unavailable"),
+        "bare_429": (ToolProblem.LOST, None, "429 Too Many Requests"),
+        "bare_503": (ToolProblem.LOST, None, "503 Service Unavailable"),
         "status_502": (ToolProblem.LOST, None, "502 Bad Gateway"),
         "status_405": (ToolProblem.GARBLED, None, "405"),
         "moved_far": (ToolProblem.GARBLED, None, "http://elsewhere.local/mcp not followed"),
@@ -218,3 +222,64 @@ def test_what_is_no_server_is_told_when_it_is_opened(answer: bytes | None, probl
         await connection.close()
 
     asyncio.run(_silent_server(scene, answer))
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "body", "problem"),
+    [
+        (503, {"retry-after": "1"}, b"", ToolProblem.BUSY),
+        (503, {}, b"upstream failed", ToolProblem.LOST),
+        (404, {}, b"Session not found", ToolProblem.UNREACHED),
+        (404, {}, b"", ToolProblem.UNREACHED),
+        (404, {}, b"no such order any more", ToolProblem.GARBLED),
+        (400, {}, b'{"jsonrpc": "2.0", "error": {"code": -32000, "message": "no session"}}', ToolProblem.UNREACHED),
+        (400, {}, b"the session was not saved after the order", ToolProblem.GARBLED),
+    ],
+)  # fmt: skip
+def test_only_a_refusal_that_proves_that_nothing_was_done_is_one(
+    status: int, headers: dict[str, str], body: bytes, problem: ToolProblem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Refusing(httpx2.AsyncHTTPTransport):
+        async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+            return httpx2.Response(status, headers=headers, stream=httpx2.ByteStream(body))
+
+    monkeypatch.setattr(httpx2, "AsyncHTTPTransport", Refusing)
+
+    async def main() -> SentCall:
+        transport, sending = ToolTransport(dict, SystemClock(), 1000, lambda: None), SentCall()
+        current.set(sending)
+        asked = httpx2.Request("POST", "http://shop.local/mcp", headers={SESSION: "s1"}, content=b'{"id": 1}')
+        await transport.handle_async_request(asked)
+        return sending
+
+    found = asyncio.run(main()).problem
+    assert found is not None
+    assert found.problem is problem
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_a_call_that_was_not_sent_in_time_is_not_sent_later(
+    shared_servers: Shared, play: Play, era: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who is told that nothing was sent may call again: the client of the older era goes on to connect meanwhile."""
+    gate, sent = asyncio.Event(), []
+
+    class Jammed(httpx2.AsyncHTTPTransport):
+        async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+            calls = b"tools/call" in await request.aread()
+            if calls:
+                await gate.wait()
+            answer = await super().handle_async_request(request)
+            sent.extend([request.url] if calls else [])
+            return answer
+
+    monkeypatch.setattr(httpx2, "AsyncHTTPTransport", Jammed)
+
+    async def scene(connection: ToolConnection, _: Told) -> None:
+        assert (await refused(connection, "echo", within=0.2)).problem is ToolProblem.UNREACHED
+        gate.set()
+        assert (await call(connection, "echo", n=1)).text == "1"
+        await asyncio.sleep(0.1)
+        assert len(sent) == 1
+
+    play(shared_servers(era).connections(), scene)

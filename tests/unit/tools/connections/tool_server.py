@@ -88,6 +88,8 @@ class Gate:
         if tool.startswith("status_"):
             wait = {"retry-after": "7"} if tool.endswith(("429", "503")) else {}
             return PlainTextResponse("not now", int(tool.removeprefix("status_")), wait)
+        if tool.startswith("bare_"):
+            return PlainTextResponse("not now", int(tool.removeprefix("bare_")))
         if tool == "oauth":
             return JSONResponse({"error": "invalid_grant"}, 400)
         if tool == "moved_far":

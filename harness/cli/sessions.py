@@ -1,0 +1,104 @@
+"""`harness sessions`: the sessions of agents that run elsewhere, looked at and closed by hand."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import typer
+from msgspec import to_builtins
+
+from harness.bridge.store import StoredSession, stored_sessions
+from harness.cli.ending import fail
+from harness.cli.project import settings_at
+from harness.model.settings import SettingsError
+from harness.reporting.files import printable
+from harness.serve.address import BRIDGE, address_of
+from harness.serve.tokens import Tokens, TokenScope
+from harness.spec.problems import did_you_mean
+
+app = typer.Typer(help="Show and close the sessions of agents that run elsewhere.")
+_ANSWERS_WITHIN = 5.0
+"""Seconds that the run of a session has to close it."""
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
+
+
+def _root() -> Path:
+    try:
+        return settings_at(Path.cwd()).root
+    except SettingsError as error:
+        fail(str(error))
+
+
+def _known(root: Path) -> list[StoredSession]:
+    try:
+        return stored_sessions(root)
+    except OSError as error:
+        fail(str(error))
+
+
+def _found(root: Path, name: str) -> StoredSession:
+    known = {each.id: each for each in _known(root)}
+    if name not in known:
+        hint = did_you_mean(name, known)
+        fail(f"there is no session {name}{f' ({hint})' if hint else ''}: `harness sessions list` shows all of them")
+    return known[name]
+
+
+def _document(session: StoredSession) -> dict[str, Any]:
+    kept = {name: each for name, each in to_builtins(session).items() if name != "started"}
+    return {**kept, "running": not session.over and session.owned, "resumable": session.resumable}
+
+
+def _state(session: StoredSession) -> str:
+    return session.state if session.over or session.owned else f"{session.state}, its run has ended"
+
+
+@app.command("list")
+def list_sessions(as_json: AsJson = False) -> None:
+    """List the sessions of this project, the newest first."""
+    found = _known(_root())
+    if as_json:
+        typer.echo(json.dumps([_document(each) for each in found], indent=2))
+        return
+    for each in found:
+        task = f"task {each.task}" if each.task else "no task"
+        typer.echo(printable(f"{each.id}: {_state(each)}, {task}, {each.agent or each.client or 'no name'}"))
+    if not found:
+        typer.echo("there are no sessions: `pytest --agent bridge` offers tasks to agents that run elsewhere")
+
+
+@app.command()
+def show(session: Annotated[str, typer.Argument(help="Its id.")], as_json: AsJson = False) -> None:
+    """Show all that is kept of one session."""
+    found = _document(_found(_root(), session))
+    if as_json:
+        typer.echo(json.dumps(found, indent=2))
+        return
+    for name, each in found.items():
+        typer.echo(printable(f"{name}: {each}"))
+
+
+@app.command()
+def close(session: Annotated[str, typer.Argument(help="Its id.")]) -> None:
+    """Close a session of a run that goes on; the task that it has taken ends as AGENT_LOST."""
+    root = _root()
+    found, address = _found(root, session), address_of(root, BRIDGE)
+    if found.over or not found.owned or address is None:
+        fail(f"session {session} is not open in any run ({_state(found)})")
+    connection = http.client.HTTPConnection(address.reached_at, address.port, timeout=_ANSWERS_WITHIN)
+    try:
+        token = Tokens.of(root).issue(TokenScope.CONTROL, datetime.now(UTC), timedelta(minutes=1))
+        connection.request("DELETE", f"/sessions/{quote(session)}", headers={"Authorization": f"Bearer {token}"})
+        answer = connection.getresponse()
+        if answer.status >= 300:
+            fail(f"session {session} was not closed: {answer.read().decode('utf-8', 'replace')[:500]}")
+    except (OSError, http.client.HTTPException) as error:
+        fail(f"the run of session {session} cannot be reached: {error}")
+    finally:
+        connection.close()
+    typer.echo(f"session {session} is closed")

@@ -1,0 +1,373 @@
+"""Agents that are processes of their own: each task gets one, with an address, a token and a folder of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hmac
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from harness.agents.python import AgentSource, chosen_index
+from harness.bridge.http_face import http_routes
+from harness.bridge.hub import BridgeHub
+from harness.bridge.mcp_face import mcp_routes
+from harness.bridge.turns import Desk, RemoteRules
+from harness.bridge.websocket_face import websocket_routes
+from harness.model.agent_events import AgentEvent
+from harness.model.agent_settings import AgentSettings
+from harness.model.plan import Plan
+from harness.model.policy import AgentPolicy
+from harness.model.ports import Observe
+from harness.model.record import History, TaskResult, Warning_
+from harness.model.service_settings import expand, placeholders_in
+from harness.model.settings import Settings
+from harness.model.tool_settings import REFERENCE
+from harness.model.warnings import command_ended
+from harness.recovery.failure import Failed, Failure
+from harness.reporting.files import safe_name
+from harness.reporting.redaction import Redactor
+from harness.resilience import Clock, poll_until
+from harness.resilience.events import Emit
+from harness.resilience.process import Child, Program
+from harness.runner.inference import TaskInference
+from harness.serve.doors import Doors, TaskDoor
+from harness.serve.edges import SCOPE
+from harness.serve.forwarding import MODELS, forwarding_routes
+from harness.serve.tokens import TokenScope
+from harness.spec.validation import ACTS
+
+if TYPE_CHECKING:
+    from harness.models.gateway import ModelGateway
+
+PASSED_ON: Final = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ")
+"""The variables of the run that each command has; all others are declared."""
+JUDGED: Final = 5.0
+"""Seconds of a task that are left for its success criteria when its command is ended."""
+LOOK: Final = 0.1
+"""Seconds between two looks at a process."""
+REST: Final = 0.5
+"""Seconds in which the last messages of a process that has ended are read."""
+AFTER_TASK: Final = 1.0
+"""Seconds that a process may take to end by itself after it has heard that its task is over."""
+AFTER_SIGTERM: Final = 1.0
+LONGEST_LOG: Final = 16 * 1024 * 1024
+"""Bytes of output; with more, what came before is dropped."""
+SHOWN: Final = 15
+"""Lines of the output that a message shows."""
+
+
+HookEvents = Callable[[Plan], tuple[AgentEvent, ...]]
+"""What the hooks of a task's agent have told so far (ports.Ports.agent_events)."""
+
+
+class RunCommands:
+    """What all command agents of a run share: one server, on which each task has a door of its own."""
+
+    def __init__(self, settings: Settings, redactor: Redactor, clock: Clock, emit: Emit) -> None:
+        self.settings = settings
+        self.redactor = redactor
+        self.clock = clock
+        self.emit = emit
+        self.doors = Doors()
+
+    def of(self, inference: TaskInference) -> TaskCommands:
+        """The commands for one task and the tasks inside it, which ask these models."""
+        return TaskCommands(self, inference)
+
+    async def close(self) -> None:
+        """End the server. Bounded."""
+        await self.doors.close()
+
+
+class TaskCommands:
+    """The commands of one task and of the tasks inside it."""
+
+    def __init__(self, run: RunCommands, inference: TaskInference) -> None:
+        self.run = run
+        self.inference = inference
+        self._folders: dict[str, Path] = {}
+        self._agents: list[CommandAgent] = []
+        self._warnings: list[Warning_] = []
+
+    def found_at(self, plan: Plan, folder: Path) -> None:
+        """The folder in which the task keeps its files while it runs."""
+        self._folders[plan.key] = folder
+
+    def folder_of(self, plan: Plan) -> Path:
+        return self._folders[plan.key]
+
+    def make(self, source: AgentSource) -> CommandAgent:
+        """The agent of this name for the tasks here (registry.MakeCommand)."""
+        self._agents.append(CommandAgent(self, source))
+        return self._agents[-1]
+
+    def told_by_hooks(self, others: HookEvents) -> HookEvents:
+        """What the hooks of a task's agents have told so far, those of other agents first."""
+        return lambda plan: (*others(plan), *(event for each in self._agents for event in each.events_of(plan)))
+
+    def warn(self, warning: Warning_) -> None:
+        self._warnings.append(warning)
+
+    @property
+    def warnings(self) -> tuple[Warning_, ...]:
+        """What a person should know about the processes."""
+        return tuple(self._warnings)
+
+
+class CommandAgent:
+    """A command as the agent of one run of a task, and of the tasks inside it: each has a process of its own."""
+
+    def __init__(self, task: TaskCommands, source: AgentSource) -> None:
+        self._task = task
+        self._source = source
+        self._running: dict[str, RunningCommand] = {}
+
+    async def propose(
+        self, plan: Plan, history: History, observe: Observe, policy: AgentPolicy
+    ) -> Mapping[str, Any] | None:
+        """The step that the process chooses, unchecked; None when it is done, or its time is over. Raises Failed."""
+        if plan.key not in self._running:
+            self._running[plan.key] = RunningCommand(self._task, self._source, plan)
+            await self._running[plan.key].start(observe)
+        return await self._running[plan.key].propose(plan, history, observe, policy)
+
+    def events_of(self, plan: Plan) -> tuple[AgentEvent, ...]:
+        """What the hooks of a task's process have told so far."""
+        return self._running[plan.key].hub.events_of(plan) if plan.key in self._running else ()
+
+    def end(self, result: TaskResult | None) -> None:
+        """The task is over: the processes are told."""
+        for running in self._running.values():
+            running.end(result)
+
+    async def close(self) -> None:
+        """End the processes, with all that they have started in their groups. Bounded; it never raises."""
+        await asyncio.gather(*(running.close() for running in self._running.values()), return_exceptions=True)
+
+
+class RunningCommand:
+    """The process of one task, and the bridge that only it can use."""
+
+    def __init__(self, task: TaskCommands, source: AgentSource, plan: Plan) -> None:
+        assert source.command is not None
+        self._task, self._run = task, task.run
+        self._name, self._plan = source.name, plan
+        self._table: AgentSettings = source.command
+        redactor, clock = self._run.redactor, self._run.clock
+        desk = Desk(tuple(ACTS), lambda value, plan: redactor.plus(plan.secrets).json(value))
+        rules = RemoteRules(source.timeout, source.timeout, name=source.name)
+        self.hub = BridgeHub(clock, desk, None, rules, self._run.emit)
+        self._agent = self.hub.agent()
+        self._door: TaskDoor | None = None
+        self._child: Child | None = None
+        self._ended: asyncio.Task[int | None] | None = None
+        """Its exit code, once it has ended and was reaped."""
+        self._killed = False
+        """Whether it was ended because its time was over."""
+        self._gateway: ModelGateway | None = None
+        self._index = 0
+
+    async def start(self, observe: Observe) -> None:
+        """Start the process. Raises Failed."""
+        if missing := _missing_extra(self._table):
+            message = f"Agent `{self._name}`: its command cannot take a task: pip install 'pytest-taskspec[{missing}]'"
+            raise Failed(Failure("AGENT_UNAVAILABLE", message, details={"agent": self._name}))
+        seconds = await self._seconds_left(observe)
+        self._door = await self._run.doors.open(self._app)
+        self._run.redactor.learn((self._door.token,))
+        folder = self._task.folder_of(self._plan)
+        log = folder / "files" / f"agent-{safe_name(self._name)}.log"
+        try:
+            program = self._program(self._door, folder, seconds)
+            self._child = Child(program, log, Path(os.devnull), self._run.clock)
+        except OSError as error:
+            message = f"Agent `{self._name}`: its command was not started: {error}"
+            raise Failed(Failure("AGENT_UNAVAILABLE", message, details={"agent": self._name})) from error
+        self._ended = asyncio.create_task(self._watch(self._child, seconds - min(JUDGED, seconds / 4)))
+
+    async def _seconds_left(self, observe: Observe) -> float:
+        """The seconds that the task still has; more than that if its page cannot be read."""
+        with contextlib.suppress(Failed):
+            return (await observe()).left.get("seconds", self._plan.timeout)
+        return self._plan.timeout
+
+    def _app(self, token: str) -> Any:
+        from starlette.routing import Router
+
+        def admit(given: str) -> tuple[str, str] | None:
+            right = hmac.compare_digest(given.encode("utf-8", "replace"), token.encode())
+            return None if right else ("AUTH_INVALID", "the token is not that of this task")
+
+        def may_act(scope: Mapping[str, Any]) -> bool:
+            return scope.get(SCOPE) == TokenScope.AGENT
+
+        routes = [
+            *websocket_routes(self.hub, admit),
+            *http_routes(self.hub, may_act),
+            *mcp_routes(self.hub, may_act),
+        ]
+        if models := self._table.models:
+            self._gateway = self._task.inference.gateway(self._plan, self._name, models, lambda: self._index)
+            routes += forwarding_routes(self._gateway)
+        return Router(routes=routes)
+
+    def _program(self, door: TaskDoor, folder: Path, seconds: float) -> Program:
+        """The command to start. Raises Failed for a variable that is not set, OSError if it has no folder."""
+        own = folder / f"agent-{safe_name(self._name)}"
+        own.mkdir(exist_ok=True)
+        bridge = f"ws://{door.address}/bridge"
+        values = {
+            "prompt": prompt(self._plan, seconds, self._run.redactor),
+            "bridge": bridge,
+            "token": door.token,
+            "mcp": str(_mcp_file(own, door)),
+            "python": sys.executable,
+        }
+        passed = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+        given = {"HOME": str(own), "TMPDIR": str(own), "TASKSPEC_BRIDGE": bridge, "TASKSPEC_TOKEN": door.token}
+        if self._table.models:
+            given |= _addresses_of_models(door)
+        environment = {**passed, **given, **declared(self._name, self._table, os.environ)}
+        cwd = own if self._table.cwd is None else self._run.settings.root / self._table.cwd
+        return Program([expand(word, values) for word in self._table.command or ()], environment, cwd, alone=True)
+
+    async def _watch(self, child: Child, seconds: float) -> int | None:
+        """Wait for the end of the process, at most so long; then end its whole group, and return its exit code."""
+        began, now = self._run.clock.now(), self._run.clock.now
+        while not child.has_ended():
+            if now() - began >= seconds:
+                self._killed = True
+                with contextlib.suppress(OSError), child.log.open("a", encoding="utf-8") as log:
+                    log.write("--- ended: the time of the task was over\n")
+                break
+            await poll_until(self._run.clock, child.has_ended, LOOK, min(1.0, max(LOOK, seconds - (now() - began))))
+            _bound(child.log)
+        return await child.stop(AFTER_SIGTERM)
+
+    async def propose(
+        self, plan: Plan, history: History, observe: Observe, policy: AgentPolicy
+    ) -> Mapping[str, Any] | None:
+        """The step of the process; None once it has ended well, or its time is over. Raises Failed."""
+        assert self._ended is not None
+        self._index = chosen_index(history)
+        asked = asyncio.create_task(self._agent.propose(plan, history, observe, policy))
+        try:
+            await asyncio.wait({asked, self._ended}, return_when=asyncio.FIRST_COMPLETED)
+            if not asked.done():
+                await asyncio.wait({asked}, timeout=REST)
+            if asked.done():
+                return self._told(asked)
+            self._judge_or_fail(self._ended.result())
+            return None
+        finally:
+            asked.cancel()
+            await asyncio.gather(asked, return_exceptions=True)
+
+    def _told(self, asked: asyncio.Task[Mapping[str, Any] | None]) -> Mapping[str, Any] | None:
+        try:
+            return asked.result()
+        except Failed as failed:
+            if failed.failure.code != "AGENT_UNAVAILABLE":
+                raise
+            message = f"Agent `{self._name}`: its command runs, and did not take its task within the agent's `timeout`"
+            raise Failed(self._failure("AGENT_UNAVAILABLE", message)) from failed
+
+    def _judge_or_fail(self, code: int | None) -> None:
+        """The process has ended: return if its task is to be judged. Raises Failed for one that failed."""
+        if self._killed:
+            self._task.warn(command_ended(self._name))
+        elif code:
+            raise Failed(self._failure("AGENT_FAILED", f"Agent `{self._name}`: its command ended with status {code}"))
+
+    def _failure(self, code: str, message: str) -> Failure:
+        tail = [] if self._child is None else self._child.tail(SHOWN)
+        said = self._run.redactor.plus(self._plan.secrets).text("\n".join(tail))
+        last = next((line.strip() for line in reversed(said.splitlines()) if line.strip()), "")
+        details = {"agent": self._name, "output": said}
+        advice = f"What the command wrote is in files/agent-{safe_name(self._name)}.log of the task's artifacts."
+        return Failure(code, f"{message}: {last}" if last else message, details=details, advice=advice)
+
+    def end(self, result: TaskResult | None) -> None:
+        """Tell the process how its task has ended."""
+        self._agent.end(result)
+
+    async def close(self) -> None:
+        """End the process and its bridge. Bounded."""
+        if self._child is not None and self._ended is not None:
+            await asyncio.wait({self._ended}, timeout=AFTER_TASK)
+            if not self._ended.done():
+                self._ended.cancel()
+                await asyncio.gather(self._ended, return_exceptions=True)
+                await self._child.stop(AFTER_SIGTERM)
+        await self.hub.stop()
+        if self._gateway is not None:
+            await self._gateway.close()
+        if self._door is not None:
+            self._run.doors.shut(self._door)
+
+
+def _missing_extra(table: AgentSettings) -> str:
+    """The extra that the way of the command to its task needs and that is not installed; empty if all is there."""
+    by_mcp = any("mcp" in placeholders_in(word) for word in table.command or ())
+    package, extra = ("mcp", "mcp") if by_mcp else ("websockets", "serve")
+    return extra if find_spec(package) is None else ""
+
+
+def _mcp_file(folder: Path, door: TaskDoor) -> Path:
+    """The file with which a client of MCP finds the task, in the form that Claude Code and others read."""
+    server = {
+        "type": "http",
+        "url": f"http://{door.address}/mcp",
+        "headers": {"Authorization": f"Bearer {door.token}"},
+    }
+    path = folder / "mcp.json"
+    path.touch(0o600)
+    path.write_text(json.dumps({"mcpServers": {"taskspec": server}}, indent=1), "utf-8")
+    return path
+
+
+def _addresses_of_models(door: TaskDoor) -> dict[str, str]:
+    """Where the clients of the providers find the gateway: they take the token of the task for their key."""
+    base = f"http://{door.address}{MODELS}"
+    keys = dict.fromkeys(("OPENAI_API_KEY", "ANTHROPIC_API_KEY"), door.token)
+    return {"OPENAI_BASE_URL": f"{base}/v1", "ANTHROPIC_BASE_URL": base, **keys}
+
+
+def prompt(plan: Plan, seconds: float, redactor: Redactor) -> str:
+    """The task in words, for an agent that is told nothing else."""
+    inputs = redactor.plus(plan.secrets).json(plan.spec.inputs)
+    lines = [plan.spec.goal or plan.task_id]
+    if inputs:
+        lines += ["", f"Inputs: {json.dumps(inputs, ensure_ascii=False)}"]
+    how = (
+        f"Do it in the browser that the test harness controls. You have {seconds:.0f} seconds. Take the task, look at "
+        "the page, do one step at a time, and say when you have finished: nobody answers questions."
+    )
+    return "\n".join([*lines, "", how])
+
+
+def declared(name: str, table: AgentSettings, environ: Mapping[str, str]) -> dict[str, str]:
+    """The declared variables of a command. Raises Failed for a variable of the run that is not set."""
+
+    def filled(key: str, text: str) -> str:
+        if missing := [each for each in REFERENCE.findall(text) if each not in environ]:
+            place = f"`environment.{key}` of [tool.harness.agents.{name}]"
+            message = f"Agent `{name}`: the variable {missing[0]} is not set, which {place} names"
+            advice = f"Set it in the environment of the run: `export {missing[0]}=...`."
+            raise Failed(Failure("AGENT_UNAVAILABLE", message, details={"agent": name}, advice=advice))
+        return REFERENCE.sub(lambda found: environ[found[1]], text)
+
+    return {key: filled(key, text) for key, text in table.environment.items()}
+
+
+def _bound(log: Path) -> None:
+    """Drop the output of a process that has written too much: it goes on at the beginning of the file."""
+    with contextlib.suppress(OSError):
+        if log.stat().st_size > LONGEST_LOG:
+            os.truncate(log, 0)

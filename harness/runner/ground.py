@@ -1,0 +1,62 @@
+"""What one task stands on: the resources that it shares with the tasks inside it, and who may step in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+
+from harness.browser import StorageState
+from harness.model.ports import Ask, RepairHook
+from harness.model.record import MetFault
+from harness.recovery.failure import Failure
+from harness.runner.toolbox import TaskTools
+from harness.spec.steps import Step
+
+if TYPE_CHECKING:
+    from harness.runner.commands import TaskCommands
+
+
+class Interaction(Struct, frozen=True):
+    """The hooks of a task to a person and the project (ports.Ports)."""
+
+    ask: Ask | None = None
+    repair: RepairHook | None = None
+
+
+NO_INTERACTION = Interaction()
+
+
+class Ground(Struct, frozen=True):
+    """The resources of one task, shared with the tasks inside it."""
+
+    slot: int = 0
+    trouble: Failure | None = None
+    """The failure because of which the task cannot begin."""
+    episode: bool = False
+    """Whether the task belongs to an episode, which passes the browser's storage on."""
+    left: dict[str, StorageState] = field(default_factory=dict)
+    """Key of a task -> the final storage of its browser."""
+    storage: StorageState | None = None
+    """The storage with which the browser begins, if it is not that of the episode."""
+    tools: TaskTools | None = None
+    commands: TaskCommands | None = None
+
+
+class NoFaults:
+    """The injector of a task without faults (ports.Injector)."""
+
+    def begin(self, at: float) -> None:
+        """No time counts."""
+
+    async def before_step(self, index: int, step: Step) -> None:
+        """No step is struck."""
+
+    def claim_loss(self) -> bool:
+        return False
+
+    def results(self) -> tuple[MetFault, ...]:
+        return ()
+
+    async def close(self) -> None:
+        """There is nothing to undo."""

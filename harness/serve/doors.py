@@ -1,0 +1,139 @@
+"""Doors: addresses on one port of a run, each for one task, with a path and a token of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hmac
+import secrets
+import socket
+from collections.abc import Callable, Iterator
+from typing import Final
+from urllib.parse import urlsplit
+
+import uvicorn
+from msgspec import Struct
+from starlette.requests import HTTPConnection
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from harness.serve.edges import LONGEST_BODY, SCOPE, EdgeRefusal, refuse
+from harness.serve.server import LOOPBACK, PING, STOPPED_WITHIN, bind
+from harness.serve.tokens import TokenScope
+
+ENDED_WITHIN: Final = 3.0
+"""Seconds that the server may take to end."""
+_NAME_BYTES: Final = 12
+_TOKEN_BYTES: Final = 32
+
+
+class TaskDoor(Struct, frozen=True):
+    """What one task has on the server."""
+
+    name: str
+    token: str
+    address: str
+    """Host, port and path, without a scheme: `127.0.0.1:41234/5tF...`."""
+    app: ASGIApp
+
+
+class Doors:
+    """The server of a run for the processes that it starts itself. Only those know its addresses."""
+
+    def __init__(self) -> None:
+        self._doors: dict[str, TaskDoor] = {}
+        self._listener: socket.socket | None = None
+        self._served: asyncio.Task[None] | None = None
+        self._server: _QuietServer | None = None
+
+    async def open(self, app: Callable[[str], ASGIApp]) -> TaskDoor:
+        """Serve an application, which is made with its token, until `shut`. Raises PortTakenError."""
+        if self._listener is None:
+            await self._start()
+        assert self._listener is not None
+        name, token = secrets.token_urlsafe(_NAME_BYTES), secrets.token_urlsafe(_TOKEN_BYTES)
+        address = f"{LOOPBACK}:{self._listener.getsockname()[1]}/{name}"
+        self._doors[name] = TaskDoor(name, token, address, app(token))
+        return self._doors[name]
+
+    def shut(self, door: TaskDoor) -> None:
+        """Answer nothing there any more."""
+        self._doors.pop(door.name, None)
+
+    async def _start(self) -> None:
+        self._listener = bind(LOOPBACK, 0)
+        ready = asyncio.Event()
+        config = uvicorn.Config(
+            self._serve,
+            interface="asgi3",
+            lifespan="off",
+            log_level="critical",
+            access_log=False,
+            ws_max_size=LONGEST_BODY,
+            ws_ping_interval=PING,
+            ws_ping_timeout=PING,
+            timeout_graceful_shutdown=STOPPED_WITHIN,
+        )
+        self._server = _QuietServer(config, ready.set)
+        self._served = asyncio.create_task(self._server.serve([self._listener]))
+        waits = asyncio.create_task(ready.wait())
+        await asyncio.wait({waits, self._served}, return_when=asyncio.FIRST_COMPLETED)
+        waits.cancel()
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        _, name, *rest = scope["path"].split("/", 2)
+        door, connection = self._doors.get(name), HTTPConnection(scope)
+        refusal = _refusal(connection, door)
+        if refusal is not None and scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008, "reason": "refused"})
+        elif refusal is not None:
+            await refuse(refusal)(scope, receive, send)
+        elif door is not None:
+            path = f"/{rest[0] if rest else ''}"
+            inside = {**scope, "path": path, "raw_path": path.encode(), "root_path": "", SCOPE: TokenScope.AGENT}
+            await door.app(inside, receive, send)
+
+    async def close(self) -> None:
+        """End the server. Bounded."""
+        self._doors.clear()
+        if self._server is None or self._served is None:
+            return
+        self._server.should_exit = True
+        await asyncio.wait({self._served}, timeout=ENDED_WITHIN)
+        self._served.cancel()
+        await asyncio.gather(self._served, return_exceptions=True)
+
+
+def _refusal(connection: HTTPConnection, door: TaskDoor | None) -> EdgeRefusal | None:
+    """Why a connection is refused. The first message of a WebSocket has its token, so it is let in without one."""
+    host = connection.headers.get("host", "")
+    if urlsplit(f"//{host}").hostname not in (LOOPBACK, "localhost") or "origin" in connection.headers:
+        return EdgeRefusal(403, "AUTH_FORBIDDEN", "this server is for the processes of its run, and not for pages")
+    if door is None:
+        return EdgeRefusal(404, "SESS_NOT_FOUND", "no task is served here, or it is over")
+    if connection.scope["type"] == "websocket" or hmac.compare_digest(_token(connection), door.token.encode()):
+        return None
+    return EdgeRefusal(401, "AUTH_INVALID", "the token of the task is needed, as `Authorization: Bearer ...`")
+
+
+def _token(connection: HTTPConnection) -> bytes:
+    """The token of a request: as providers of models want their keys, too."""
+    scheme, _, value = connection.headers.get("authorization", "").partition(" ")
+    bearer = value.strip() if scheme.lower() == "bearer" else ""
+    return (bearer or connection.headers.get("x-api-key", "")).encode("utf-8", "replace")
+
+
+class _QuietServer(uvicorn.Server):
+    """A uvicorn server that tells when it answers, and leaves the signals to pytest."""
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen, then tell."""
+        await super().startup(sockets)
+        self._ready()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield

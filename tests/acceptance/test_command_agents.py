@@ -1,0 +1,132 @@
+"""Agents that are processes of their own: a stranger's script does tasks in real Chromium."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.acceptance.conftest import Project
+
+STRANGER = Path(__file__).parent / "stranger_agent.py"
+KEY = "demo-model-key"
+MODEL = """
+[tool.harness.models.{name}]
+provider = "openai-compatible"
+base_url = "http://models.local/v1"
+model = "scripted-fast"
+key = "${{env:DEMO_KEY}}"
+"""
+SHOP = "http://shop.local"
+BUY = [
+    {"act": "open", "url": f"{SHOP}/product/WM-5521"},
+    {"act": "click", "selector": "#add-to-cart", "effect": "write"},
+    {"act": "click", "selector": "#checkout-button"},
+    {"act": "submit", "selector": "#checkout-form", "effect": "write"},
+    {"act": "wait", "selector": "#order-id"},
+]
+BOUGHT = {"success_criteria": ["json('env', 'shop.orders.O-10001.status') == 'confirmed'"]}
+
+
+def stranger(project: Project, steps: list[dict[str, Any]], *more: str, name: str = "stranger", **table: Any) -> None:
+    """An agent of the project: the stranger's script, which does these steps."""
+    (project.path / f"{name}.json").write_text(json.dumps(steps), "utf-8")
+    command = [sys.executable, str(STRANGER), str(project.path / f"{name}.json"), *more]
+    lines = "".join(f"{key} = {_toml(value)}\n" for key, value in {"command": command, **table}.items())
+    path = project.path / "pyproject.toml"
+    path.write_text(f"{path.read_text('utf-8')}\n[tool.harness.agents.{name}]\n{lines}", "utf-8")
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{key} = {_toml(each)}" for key, each in value.items()) + " }"
+    return json.dumps(value)
+
+
+def output(project: Project, task_id: str = "T", agent: str = "stranger") -> str:
+    return (project.path / "errors" / task_id / "files" / f"agent-{agent}.log").read_text("utf-8")
+
+
+def test_a_strangers_script_buys_a_mouse(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its environment has only what is declared, and its output is kept; the secret in it is masked."""
+    monkeypatch.setenv("PRIVATE_WORD", "hunter2hunter2")
+    environment = {"GIVEN": "${env:PRIVATE_WORD}"}
+    stranger(project, BUY, "{prompt}", "{{token}}", environment=environment)
+    project.task("T", steps=[], goal="Buy a mouse.", inputs={"sku": "WM-5521"}, **BOUGHT)
+    project.task("U", steps=[], success_criteria=["json('env', 'shop.orders.O-10001.total') == 0"])
+    project.run().assert_outcomes(passed=1, failed=1)
+    said = output(project, "U")
+    environ = said.partition("[")[2].partition("]")[0]
+    names = ("GIVEN", "HOME", "PRIVATE_WORD", "PYTEST_CURRENT_TEST", "VIRTUAL_ENV")
+    assert [name for name in names if f"'{name}'" in environ] == ["GIVEN", "HOME"]
+    assert "You have" in said
+    assert "{token}" in said
+    assert "hunter2" not in said
+
+
+def test_a_strangers_script_buys_a_mouse_over_mcp(project: Project) -> None:
+    stranger(project, BUY, "{mcp}")
+    project.task("T", steps=[], **BOUGHT)
+    project.run().assert_outcomes(passed=1)
+
+
+def test_a_hanging_command_is_ended_and_its_task_judged(project: Project) -> None:
+    """What it has done counts, the result says that it was ended, and no process is left."""
+    stranger(project, [*BUY, {"hang": True}])
+    project.task("T", steps=[], timeout=12, **BOUGHT)
+    project.task("U", steps=[], timeout=10, success_criteria=["json('env', 'shop.orders.O-10001.total') == 0"])
+    result = project.run("--task-workers", "2")
+    result.assert_outcomes(passed=1, failed=1)
+    assert "command_ended: Agent `stranger`: its command was ended" in result.stdout.str()
+    assert "--- ended: the time of the task was over" in output(project, "U")
+    assert not [each for each in psutil.process_iter(["cmdline"]) if str(STRANGER) in (each.info["cmdline"] or [])]
+
+
+CASES: dict[str, tuple[list[dict[str, Any]], dict[str, Any], dict[str, Any]]] = {
+    "FAILS": ([{"hook": "PreToolUse"}, {"exit": 3}], {}, {}),
+    "SILENT": ([{"hang": True}], {"timeout": 2}, {}),
+    "WRITES": ([*BUY[:2], {"exit": 0}], {"policy": {"writes": "declared"}}, BOUGHT),
+    "ABSENT": ([], {"command": ["there-is-no-such-program"]}, {}),
+    "UNSET": ([], {"environment": {"WORD": "${env:TASKSPEC_NOT_SET}"}}, {}),
+}
+
+
+def test_commands_that_fail(project: Project) -> None:
+    for name, (steps, table, spec) in CASES.items():
+        stranger(project, steps, name=name.lower(), **table)
+        project.task(name, steps=[], agent=name.lower(), **spec)
+    project.run("--task-workers", "2").assert_outcomes(failed=len(CASES))
+    found = {name: project.report(name) for name in CASES}
+    codes = {name: each["code"] for name, each in found.items()}
+    expected = {"FAILS": "AGENT_FAILED", "SILENT": "AGENT_TIMEOUT", "WRITES": "CRITERIA_UNMET"}
+    assert codes == {**expected, "ABSENT": "AGENT_FAILED", "UNSET": "AGENT_UNAVAILABLE"}
+    assert "ended with status 3" in found["FAILS"]["error_message"]
+    trace = json.loads((project.path / "errors" / "FAILS" / "partial_trace.json").read_text("utf-8"))
+    assert [each["event"] for each in trace["agent_events"]] == ["PreToolUse"]
+    assert "cannot start there-is-no-such-program" in found["ABSENT"]["error_message"]
+    assert "TASKSPEC_NOT_SET" in found["UNSET"]["error_message"]
+    assert "POLICY_WRITE" in output(project, "WRITES", "writes")
+
+
+def test_the_gateway_passes_what_the_budget_allows(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command asks with its token, the provider gets the key, and the ledger has what was used."""
+    monkeypatch.setenv("DEMO_KEY", KEY)
+    path = project.path / "pyproject.toml"
+    models = "\n".join(MODEL.format(name=name) for name in ("mine", "other"))
+    path.write_text(f"{path.read_text('utf-8')}\n{models}", "utf-8")
+    question = {"messages": [{"role": "user", "content": "Say something."}], "stream": True}
+    asks = [{"ask": {"model": name, **question}} for name in ("other", "mine", "scripted-fast")]
+    stranger(project, [*asks, {"exit": 5}], models=["mine"])
+    project.task("T", steps=[], budget={"max_model_calls": 1})
+    project.run().assert_outcomes(failed=1)
+    said, report = output(project), project.report("T")
+    assert "model 404" in said
+    assert "chat.completion.chunk" in said
+    assert "model 402" in said
+    assert KEY not in said
+    (call,) = report["model_calls"]
+    assert (call["model"], call["outcome"], call["input_tokens"] > 10) == ("mine", "answered", True)
