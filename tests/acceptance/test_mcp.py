@@ -216,6 +216,7 @@ def _serves(process: psutil.Process, folder: Path) -> bool:
     return process.info["cwd"] == str(folder) and (process.info["cmdline"] or [""])[-1] == "serve"
 
 
+@pytest.mark.thorough
 def test_a_server_persists_or_is_started_again(tmp_path: Path) -> None:
     folder = bare(tmp_path)
     with ended_servers(folder):
@@ -251,6 +252,7 @@ def test_a_stranger_on_the_port_is_named_and_the_list_is_there_all_the_same(tmp_
         agent.left()
 
 
+@pytest.mark.thorough
 def test_a_silent_server_is_named_and_the_list_is_there_all_the_same(tmp_path: Path) -> None:
     folder = bare(tmp_path)
     with ended_servers(folder):
