@@ -115,6 +115,8 @@ class ServerRelay:
         """The answer of the server that knows the session; None if none has a bridge."""
         refused, there = None, False
         for address in tuple(self._addresses()):
+            if not await asyncio.to_thread(answers, address):
+                continue  # a server that is silent would hold the call for as long as the call may take
             reply = await self._asked(address, {"tool": tool, "arguments": dict(arguments), "client": client})
             there = there or reply is not None
             if isinstance(reply, FaceReply):

@@ -40,13 +40,13 @@ class ServerUse:
 
     def leave(self) -> int | None:
         """Use it no more; the pid of the server that ends for it, if one does. Never waits."""
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return None  # somebody else uses it
-        finally_ends = self._end()
-        self._lock.close()
-        return finally_ends
+        with self._lock as lock:
+            fcntl.flock(lock, fcntl.LOCK_UN)  # of several that leave at once, the last one has it alone
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return None  # somebody else uses it
+            return self._end()
 
     def _end(self) -> int | None:
         now = address_of(self._root)
