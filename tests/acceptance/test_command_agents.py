@@ -120,6 +120,7 @@ CASES: dict[str, tuple[list[dict[str, Any]], dict[str, Any], dict[str, Any]]] = 
 }
 
 
+@pytest.mark.thorough
 def test_commands_that_fail(project: Project) -> None:
     for name, (steps, table, spec) in CASES.items():
         stranger(project, steps, name=name.lower(), **table)
