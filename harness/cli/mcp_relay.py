@@ -72,7 +72,8 @@ class ServerRelay:
         if any(answers(each) for each in self._addresses()):
             return
         pids: list[int] = []
-        address = asyncio.run(serving(self._settings.root, self._clock, begun=pids.append))
+        options = () if self._persist else ("--while-used",)
+        address = asyncio.run(serving(self._settings.root, self._clock, options=options, begun=pids.append))
         if address.pid in pids and not self._persist:
             self._use.started(address)
 

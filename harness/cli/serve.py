@@ -8,6 +8,7 @@ import os
 import re
 import signal
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,6 +22,7 @@ from harness.model.settings import Settings, SettingsError
 from harness.reporting.files import shown_path
 from harness.serve.address import AlreadyServedError, ServeAddress, address_of, only_server
 from harness.serve.tokens import Tokens, TokenScope, live_address
+from harness.serve.users import is_used
 
 if TYPE_CHECKING:
     from harness.reporting.live.pages import LiveView
@@ -77,6 +79,7 @@ def serve(
         float | None,
         typer.Option(help="End after so many seconds without a viewer and without a run.", min=1, show_default=False),
     ] = None,
+    while_used: Annotated[bool, typer.Option("--while-used", hidden=True)] = False,
 ) -> None:
     """Serve a page that shows the project's runs as they happen, only on this machine, until Ctrl-C.
 
@@ -94,7 +97,7 @@ def serve(
         flags = {"--insecure": insecure, "--page-only": page_only}
         _keep(settings, [flag for flag, given in flags.items() if given], idle, open_it)
     else:
-        _serve_alone(settings, open_it, ServeLimits(idle, page_only))
+        _serve_alone(settings, open_it, ServeLimits(idle, page_only, while_used))
 
 
 def _serve_alone(settings: Settings, open_it: bool, limits: ServeLimits) -> None:
@@ -113,6 +116,8 @@ class ServeLimits(Struct, frozen=True):
 
     idle: float | None
     page_only: bool
+    while_used: bool
+    """Whether it ends with the last `harness mcp` that uses it."""
 
 
 def _check_reach(serve: ServeSettings, insecure: bool) -> None:
@@ -176,7 +181,7 @@ def _serve(settings: Settings, open_it: bool, limits: ServeLimits) -> None:
             if open_it:
                 typer.launch(address)
 
-    needed = Needed(live, clock.now, limits.idle)
+    needed = Needed(live, clock.now, limits.idle) if not limits.while_used else partial(is_used, settings.root)
     asyncio.run(server.run(listener, ready, needed, host=wanted.host, certificate=certificate))
 
 

@@ -156,10 +156,13 @@ class ProjectServer:
             watch.cancel()
 
     async def _attend(self, needed: Callable[[], bool], stop: Callable[[], None], attend: Callable[[], None]) -> None:
-        while needed():
-            attend()
-            await self._clock.sleep(LOOK)
-        stop()
+        """Stop the server when it is not needed, or its project is gone; also if that can no longer be found out."""
+        try:
+            while self._root.is_dir() and needed():
+                attend()
+                await self._clock.sleep(LOOK)
+        finally:
+            stop()
 
 
 def _config(app: ASGIApp, certificate: tuple[Path, Path] | None) -> uvicorn.Config:

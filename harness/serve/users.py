@@ -16,7 +16,23 @@ from harness.serve.address import ServeAddress, address_of
 USERS: Final = Path(".harness/serve.users")
 """The file that each user locks, relative to the project."""
 STARTED: Final = Path(".harness/serve.started.json")
-"""The address of a server that ends with its last user."""
+"""The address of a server that ends with its last user, or that it persists."""
+_PERSISTS: Final = b"persists\n"
+
+
+def is_used(root: Path) -> bool:
+    """Return whether a server that was started for its users is still to stay: one is there, or said so. Never waits.
+
+    Users that leave while the server starts, or that are killed, cannot end it themselves.
+    """
+    try:
+        with (root / USERS).open("a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return (root / STARTED).read_bytes() == _PERSISTS
+    except BlockingIOError:
+        return True
+    except OSError:  # nobody has said so, or the project is gone
+        return False
 
 
 class ServerUse:
@@ -36,7 +52,7 @@ class ServerUse:
 
     def persist(self) -> None:
         """Let the server stay when its last user leaves. Raises OSError."""
-        (self._root / STARTED).unlink(missing_ok=True)
+        (self._root / STARTED).write_bytes(_PERSISTS)
 
     def leave(self) -> int | None:
         """Use it no more; the pid of the server that ends for it, if one does. Never waits."""
@@ -52,7 +68,7 @@ class ServerUse:
         now = address_of(self._root)
         with contextlib.suppress(OSError, msgspec.DecodeError):
             ours = msgspec.json.decode((self._root / STARTED).read_bytes(), type=ServeAddress)
-            self.persist()
+            (self._root / STARTED).unlink(missing_ok=True)
             if now is not None and (now.pid, now.started) == (ours.pid, ours.started):
                 os.kill(now.pid, signal.SIGTERM)
                 return now.pid

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import shutil
 from pathlib import Path
 
 import httpx2
+import pytest
 from starlette.applications import Starlette
 
 from harness.resilience import SystemClock
@@ -43,6 +46,29 @@ def test_the_address_is_kept_again_when_somebody_deletes_it_and_forgotten_at_the
 
     asyncio.run(asyncio.wait_for(served(), 20))
     assert address_of(tmp_path) is None
+
+
+@pytest.mark.parametrize("why", ["the project is gone", "nobody can say whether it is needed"])
+def test_a_server_that_nobody_can_need_ends(tmp_path: Path, why: str) -> None:
+    root = tmp_path / "project"
+    root.mkdir()
+
+    def needed() -> bool:
+        if why.startswith("nobody"):
+            raise OSError(why)
+        return True
+
+    async def served() -> None:
+        server = ProjectServer(root, [], SystemClock(), Tokens.of(root))
+
+        def ready() -> None:
+            shutil.rmtree(root)
+
+        with contextlib.suppress(OSError):
+            await server.run(bind(LOOPBACK, 0), ready, needed, inside=True)
+
+    asyncio.run(asyncio.wait_for(served(), 20))
+    assert not root.exists()
 
 
 def test_one_process_at_a_time_serves_a_project(tmp_path: Path) -> None:

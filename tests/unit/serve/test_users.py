@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from harness.serve.address import ADDRESS, ServeAddress, keep_address
-from harness.serve.users import STARTED, ServerUse
+from harness.serve.users import STARTED, ServerUse, is_used
 
 
 @pytest.fixture
@@ -55,6 +55,19 @@ def test_a_server_stays_if_one_of_its_users_wants_that(tmp_path: Path, server: S
     second.persist()
     assert (first.leave(), second.leave()) == (None, None)
     assert runs(server)
+
+
+def test_a_server_finds_out_by_itself_that_nobody_uses_it(tmp_path: Path) -> None:
+    assert not is_used(tmp_path), "nobody has used it yet"
+    first, second = ServerUse(tmp_path), ServerUse(tmp_path)
+    assert is_used(tmp_path)
+    first.leave()
+    assert is_used(tmp_path)
+    second.leave()
+    assert not is_used(tmp_path)
+    ServerUse(tmp_path).persist()
+    assert is_used(tmp_path)
+    assert not is_used(tmp_path / "gone")
 
 
 @pytest.mark.parametrize("content", ["", "{", '{"pid": 1, "started": 0.0, "host": "127.0.0.1", "port": 1}'])
