@@ -29,7 +29,8 @@ from tests.acceptance.test_bridge import BUY, ONE_ORDER, BridgeRun, serve
 from tests.acceptance.warm import harness
 
 PYTHON = ("-P", "-c", "from harness.cli import main; main()")
-WAYS = {"HTTP": "2026-07-28", "HTTP-LEGACY": "legacy", "STDIO": "2026-07-28", "STDIO-LEGACY": "legacy"}
+WAYS = {"HTTP-NEW": "2026-07-28", "HTTP-OLD": "legacy", "STDIO-NEW": "2026-07-28", "STDIO-OLD": "legacy"}
+"""Name of a task, in the order in which pytest offers them -> the mode of the client."""
 
 
 def parameters(folder: Path, *args: str) -> StdioServerParameters:
@@ -74,7 +75,7 @@ async def bought(client: Client, task: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    "ways", [pytest.param(("STDIO",), id="one"), pytest.param(tuple(WAYS), id="all", marks=pytest.mark.thorough)]
+    "ways", [pytest.param(("STDIO-NEW",), id="one"), pytest.param(tuple(WAYS), id="all", marks=pytest.mark.thorough)]
 )
 def test_a_mouse_is_bought_once_over_each_way_in_both_eras(project: Project, ways: tuple[str, ...]) -> None:
     for way in ways:
