@@ -76,10 +76,10 @@ class HttpChannel:
     async def write(self, world: str, path: str, value: Any) -> None:
         """Write with one PATCH if a merge patch can express it; else read the document, change it and put it back."""
         patch = self._patch(path, value)
-        if patch is not None:
-            await self._request("PATCH", self._url, world, patch)
-            return
-        async with self._writing.of(world):
+        async with self._writing.of(world):  # also a PATCH: it would be lost between the reading and the putting back
+            if patch is not None:
+                await self._request("PATCH", self._url, world, patch)
+                return
             document = assigned(self._name, await self.read(world), path, value)
             await self._request("PUT", self._url, world, document)
 
@@ -89,7 +89,8 @@ class HttpChannel:
 
     async def merge(self, world: str, patch: Any) -> bool:
         try:
-            await self._request("PATCH", self._url, world, patch)
+            async with self._writing.of(world):
+                await self._request("PATCH", self._url, world, patch)
         except Refused:
             return False
         return True
