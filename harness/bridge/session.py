@@ -65,7 +65,7 @@ class KeptReply(Struct):
     """The reply to one message, so that the message can come twice and act once."""
 
     digest: str
-    """Of the message without its id and timestamp."""
+    """A digest of the message, without its id and timestamp."""
     reply: tuple[str, Mapping[str, Any]] | None = None
     """Type and payload; None while the work is under way."""
     late: LateAnswer[Any] | None = None

@@ -57,7 +57,7 @@ class Turn(Struct, eq=False):
     observe: Observe
     answer: asyncio.Future[TurnAnswer]
     context: Context
-    """Of the engine's task: what is looked at belongs to it."""
+    """The context variables of the engine's task, to which a look at the page belongs."""
     ends: float
     """The moment at which the agent's time for it is over, as long as nobody is away and nothing is looked at."""
     looks: set[asyncio.Task[Observation]] = field(default_factory=set)
