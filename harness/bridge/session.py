@@ -91,7 +91,7 @@ class BridgeSession:
         self.link = Machine(self.id, EXTENSION)
         """000's dimension of the client: disconnected, connected, active while its step is done."""
         self.settled: Callable[[BridgeSession], object] = lambda _: None
-        """Told when all states of a change have been entered, so that invariants can be judged."""
+        """It is called when all states of a change have been entered, so that invariants can be judged."""
         self.buffer = ReplayBuffer(uuid4().hex[:8], limits.replay_bytes, limits.replay_seconds)
         self.replies: OrderedDict[str, KeptReply] = OrderedDict()
         self.pending = PendingWork(kept=limits.answer_ttl)

@@ -18,8 +18,6 @@ from harness.spec.steps import Tool
 from harness.spec.tool_checks import tools_called
 
 if TYPE_CHECKING:
-    from jsonschema.protocols import Validator
-
     from harness.cli.tool_calls import ListedServer
 
 Known = Mapping[str, "ListedServer"]
@@ -98,34 +96,17 @@ def _of_step(path: JsonPath, step: Tool, server: ListedServer, task: Loaded) -> 
 
 def _misfits(path: JsonPath, step: Tool, tool: ToolDescription, task: Loaded) -> Iterator[Problem]:
     """Yield the problems of the arguments by the tool's schema; values that only a run knows are skipped."""
-    validator = _validator(tool.parameters)
-    if validator is None:
-        return
+    from harness.tools.schemas import misfits  # with the library of schemas, which only `--tools` needs
+
     told: set[tuple[Any, ...]] = set()
     for arguments in _cases(step, task):
-        for error in validator.iter_errors(arguments):
+        for error in misfits(tool.parameters, arguments):
             place = (*path, *error.absolute_path)
             if (place, error.message) in told or len(told) >= MOST or _depends(error):
                 continue
             told.add((place, error.message))
             message = f"does not fit the schema of {step.server}.{step.tool}: {error.message[:300]}"
             yield task.origin.problem(place, message)
-
-
-def _validator(schema: Mapping[str, Any]) -> Validator | None:
-    """The validator of a schema; None if it is empty or none. Nothing is fetched: a schema may name any address."""
-    from jsonschema import SchemaError
-    from jsonschema.validators import Draft202012Validator, validator_for
-    from referencing import Registry
-
-    document = dict(schema)
-    kind = validator_for(document, default=Draft202012Validator)
-    try:
-        kind.check_schema(document)
-    except SchemaError:
-        return None
-    made: Validator = kind(document, registry=Registry())
-    return made if document else None
 
 
 def _cases(step: Tool, task: Loaded) -> Iterator[dict[str, Any]]:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import hmac
 import secrets
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -17,7 +16,7 @@ from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from harness.serve.edges import LONGEST_BODY, SCOPE, EdgeRefusal, refuse
-from harness.serve.server import LOOPBACK, PING, STOPPED_WITHIN, bind
+from harness.serve.server import LOOPBACK, PING, STOPPED_WITHIN, QuietUvicorn, bind
 from harness.serve.tokens import TokenScope
 
 ENDED_WITHIN: Final = 3.0
@@ -43,7 +42,7 @@ class Doors:
         self._doors: dict[str, TaskDoor] = {}
         self._listener: socket.socket | None = None
         self._served: asyncio.Task[None] | None = None
-        self._server: _QuietServer | None = None
+        self._server: QuietUvicorn | None = None
 
     async def open(self, app: Callable[[str], ASGIApp]) -> TaskDoor:
         """Serve an application, which is made with its token, until `shut`. Raises PortTakenError."""
@@ -73,7 +72,7 @@ class Doors:
             ws_ping_timeout=PING,
             timeout_graceful_shutdown=STOPPED_WITHIN,
         )
-        self._server = _QuietServer(config, ready.set)
+        self._server = QuietUvicorn(config, ready.set)
         self._served = asyncio.create_task(self._server.serve([self._listener]))
         waits = asyncio.create_task(ready.wait())
         await asyncio.wait({waits, self._served}, return_when=asyncio.FIRST_COMPLETED)
@@ -120,20 +119,3 @@ def _token(connection: HTTPConnection) -> bytes:
     scheme, _, value = connection.headers.get("authorization", "").partition(" ")
     bearer = value.strip() if scheme.lower() == "bearer" else ""
     return (bearer or connection.headers.get("x-api-key", "")).encode("utf-8", "replace")
-
-
-class _QuietServer(uvicorn.Server):
-    """A uvicorn server that tells when it answers, and leaves the signals to pytest."""
-
-    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
-        super().__init__(config)
-        self._ready = ready
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen, then tell."""
-        await super().startup(sockets)
-        self._ready()
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield

@@ -114,7 +114,7 @@ class ProjectServer:
         address, port = listener.getsockname()[:2]
         now, secure, hosts = self._clock.wall, certificate is not None, Addressed.of(host or address, address)
         edges = Edges(self._app, self._tokens, hosts, now, secure=secure, read_only=self._read_only)
-        server = _QuietUvicorn(_config(edges, certificate), lambda: self._is_ready(ready))
+        server = QuietUvicorn(_config(edges, certificate), lambda: self._is_ready(ready))
 
         def keep() -> None:
             keep_address(self._root, host or address, port, secure=secure, file=file)
@@ -138,7 +138,7 @@ class ProjectServer:
 
     async def _until_stopped(
         self,
-        server: _QuietUvicorn,
+        server: QuietUvicorn,
         listener: socket.socket,
         needed: Callable[[], bool],
         attend: Callable[[], None],
@@ -181,7 +181,7 @@ def _config(app: ASGIApp, certificate: tuple[Path, Path] | None) -> uvicorn.Conf
     )
 
 
-class _QuietUvicorn(uvicorn.Server):
+class QuietUvicorn(uvicorn.Server):
     """A uvicorn server that tells when it answers, and leaves the signals to the caller."""
 
     def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:

@@ -10,7 +10,10 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from functools import cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from jsonschema import ValidationError
 
 LONGEST: Final = 300
 """Characters of the message of a validator that are kept."""
@@ -29,9 +32,20 @@ class _TooCostlyError(Exception):
 
 def misfit(schema: Mapping[str, Any], document: Any) -> str:
     """The place in the document and what is wrong there; empty if it fits, or if the schema cannot be used."""
-    if not _usable(schema):
+    if not (found := misfits(schema, document)):
         return ""
-    from jsonschema.exceptions import SchemaError, best_match
+    from jsonschema.exceptions import best_match
+
+    error = best_match(found)
+    place = error.json_path.removeprefix("$").removeprefix(".")
+    return f"{f'`{place}`: ' if place else ''}{error.message[:LONGEST]}"
+
+
+def misfits(schema: Mapping[str, Any], document: Any) -> tuple[ValidationError, ...]:
+    """All that does not fit; empty if the document fits, or if the schema cannot be used."""
+    if not _usable(schema):
+        return ()
+    from jsonschema.exceptions import SchemaError
     from jsonschema.validators import Draft202012Validator, validator_for
     from referencing import Registry
     from referencing.exceptions import Unresolvable
@@ -41,15 +55,11 @@ def misfit(schema: Mapping[str, Any], document: Any) -> str:
         kind = validator_for(dict(schema), default=Draft202012Validator)
         kind.check_schema(dict(schema))
         # With an empty registry nothing is fetched: a schema may name any address.
-        error = best_match(_bounded(kind)(dict(schema), registry=Registry()).iter_errors(document))
+        return tuple(_bounded(kind)(dict(schema), registry=Registry()).iter_errors(document))
     except (SchemaError, Unresolvable, RecursionError, ValueError, _TooCostlyError):
-        return ""  # also an address or a pointer that cannot be read
+        return ()  # also an address or a pointer that cannot be read
     finally:
         _SPENT.reset(token)
-    if error is None:
-        return ""
-    place = error.json_path.removeprefix("$").removeprefix(".")
-    return f"{f'`{place}`: ' if place else ''}{error.message[:LONGEST]}"
 
 
 def _usable(schema: Mapping[str, Any]) -> bool:

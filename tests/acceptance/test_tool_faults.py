@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import signal
 import subprocess
 import sys
 from collections import Counter
@@ -230,10 +232,15 @@ OVER_HTTP = {
 
 @pytest.mark.thorough
 def test_faults_strike_servers_at_an_address(tmp_path: Path) -> None:
-    server = subprocess.Popen([sys.executable, str(ANOTHER), "0", "new"], stdout=subprocess.PIPE, text=True)
+    server = subprocess.Popen(
+        [sys.executable, str(ANOTHER)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+    )
+    assert server.stdin is not None
+    assert server.stdout is not None
+    server.stdin.write("0 new\n")
+    pid, port = server.stdout.readline().split()
     try:
-        assert server.stdout is not None
-        project, port = project_in(tmp_path), server.stdout.readline().strip()
+        project = project_in(tmp_path)
         table = f'[tool.harness.tools.shop]\nurl = "http://127.0.0.1:{port}/mcp"\ntimeout = 2\n'
         (tmp_path / "pyproject.toml").write_text(table, "utf-8")
         for name, (fault, effect, _) in OVER_HTTP.items():
@@ -243,5 +250,6 @@ def test_faults_strike_servers_at_an_address(tmp_path: Path) -> None:
         codes = {each["task_id"]: each["code"] for each in results(project)}
         assert codes == {name: code for name, (_, _, code) in OVER_HTTP.items()}
     finally:
+        os.kill(int(pid), signal.SIGKILL)
         server.kill()
         server.wait(10)
