@@ -88,18 +88,18 @@ class BridgeHub:
 
     # The engine's side.
 
-    def agent(self) -> HubAgent:
-        """The agent for one run of a task."""
-        return HubAgent(self)
+    def agent(self, wanted_by: str = "") -> HubAgent:
+        """The agent for one run of a task. `wanted_by`: the session that has asked for it; empty: any may take it."""
+        return HubAgent(self, wanted_by)
 
     def events_of(self, plan: Plan) -> tuple[AgentEvent, ...]:
         """What the hooks of a task's agent have told so far."""
         task = self._tasks.get(plan.key)
         return tuple(task.events) if task else ()
 
-    def begin(self, plan: Plan, policy: AgentPolicy) -> RemoteTask:
+    def begin(self, plan: Plan, policy: AgentPolicy, wanted_by: str = "") -> RemoteTask:
         """A task that begins."""
-        task = self._tasks[plan.key] = RemoteTask(plan, self.rules, self.clock, self.desk, policy)
+        task = self._tasks[plan.key] = RemoteTask(plan, self.rules, self.clock, self.desk, policy, wanted_by)
         return task
 
     def end(self, key: str, task: RemoteTask) -> None:
@@ -412,8 +412,9 @@ class BridgeHub:
 class HubAgent:
     """The agent `bridge` of one run of a task, and of the tasks inside it."""
 
-    def __init__(self, hub: BridgeHub) -> None:
+    def __init__(self, hub: BridgeHub, wanted_by: str = "") -> None:
         self._hub = hub
+        self._wanted_by = wanted_by
         self._tasks: dict[str, RemoteTask] = {}
 
     async def propose(
@@ -422,7 +423,7 @@ class HubAgent:
         """The step that the remote agent chooses, unchecked; None when it is done. Raises Failed."""
         hub = self._hub
         if plan.key not in self._tasks:
-            self._tasks[plan.key] = hub.begin(plan, policy)
+            self._tasks[plan.key] = hub.begin(plan, policy, self._wanted_by)
         return await self._tasks[plan.key].propose(plan, history, observe)
 
     def end(self, result: TaskResult | None) -> None:

@@ -50,6 +50,8 @@ WIRE_CODES: Final[Mapping[str, WireCode]] = {
                  "The page may have changed: look at the newest `turn` or `outcome`, and act in its turn."),
         WireCode("SESS_NO_TASK", "error", "There is no task",
                  "Take one with `task_take`; a longer `wait_ms` waits for the next one."),
+        WireCode("SESS_TASK_REFUSED", "error", "The task cannot be run as it is",
+                 "Mend what the message names, and take the task again: its file is read anew each time."),
         WireCode("SESS_PAUSED", "error", "The session is paused", "Send `session_resume` first."),
         WireCode("SESS_NOT_PAUSABLE", "error", "The session cannot be paused now",
                  "Pause it between two turns: after an `outcome`, before the next `act`."),

@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine, Mapping
 from contextvars import Context, copy_context
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Protocol
 
 from msgspec import Struct, field
 
@@ -70,8 +70,12 @@ Reply = tuple[str, Mapping[str, Any]]
 class RemoteTask:
     """A task whose steps an agent elsewhere chooses. It lives from its first question until the task's end."""
 
-    def __init__(self, plan: Plan, rules: RemoteRules, clock: Clock, desk: Desk, policy: AgentPolicy) -> None:
+    def __init__(
+        self, plan: Plan, rules: RemoteRules, clock: Clock, desk: Desk, policy: AgentPolicy, wanted_by: str = ""
+    ) -> None:
+        """`wanted_by`: the session that has asked for it, which alone may take it; empty: any may."""
         self.plan = plan
+        self.wanted_by = wanted_by
         self.task_id = plan.task_id
         self.number = 0
         """The number of the present turn."""
@@ -232,6 +236,10 @@ class RemoteTask:
         self._stopped = event
         self._news.set()
 
+    def suits(self, session: BridgeSession, task_id: str) -> bool:
+        """Whether a session that asks for that id, or for any task, may take it."""
+        return self.wanted_by in ("", session.id) and (task_id in ("", self.task_id) or self.wanted_by == session.id)
+
     def taken_by(self, session: BridgeSession) -> Reply:
         """Give the task to a session; returns its first turn."""
         self.session, session.task, session.last_outcome = session, self, None
@@ -307,8 +315,35 @@ class RemoteTask:
         return turn
 
 
+class AskedTask(Protocol):
+    """A task that was started because a session asked for it."""
+
+    @property
+    def over(self) -> str:
+        """Why it can no longer be taken; empty while it can."""
+        ...
+
+
+class TaskSource(Protocol):
+    """Starts tasks when sessions ask for them, for a server that has no run of its own."""
+
+    async def listed(self) -> list[dict[str, Any]]:
+        """The tasks that there are, as lists show them, and the files that cannot be used."""
+        ...
+
+    async def start(self, session: BridgeSession, task_id: str) -> AskedTask:
+        """Start that task, or the next one for an empty id; the same again until it was taken.
+
+        Raises RefusedMessageError.
+        """
+        ...
+
+
 class Desk:
     """The tasks that wait for an agent, in pytest's order."""
+
+    source: TaskSource | None = None
+    """Where tasks come from that nobody has started yet; None in a run, which offers its own."""
 
     def __init__(self, acts: tuple[str, ...], redact: Callable[[Any, Plan], Any] = lambda value, _: value) -> None:
         """`redact` masks the secrets of a task in a JSON value."""
@@ -325,8 +360,10 @@ class Desk:
         if task in self._offers:
             self._offers.remove(task)
 
-    def offered(self) -> list[dict[str, Any]]:
-        """The tasks that wait, as lists show them."""
+    async def offered(self) -> list[dict[str, Any]]:
+        """The tasks that can be taken, as lists show them."""
+        if self.source is not None:
+            return await self.source.listed()
         return [each.question() for each in self._offers]
 
     def wake(self) -> None:
@@ -339,12 +376,15 @@ class Desk:
         A session without its client takes none: the task would wait for somebody who may never come.
         """
         until = clock.now() + within
+        started = await self.source.start(session, task_id) if self.source is not None else None
         while True:
             if session.over:
                 raise RefusedMessageError("SESS_CLOSED", f"session {session.id} is closed: {session.why}")
-            found = next((each for each in self._offers if task_id in ("", each.task_id)), None)
+            found = next((each for each in self._offers if each.suits(session, task_id)), None)
             if found is not None and session.attached:
                 return found.taken_by(session)
+            if started is not None and started.over:
+                raise RefusedMessageError("SESS_TASK_REFUSED", started.over)
             left = until - clock.now()
             if left <= 0:
                 raise RefusedMessageError("SESS_NO_TASK", f"no task was offered within {within:g} s")

@@ -28,7 +28,9 @@ LOOK: Final = 0.5
 VALID: Final = timedelta(hours=1)
 AGAIN: Final = frozenset({"observe", "act", "finish", "command_result", "session_status", "tasks_list"})
 """Tools that may be called again when the answer is lost: the bridge knows an act by what is asked."""
-NO_RUN: Final = "no run of this project offers tasks: `pytest tasks/ --agent bridge` starts one"
+NO_RUN: Final = (
+    "the server only shows pages (--page-only): `pytest tasks/ --agent bridge` starts a run that offers tasks"
+)
 
 
 class ServerRelay:

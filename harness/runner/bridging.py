@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from msgspec import Struct
 
@@ -15,6 +15,7 @@ from harness.bridge.session import BridgeLimits
 from harness.bridge.store import SessionStore
 from harness.bridge.turns import Desk, RemoteRules
 from harness.bridge.websocket_face import websocket_routes
+from harness.model.agent_events import AgentEvent
 from harness.model.agent_settings import AgentSettings
 from harness.model.plan import Plan
 from harness.model.serve_settings import ServeSettings
@@ -28,6 +29,9 @@ from harness.serve.server import LOOPBACK, CannotListenError, ProjectServer, bin
 from harness.serve.tokens import RefusedTokenError, Tokens, TokenScope
 from harness.spec.agents import BRIDGE
 from harness.spec.validation import ACTS
+
+if TYPE_CHECKING:
+    from starlette.routing import BaseRoute
 
 VALID: Final = timedelta(hours=24)
 """How long the token that a run prints is valid."""
@@ -44,8 +48,24 @@ class BridgeAddress(Struct, frozen=True):
     """What else a person should know."""
 
 
+class ServesAgents(Protocol):
+    """What a run has of a bridge: its own (`BridgeHost`), or a place in that of a server."""
+
+    def agent(self) -> HubAgent:
+        """The agent `bridge` of one run of a task."""
+        ...
+
+    def events_of(self, plan: Plan) -> tuple[AgentEvent, ...]:
+        """What the hooks of a task's agent have told so far."""
+        ...
+
+    async def close(self) -> None:
+        """End what belongs to the run. Bounded."""
+        ...
+
+
 class BridgeHost:
-    """The bridge of one run, and its server."""
+    """The bridge of one run or server, and the run's server."""
 
     def __init__(self, settings: Settings, redactor: Redactor, clock: Clock, emit: Emit, wait: float) -> None:
         """`wait`: seconds that a task waits for an agent. Raises OSError if the key of tokens cannot be used."""
@@ -54,7 +74,8 @@ class BridgeHost:
         self._tokens = Tokens.of(settings.root)
         own = settings.agents.get(BRIDGE, AgentSettings())
         rules = RemoteRules(own.timeout, wait, bool(own.options.get("reveal", True)))
-        desk = Desk(tuple(ACTS), lambda value, plan: _redacted(redactor, value, plan))
+        self.redactor = redactor
+        desk = Desk(tuple(ACTS), self._redacted)
         store = SessionStore(settings.root)
         self.note = store.note
         """What happened to a damaged file of sessions; empty if nothing did."""
@@ -62,9 +83,25 @@ class BridgeHost:
         self._served: asyncio.Task[None] | None = None
         self._ending = False
 
+    def _redacted(self, value: Any, plan: Plan) -> Any:
+        return self.redactor.plus(plan.secrets).json(value)
+
     def agent(self) -> HubAgent:
         """The agent `bridge` of one run of a task."""
         return self.hub.agent()
+
+    def events_of(self, plan: Plan) -> tuple[AgentEvent, ...]:
+        """What the hooks of a task's agent have told so far."""
+        return self.hub.events_of(plan)
+
+    @property
+    def routes(self) -> list[BaseRoute]:
+        """All faces of the bridge, for a server with the edges of `harness.serve`."""
+        return [
+            *websocket_routes(self.hub, self.admit),
+            *http_routes(self.hub, _may_act),
+            *mcp_routes(self.hub, _may_act),
+        ]
 
     async def start(self, port: int) -> BridgeAddress:
         """Serve; 0 takes a free port. Raises ValueError if it is taken, and OSError if the address cannot be kept."""
@@ -72,12 +109,7 @@ class BridgeHost:
             listener = bind(LOOPBACK, port)
         except CannotListenError as error:
             raise ValueError(f"--task-bridge-port: {error}") from error
-        routes = [
-            *websocket_routes(self.hub, self.admit),
-            *http_routes(self.hub, _may_act),
-            *mcp_routes(self.hub, _may_act),
-        ]
-        server = ProjectServer(self._settings.root, routes, self._clock, self._tokens)
+        server = ProjectServer(self._settings.root, self.routes, self._clock, self._tokens)
         ready = asyncio.Event()
         running = server.run(listener, ready.set, lambda: not self._ending, inside=True, file=ADDRESS_FILE)
         self._served = asyncio.create_task(running)
@@ -116,7 +148,3 @@ def _limits(serve: ServeSettings) -> BridgeLimits:
 def _may_act(scope: Any) -> bool:
     found = scope.get(SCOPE)
     return isinstance(found, TokenScope) and found >= TokenScope.AGENT
-
-
-def _redacted(redactor: Redactor, value: Any, plan: Plan) -> Any:
-    return redactor.plus(plan.secrets).json(value)

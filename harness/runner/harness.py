@@ -57,14 +57,14 @@ from harness.values import replace
 if TYPE_CHECKING:
     from harness.browser.routing import Routing
     from harness.browser.write_gate import WriteGate
-    from harness.runner.bridging import BridgeAddress, BridgeHost
+    from harness.runner.bridging import BridgeAddress, ServesAgents
     from harness.runner.commands import RunCommands, TaskCommands
 
 
 class Harness:
     """Everything that the tasks of one process share: services, browsers, memory, archive."""
 
-    bridge: BridgeHost | None = None
+    bridge: ServesAgents | None = None
     """Where agents that run elsewhere take tasks; None in most runs."""
     commands: RunCommands | None = None
     """The agents that are processes of their own; None in most runs."""
@@ -121,9 +121,13 @@ class Harness:
         """Serve agents that run elsewhere from now on; once. Raises ValueError if the port is taken, and OSError."""
         from harness.runner.bridging import BridgeHost  # few runs serve agents
 
-        self.bridge = BridgeHost(self.settings, self.redactor, self.clock, self._tell, wait)
-        self.agents.remote = self.bridge.agent
-        return await self.bridge.start(port)
+        host = BridgeHost(self.settings, self.redactor, self.clock, self._tell, wait)
+        self.use_bridge(host)
+        return await host.start(port)
+
+    def use_bridge(self, bridge: ServesAgents) -> None:
+        """Let agents of this bridge choose the steps of the tasks whose agent is `bridge`."""
+        self.bridge, self.agents.remote = bridge, bridge.agent
 
     def _of_services(self, event: ResilienceEvent) -> None:
         """Close the circuits of a service that is back, whoever has started it: waiting tasks need not wait longer."""
@@ -352,7 +356,7 @@ class Harness:
             tool_breaker=self.circuits.tool_of(plan),
         )  # fmt: skip
         if self.bridge is not None:
-            ports = replace(ports, agent_events=self.bridge.hub.events_of)
+            ports = replace(ports, agent_events=self.bridge.events_of)
         if ground.commands is not None:
             ports = replace(ports, agent_events=ground.commands.told_by_hooks(ports.agent_events))
         return replace(ports, tool_calls=ground.tools.calls) if ground.tools else ports

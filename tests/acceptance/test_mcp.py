@@ -195,8 +195,9 @@ def test_two_at_once_have_one_server_and_the_last_one_ends_it(tmp_path: Path) ->
     folder = bare(tmp_path)
     with ended_servers(folder):
         both = [Spoken(folder), Spoken(folder)]
-        hints = [each.called("tasks_list")["hint"] for each in both]
-        assert all("pytest tasks/ --agent bridge" in hint for hint in hints)
+        for each in both:
+            assert each.called("tasks_list")["tasks"] == [{"file": "tasks", "problem": "there is no such file or folder"}]
+            assert each.called("task_take")["code"] == "SESS_NO_TASK"
         address = address_of(folder)
         assert address is not None
         servers = [each for each in psutil.process_iter(["cmdline", "cwd"]) if _serves(each, folder)]
@@ -229,7 +230,7 @@ def test_a_server_persists_or_is_started_again(tmp_path: Path) -> None:
         assert gone(first)
         assert agent.called("tasks_list").get("code") in (None, "CONN_NO_SERVER")
         for _ in range(100):
-            if (second := address_of(folder)) is not None and "hint" in agent.called("tasks_list"):
+            if (second := address_of(folder)) is not None and "tasks" in agent.called("tasks_list"):
                 break
             time.sleep(0.1)
         assert second is not None

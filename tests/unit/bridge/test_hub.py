@@ -303,7 +303,7 @@ def test_several_tasks_are_given_in_their_order_each_to_a_session_of_its_own() -
         runs = [FakeRun(hub, f"T{number}") for number in range(3)]
         playing = [asyncio.create_task(each.play()) for each in runs]
         await asyncio.sleep(1)
-        assert [each["task_id"] for each in hub.desk.offered()] == ["T0", "T1", "T2"]
+        assert [each["task_id"] for each in await hub.desk.offered()] == ["T0", "T1", "T2"]
         clients = [FakeClient(hub) for _ in range(3)]
         for each in clients:
             each.joins()
