@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextlib import suppress
 from contextvars import Context, copy_context
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal, Protocol, TypeVar
 
 from msgspec import Struct, field
 
 from harness.bridge.refusals import RefusedMessageError
-from harness.bridge.session import BridgeSession
+from harness.bridge.session import PAUSED_AT_MOST, BridgeSession
 from harness.model.agent_events import MOST_EVENTS, AgentEvent
 from harness.model.plan import Plan
 from harness.model.policy import AgentPolicy
-from harness.model.ports import Observation, Observe
+from harness.model.ports import Observation, Resume, Sight
 from harness.model.record import History, StepRecord, TaskResult
+from harness.model.warnings import warnings
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Clock
 from harness.spec.validation import ACTS
 
 TURN_SECONDS: Final = 60.0
 """The default of `timeout` in `[tool.harness.agents.bridge]`."""
-PAUSED_AT_MOST: Final = 1800.0
-"""Seconds that a session may be paused."""
 WAIT: Final = 60.0
 """Seconds that a task waits until an agent takes it, by default."""
 
@@ -54,7 +54,7 @@ class Turn(Struct, eq=False):
     """One question to the agent: what next?"""
 
     number: int
-    observe: Observe
+    observe: Sight
     answer: asyncio.Future[TurnAnswer]
     context: Context
     """The context variables of the engine's task, to which a look at the page belongs."""
@@ -95,10 +95,16 @@ class RemoteTask:
         """What the agent's hooks have told."""
         self._stopped = ""
         """The event by which the agent told that it does nothing more."""
+        self._resume: Resume | None = None
+        """Opens the pages again; None while they are open."""
+        self._suspended_at: float | None = None
+        self._suspended = 0.0
+        """The seconds of all pauses, which are not the task's."""
+        self._pausing = asyncio.Lock()
 
     # The engine's side.
 
-    async def propose(self, plan: Plan, history: History, observe: Observe) -> Mapping[str, Any] | None:
+    async def propose(self, plan: Plan, history: History, observe: Sight) -> Mapping[str, Any] | None:
         """Hand a turn to the session and wait for its step. Raises Failed."""
         self.plan, self.number = plan, self.number + 1
         ends = self._clock.now() + self._rules.timeout
@@ -146,13 +152,23 @@ class RemoteTask:
             if session.paused_at is not None:
                 left = PAUSED_AT_MOST - (before - session.paused_at)
             if left is not None and left <= 0:
+                if paused:
+                    await self._show_again(session)
                 raise Failed(self._lost(session) if away or paused else self._silent())
             await self._news_within(left, turn.answer)
             if away or looking or paused:
                 turn.ends += self._clock.now() - before
             if session.over and not turn.answer.done():
+                await self._show_again(session)
                 raise Failed(self._lost(session))
         return turn.answer.result()
+
+    async def _show_again(self, session: BridgeSession) -> None:
+        """Open the pages of a task that ends in a pause: they are its evidence."""
+        if self._resume is not None:
+            session.why = session.why or f"it was paused for more than {PAUSED_AT_MOST / 60:g} minutes"
+            with suppress(Failed):
+                await self.resume()
 
     async def _news_within(self, seconds: float | None, answer: asyncio.Future[TurnAnswer] | None = None) -> None:
         """Return when something has changed, or the time is over."""
@@ -227,6 +243,31 @@ class RemoteTask:
 
     # The session's side.
 
+    async def pause(self) -> None:
+        """Save the browser's session and close its pages; the task's time stands still.
+
+        Raises RefusedMessageError while a step is done or the page is read, and Failed if the session cannot be saved.
+        """
+        turn = self._turn
+        if turn is None or turn.answer.done() or turn.looks:
+            raise RefusedMessageError("SESS_NOT_PAUSABLE", "a step is being done, or the page is being read")
+        async with self._pausing:
+            if self._resume is None:
+                loop = asyncio.get_running_loop()
+                self._resume = await loop.create_task(_awaited(turn.observe.suspend), context=turn.context)
+                self._suspended_at = self._clock.now()
+
+    async def resume(self) -> tuple[str, ...]:
+        """Open the pages again; returns what is not as before, a line each. Raises Failed if they cannot be opened."""
+        async with self._pausing:
+            if self._resume is None or self._turn is None or self._suspended_at is None:
+                return ()
+            again = asyncio.get_running_loop().create_task(_awaited(self._resume), context=self._turn.context)
+            differences = await again
+            self._suspended += self._clock.now() - self._suspended_at
+            self._resume = self._suspended_at = None
+            return differences
+
     def keep(self, event: AgentEvent) -> None:
         """Keep what a hook of the agent has told."""
         self.events.append(event)
@@ -253,7 +294,8 @@ class RemoteTask:
     def question(self) -> dict[str, Any]:
         """The present turn, as messages have it."""
         plan, limits = self.plan, self._rules
-        left = max(0.0, plan.timeout - (self._clock.now() - self._began))
+        now = self._clock.now() if self._suspended_at is None else self._suspended_at
+        left = max(0.0, plan.timeout - (now - self._began - self._suspended))
         asked: dict[str, Any] = self._desk.redact(
             {
                 "turn": self.number,
@@ -396,13 +438,21 @@ class Desk:
                 continue
 
 
+T = TypeVar("T")
+
+
+async def _awaited(call: Callable[[], Awaitable[T]]) -> T:
+    return await call()
+
+
 def outcome_of(record: StepRecord | None) -> dict[str, Any]:
     """How the last step ended, as messages have it."""
     failure = record.failure if record is not None else None
+    told = [{"type": each.type, "message": each.message} for each in warnings((record,))] if record is not None else []
     if failure is None:
-        return {"passed": True, "failure": None, "warnings": []}
+        return {"passed": True, "failure": None, "warnings": told}
     more = {"retryable": failure.row.retryable, "attempts": len(record.attempts) if record else 0}
-    return {"passed": False, "failure": {**described(failure), **more}, "warnings": []}
+    return {"passed": False, "failure": {**described(failure), **more}, "warnings": told}
 
 
 def may_write(step: Mapping[str, Any]) -> bool:

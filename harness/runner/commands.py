@@ -23,7 +23,7 @@ from harness.model.agent_events import AgentEvent
 from harness.model.agent_settings import AgentSettings
 from harness.model.plan import Plan
 from harness.model.policy import AgentPolicy
-from harness.model.ports import Observe
+from harness.model.ports import Observe, Sight
 from harness.model.record import History, TaskResult, Warning_
 from harness.model.service_settings import expand, placeholders_in
 from harness.model.settings import Settings
@@ -129,7 +129,7 @@ class CommandAgent:
         self._running: dict[str, RunningCommand] = {}
 
     async def propose(
-        self, plan: Plan, history: History, observe: Observe, policy: AgentPolicy
+        self, plan: Plan, history: History, observe: Sight, policy: AgentPolicy
     ) -> Mapping[str, Any] | None:
         """The step that the process chooses, unchecked; None when it is done, or its time is over. Raises Failed."""
         if plan.key not in self._running:
@@ -251,7 +251,7 @@ class RunningCommand:
         return await child.stop(AFTER_SIGTERM)
 
     async def propose(
-        self, plan: Plan, history: History, observe: Observe, policy: AgentPolicy
+        self, plan: Plan, history: History, observe: Sight, policy: AgentPolicy
     ) -> Mapping[str, Any] | None:
         """The step of the process; None once it has ended well, or its time is over. Raises Failed."""
         assert self._ended is not None

@@ -188,3 +188,30 @@ def test_with_processes_of_xdist_the_bridge_is_refused(project: Project) -> None
     project.task("T")
     said = project.run("--agent", "bridge", "-n", "1").stderr
     said.fnmatch_lines(["*the agent `bridge` cannot serve the processes of `-n`: use `--task-workers`*"])
+
+
+def test_a_purchase_that_is_paused_goes_on_in_a_new_browser_context(project: Project) -> None:
+    """The cart is in the session's cookie, an address is typed, and the pause is longer than the task's time."""
+    project.task("T", budget={"max_seconds": 4}, steps=[], success_criteria=ONE_ORDER)
+    run = serve(project)
+
+    async def main() -> None:
+        agent = LastingAgent(run.url, run.token)
+        await agent.ask("task_take", wait_ms=60_000)
+        for turn, step in enumerate(BUY[:4], 1):
+            assert (await agent.ask("act", turn=turn, step=step))["payload"]["passed"]
+        paused = (await agent.ask("session_pause"))["payload"]
+        assert paused["state"] == "paused"
+        assert (await agent.ask("observe", turn=5))["payload"]["code"] == "SESS_PAUSED"
+        await asyncio.sleep(4)
+        resumed = (await agent.ask("session_resume"))["payload"]
+        assert (resumed["state"], resumed["restore_incomplete"]) == ("active", [])
+        seen = (await agent.ask("observe", turn=5))["payload"]
+        assert "123 Main St" in seen["aria"]
+        for turn, step in enumerate(BUY[4:], 5):
+            assert (await agent.ask("act", turn=turn, step=step))["payload"]["passed"]
+        assert (await agent.ask("finish", turn=8))["payload"]["passed"] is True
+        await agent.leave()
+
+    asyncio.run(main())
+    assert "1 passed" in run.ends()
