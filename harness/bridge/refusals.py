@@ -32,7 +32,7 @@ WIRE_CODES: Final[Mapping[str, WireCode]] = {
         WireCode("PROTO_TOO_MANY_REFUSALS", "fatal", "Twenty messages in a row were refused",
                  "Look at the refusals before: the client does not follow docs/bridge.md."),
         WireCode("PROTO_NOT_OFFERED", "error", "This server does not offer it",
-                 "Ask the server that `harness serve` starts."),
+                 "Ask for another run: `.harness/events` has a file for each."),
         WireCode("AUTH_REQUIRED", "fatal", "There was no `auth` within the time for it",
                  "Send `auth` as the first message, with a token of the scope `agent`."),
         WireCode("AUTH_INVALID", "fatal", "The token is none of this project",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -20,6 +21,7 @@ from harness.model.agent_settings import AgentSettings
 from harness.model.plan import Plan
 from harness.model.serve_settings import ServeSettings
 from harness.model.settings import Settings
+from harness.reporting.live.following import EventLines, Followers, runs_with_events
 from harness.reporting.redaction import Redactor
 from harness.resilience import Clock
 from harness.resilience.events import Emit
@@ -80,6 +82,7 @@ class BridgeHost:
         self.note = store.note
         """What happened to a damaged file of sessions; empty if nothing did."""
         self.hub = BridgeHub(clock, desk, _limits(settings.serve), rules, emit, store)
+        self._followers = Followers(settings.root)
         self._served: asyncio.Task[None] | None = None
         self._ending = False
 
@@ -98,7 +101,7 @@ class BridgeHost:
     def routes(self) -> list[BaseRoute]:
         """All faces of the bridge, for a server with the edges of `harness.serve`."""
         return [
-            *websocket_routes(self.hub, self.admit),
+            *websocket_routes(self.hub, self.admit, self._follow),
             *http_routes(self.hub, _may_act),
             *mcp_routes(self.hub, _may_act),
         ]
@@ -120,6 +123,11 @@ class BridgeHost:
             self._served.result()
         token = self._tokens.issue(TokenScope.AGENT, self._clock.wall(), VALID)
         return BridgeAddress(f"ws://{LOOPBACK}:{listener.getsockname()[1]}/bridge", token, self.note)
+
+    def _follow(self, run: str, offset: int) -> tuple[str, AsyncIterator[EventLines | None]]:
+        """The events of a run (websocket_face.FollowRun). Raises LookupError."""
+        found = run or next(iter(runs_with_events(self._settings.root)), "")
+        return found, self._followers.of(found).lines(offset)
 
     def admit(self, token: str) -> tuple[str, str] | None:
         """Why a token does not allow to take tasks (protocol.Admit)."""

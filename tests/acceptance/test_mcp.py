@@ -196,7 +196,9 @@ def test_two_at_once_have_one_server_and_the_last_one_ends_it(tmp_path: Path) ->
     with ended_servers(folder):
         both = [Spoken(folder), Spoken(folder)]
         for each in both:
-            assert each.called("tasks_list")["tasks"] == [{"file": "tasks", "problem": "there is no such file or folder"}]
+            assert each.called("tasks_list")["tasks"] == [
+                {"file": "tasks", "problem": "there is no such file or folder"}
+            ]
             assert each.called("task_take")["code"] == "SESS_NO_TASK"
         address = address_of(folder)
         assert address is not None

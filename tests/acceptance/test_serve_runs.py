@@ -15,6 +15,7 @@ from typing import Any
 
 import psutil
 import pytest
+import websockets
 
 from harness.bridge.client import Bridge
 from harness.bridge.client.losses import MessageRefusedError
@@ -22,6 +23,7 @@ from harness.reporting.history.reading import recent_runs
 from harness.serve.tokens import Tokens, TokenScope
 from tests.acceptance.conftest import Project
 from tests.acceptance.test_bridge import BUY, ONE_ORDER
+from tests.unit.bridge.stage import message
 
 
 class ServedProject:
@@ -43,16 +45,31 @@ class ServedProject:
         found = re.search(r"http://(\S+?)/", self.said)
         assert found is not None
         self.url = f"ws://{found[1]}/bridge"
+        self.token = Tokens.of(self.path).issue(TokenScope.AGENT, datetime.now(UTC), timedelta(hours=1))
 
     def does(self, agent: Callable[[Bridge], Awaitable[None]]) -> None:
         """Let an agent work on the server."""
-        token = Tokens.of(self.path).issue(TokenScope.AGENT, datetime.now(UTC), timedelta(hours=1))
 
         async def main() -> None:
-            async with Bridge(self.url, token, agent="tester 1") as bridge:
+            async with Bridge(self.url, self.token, agent="tester 1") as bridge:
                 await agent(bridge)
 
         asyncio.run(main())
+
+    def events(self, run: str = "") -> list[dict[str, Any]]:
+        """The events of a run that is over, as a subscriber gets them."""
+
+        async def main() -> list[dict[str, Any]]:
+            found: list[dict[str, Any]] = []
+            async with websockets.connect(self.url, proxy=None) as socket:
+                for kind, payload in (("auth", {"token": self.token}), ("subscribe", {"run": run})):
+                    await socket.send(json.dumps(message(kind, **payload)))
+                while not any(each["type"] == "task" for each in found):
+                    told = json.loads(await asyncio.wait_for(socket.recv(), 10))
+                    found += told["payload"].get("events", ())
+            return found
+
+        return asyncio.run(main())
 
     def end(self) -> str:
         """Stop it as `harness serve stop` does; what it has said."""
@@ -101,6 +118,7 @@ def test_each_task_that_an_agent_takes_is_a_run_of_its_own(project: Project, ser
         await mended.give_up("that is enough")
 
     served.does(agent)
+    assert {each["task_id"] for each in served.events() if each["type"] == "task"} == {"C-BROKEN"}
     said = served.end()
     assert verdicts == [("A-BUYS", True, ""), ("B-FAILS", False, "CRITERIA_UNMET")]
     assert "A-BUYS: asked for by tester 1" in said
