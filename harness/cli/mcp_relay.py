@@ -153,7 +153,9 @@ class ServerRelay:
             certificate = self._settings.serve.certificate(self._settings.root)
             trusted: ssl.SSLContext | bool = True
             if certificate is not None:
-                trusted = ssl.create_default_context(cafile=certificate[0])
+                trusted = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+                trusted.load_verify_locations(certificate[0])
+                trusted.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # whoever has issued it
                 trusted.check_hostname = False  # the address comes from the project's own file
             no_reuse = httpx2.Limits(max_keepalive_connections=0)
             self._http = httpx2.AsyncClient(timeout=ANSWERED_WITHIN, trust_env=False, verify=trusted, limits=no_reuse)
