@@ -29,6 +29,11 @@ MOST = 24 * 1024 * 1024
 TOKENS = Tokens(b"k" * 32)
 
 
+@pytest.fixture(autouse=True)
+def _ends_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving, "LOOK", 0.02)
+
+
 @asynccontextmanager
 async def served(root: Path) -> AsyncIterator[tuple[BridgeHub, int]]:
     """A bridge on a port of loopback."""
@@ -147,3 +152,56 @@ def test_a_client_that_answers_no_ping_is_gone(tmp_path: Path, monkeypatch: pyte
             await alive.close()
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("header", [{"Origin": "http://evil.example"}, {"Origin": "null"}, {"Host": "evil.example"}])
+def test_a_page_or_a_name_of_somebody_else_gets_no_connection(tmp_path: Path, header: dict[str, str]) -> None:
+    async def main() -> None:
+        async with served(tmp_path) as (hub, port):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            told = {
+                "Host": f"127.0.0.1:{port}", "Connection": "Upgrade", "Upgrade": "websocket",
+                "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==", **header,
+            }  # fmt: skip
+            lines = "".join(f"{name}: {value}\r\n" for name, value in told.items())
+            writer.write(f"GET /bridge HTTP/1.1\r\n{lines}\r\n".encode())
+            assert b" 403 " in await reader.readline()
+            assert not hub.sessions
+            writer.close()
+
+    asyncio.run(main())
+
+
+def test_a_frame_that_is_too_long_ends_the_connection_and_the_session_goes_on(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with served(tmp_path) as (hub, port):
+            socket, state = await joined(port)
+            with pytest.raises(websockets.ConnectionClosed) as closed:
+                await socket.send("x" * 2 * 1024 * 1024)
+                await socket.recv()
+            assert closed.value.rcvd is not None
+            assert closed.value.rcvd.code == 1009
+            await until(lambda: not hub.sessions[state["session"]].attached)
+            again, resumed = await joined(port, state["session"])
+            assert resumed["state"] == "active"
+            await again.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/blobs/../../etc/passwd", "/blobs/..%2f..%2fetc%2fpasswd", "/sessions/..%2f..%2fetc%2fpasswd", "//etc/passwd"],
+)
+def test_a_path_leads_to_no_file(tmp_path: Path, path: str) -> None:
+    async def main() -> bytes:
+        token = TOKENS.issue(TokenScope.AGENT, SystemClock().wall(), timedelta(hours=1))
+        async with served(tmp_path) as (_, port):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            head = f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n"
+            writer.write(f"{head}Authorization: Bearer {token}\r\n\r\n".encode())
+            return await reader.read()
+
+    answer = asyncio.run(main())
+    assert b" 404 " in answer.splitlines()[0]
+    assert b"root:" not in answer

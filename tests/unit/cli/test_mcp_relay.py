@@ -29,9 +29,7 @@ async def secured(root: Path, file: Path) -> AsyncIterator[None]:
     over, ready, clock = asyncio.Event(), asyncio.Event(), SystemClock()
     server = ProjectServer(root, mcp_routes(make_hub(), lambda _: True), clock, Tokens.of(root))
     running = asyncio.create_task(
-        server.run(
-            bind("127.0.0.1", 0), ready.set, lambda: not over.is_set(), certificate=(file, file), inside=True
-        )
+        server.run(bind("127.0.0.1", 0), ready.set, lambda: not over.is_set(), certificate=(file, file), inside=True)
     )
     async with asyncio.timeout(20):
         await ready.wait()
