@@ -28,6 +28,9 @@ LOOK: Final = 0.5
 VALID: Final = timedelta(hours=1)
 AGAIN: Final = frozenset({"observe", "act", "finish", "command_result", "session_status", "tasks_list"})
 """Tools that may be called again when the answer is lost: the bridge knows an act by what is asked."""
+_UNTRUSTED: Final = (
+    "the server has another certificate than `tls_cert` of [tool.harness.serve], or an expired one"
+)
 NO_RUN: Final = "no run of this project offers tasks: `pytest tasks/ --agent bridge` starts one"
 
 
@@ -137,6 +140,9 @@ class ServerRelay:
                     content=msgspec.json.encode(call),
                     headers={"Authorization": f"Bearer {self._token()}", "Content-Type": "application/json"},
                 )
+            except httpx2.ConnectError as error:
+                if "CERTIFICATE_VERIFY_FAILED" in str(error):
+                    return refusal_reply(RefusedMessageError("CONN_TLS_HANDSHAKE_FAILED", _UNTRUSTED).payload)
             except httpx2.HTTPError:
                 continue
             if answer.status_code == httpx2.codes.OK:

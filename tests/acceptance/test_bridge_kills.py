@@ -1,4 +1,4 @@
-"""kill -9 of a run that serves agents, at twenty moments of a purchase: nothing is bought twice, and nothing is left."""
+"""kill -9 of a run that serves agents, at twenty moments of a purchase: nothing is bought twice, nothing is left."""
 
 from __future__ import annotations
 
