@@ -28,9 +28,7 @@ LOOK: Final = 0.5
 VALID: Final = timedelta(hours=1)
 AGAIN: Final = frozenset({"observe", "act", "finish", "command_result", "session_status", "tasks_list"})
 """Tools that may be called again when the answer is lost: the bridge knows an act by what is asked."""
-_UNTRUSTED: Final = (
-    "the server has another certificate than `tls_cert` of [tool.harness.serve], or an expired one"
-)
+_UNTRUSTED: Final = "the server has another certificate than `tls_cert` of [tool.harness.serve], or an expired one"
 NO_RUN: Final = "no run of this project offers tasks: `pytest tasks/ --agent bridge` starts one"
 
 

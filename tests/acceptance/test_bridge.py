@@ -192,7 +192,9 @@ def test_no_message_has_a_secret_and_a_token_has_only_its_scope(
 ) -> None:
     secret = "s3cret-of-the-shop"
     monkeypatch.setenv("SHOP_PASSWORD", secret)
-    project.task("T", inputs={"password": "${env:SHOP_PASSWORD}"}, success_criteria=[f"text('h1') == '{secret}'"])
+    project.task(
+        "T", step_timeout=2, inputs={"password": "${env:SHOP_PASSWORD}"}, success_criteria=[f"text('h1') == '{secret}'"]
+    )
     run = serve(project)
 
     async def main() -> list[str]:
