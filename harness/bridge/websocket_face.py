@@ -65,6 +65,8 @@ class SocketOutlet:
         self._more = asyncio.Event()
         self._written = asyncio.Event()
         self._cut = ""
+        self._unread = asyncio.Event()
+        """Set when the client does not read: a write under way to it would not end."""
 
     def send(self, message: Mapping[str, Any]) -> None:
         """Queue a message."""
@@ -83,6 +85,9 @@ class SocketOutlet:
         if not self._cut:
             self._cut = code
             self._more.set()
+            if code == "CONN_SLOW_CONSUMER":
+                self._waiting.clear()
+                self._unread.set()
 
     async def serve(self, hub: BridgeHub, admit: Admit) -> None:
         """Serve the connection to its end."""
@@ -92,11 +97,13 @@ class SocketOutlet:
         reader = asyncio.create_task(self._read(connection, hub))
         writer = asyncio.create_task(self._write())
         late = asyncio.create_task(self._authenticated(connection, hub))
+        unread = asyncio.create_task(self._unread.wait())
+        tasks: list[asyncio.Task[Any]] = [reader, writer, late, unread]
         try:
-            await asyncio.wait({reader, writer}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({reader, writer, unread}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             connection.lost()
-            tasks = [reader, writer, late, *([self._subscription] if self._subscription else [])]
+            tasks += [self._subscription] if self._subscription else []
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -140,7 +147,7 @@ class SocketOutlet:
         while True:
             await self._more.wait()
             self._more.clear()
-            while self._waiting and self._cut != "CONN_SLOW_CONSUMER":
+            while self._waiting:
                 text = self._waiting.popleft()
                 await self._websocket.send_text(text)
                 self._size -= len(text)
