@@ -7,7 +7,7 @@ import contextlib
 import os
 import shutil
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from functools import partial
@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from uuid import uuid4
 
 from harness.agents.registry import Agents, TaskAgent
-from harness.browser import Browsers, Endpoints, SessionRequest, StorageState, wants_webmcp
+from harness.browser import Browsers, Endpoints, PlaywrightSession, SessionRequest, StorageState, wants_webmcp
 from harness.engine import run_task
 from harness.environment.channels import Channels
 from harness.environment.memory import MemoryStore
@@ -31,7 +31,7 @@ from harness.model.events import Event
 from harness.model.outcome import ended_as_declared
 from harness.model.plan import Plan
 from harness.model.ports import Ports, Stage
-from harness.model.record import TaskResult, Warning_
+from harness.model.record import TaskResult
 from harness.model.settings import LOGINS, Settings
 from harness.model.tool_settings import offered_to_agents
 from harness.recovery.failure import Failed, Failure
@@ -186,8 +186,9 @@ class Harness:
                 async with self._ground(plan) as empty, self.tools.task(plan, emit, empty.slot) as tools:
                     ground = await self._logged_in(plan, replace(empty, tools=tools, commands=commands))
                     result = await run_task(plan, self._ports(plan, agent, emit, interaction, ground, inference))
-            of_agents = (*inference.finish(result), *(commands.warnings if commands else ()))
-            result = _warned(result, (*of_agents, *self._trajectories.keep(plan, result, notes)))
+            more = (*inference.finish(result), *(commands.warnings if commands else ()))
+            more = (*more, *self._trajectories.keep(plan, result, notes))
+            result = replace(result, warnings=(*result.warnings, *more))
             self._hand_on(plan, result, ground)
             ended = result
             return result
@@ -387,10 +388,17 @@ class Harness:
         request = replace(self._request(plan, folder, ground), routing=routing, gate=gate)
         inference.found_at(plan, request.hosts)
         if not plan.faults:
-            stage = Stage(await self.browsers.open_session(request), world, NoFaults())
+            stage = Stage(await self._session(plan, request, ground), world, NoFaults())
         else:
             stage = await self._stage_with_faults(plan, request, world, ground, inference)
         return replace(stage, toolbox=ground.tools.box(plan, stage.session, stage.injector)) if ground.tools else stage
+
+    async def _session(self, plan: Plan, request: SessionRequest, ground: Ground) -> PlaywrightSession:
+        """Open the browser's session; an agent that drives it itself is told where. Raises Failed."""
+        session = await self.browsers.open_session(request)
+        if ground.commands is not None and request.debugged:
+            ground.commands.debugged_at(plan, await session.debugged(), session)
+        return session
 
     @staticmethod
     async def _routing(plan: Plan, world: TaskWorld) -> Routing | None:
@@ -428,7 +436,7 @@ class Harness:
         where = Where(network, hands, SiteTarget(self.services.seen_from(ground.slot)))
         injector = FaultInjector(plan.faults, where, self.clock, seed=plan.fault_seed, task=plan.task_id)
         try:
-            session = await self.browsers.open_session(request)
+            session = await self._session(plan, request, ground)
         except BaseException:
             await injector.close()
             raise
@@ -469,11 +477,6 @@ class Harness:
         self.circuits.close()
         await self.services.stop()
         self._scratch.close()
-
-
-def _warned(result: TaskResult, warnings: Sequence[Warning_]) -> TaskResult:
-    """The result with warnings that are known only after its task."""
-    return replace(result, warnings=(*result.warnings, *warnings)) if warnings else result
 
 
 T = TypeVar("T")

@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from tests.acceptance.conftest import Project
+from tests.acceptance.test_bridge import ONE_ORDER
 
 STRANGER = Path(__file__).parent / "stranger_agent.py"
 KEY = "demo-model-key"
@@ -189,3 +190,30 @@ def test_the_providers_own_clients_find_the_gateway(project: Project, monkeypatc
     assert set(lines) == {"chat", "stream", "responses", "messages"}
     assert all(lines.values())
     assert [each["model"] for each in report["model_calls"]] == ["mine", "mine", "mine", "claude"]
+
+
+def test_a_program_that_drives_the_browser_itself_sees_its_own_task_only(project: Project) -> None:
+    """Its steps are observed: the network's rules, the criteria and the evidence hold, and the result says so."""
+    command = [sys.executable, str(STRANGER.with_name("driving_agent.py")), "{cdp}", "123 Main St"]
+    path = project.path / "pyproject.toml"
+    path.write_text(f"{path.read_text('utf-8')}\n[tool.harness.agents.driver]\ncommand = {_toml(command)}\n", "utf-8")
+    for name in ("T", "U"):
+        total = {"T": [], "U": ["json('env', 'shop.orders.O-10001.total') == 0"]}[name]
+        project.task(
+            name, agent="driver", steps=[], allowed_domains=["shop.local"], success_criteria=[*ONE_ORDER, *total]
+        )
+    result = project.run("--task-workers", "2")
+    result.assert_outcomes(passed=1, failed=1)
+    assert "control_observed: Agent `driver` drove the browser itself" in result.stdout.str()
+    said = output(project, "U", "driver")
+    assert "pages ['about:blank']" in said
+    assert said.count("is not offered: the browser has contexts of other tasks") == 2
+    assert "no bank" in said
+    assert any("checkout" in each["request"]["url"] for each in har_of(project, "U"))
+
+
+def har_of(project: Project, task_id: str) -> list[dict[str, Any]]:
+    """The requests of a failed task's HAR file."""
+    document = json.loads((project.path / "errors" / task_id / "network_logs.har").read_text("utf-8"))
+    entries: list[dict[str, Any]] = document["log"]["entries"]
+    return entries
