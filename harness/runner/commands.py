@@ -7,6 +7,7 @@ import contextlib
 import hmac
 import json
 import os
+import signal
 import sys
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
@@ -37,7 +38,7 @@ from harness.reporting.files import safe_name
 from harness.reporting.redaction import Redactor
 from harness.resilience import Clock, poll_until
 from harness.resilience.events import Emit
-from harness.resilience.process import Child, Program
+from harness.resilience.process import Child, Program, signal_all, with_variable
 from harness.runner.inference import TaskInference
 from harness.serve.doors import Doors, TaskDoor
 from harness.serve.edges import SCOPE
@@ -53,6 +54,8 @@ if TYPE_CHECKING:
 
 PASSED_ON: Final = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ")
 """The variables of the run that each command has; all others are declared."""
+TOKEN: Final = "TASKSPEC_TOKEN"  # noqa: S105 - a name
+"""The variable with the token of a task, which its command and everything that it starts have."""
 JUDGED: Final = 5.0
 """Seconds of a task that are left for its success criteria when its command is ended."""
 LOOK: Final = 0.1
@@ -256,7 +259,7 @@ class RunningCommand:
             "python": sys.executable,
         }
         passed = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
-        given = {"HOME": str(own), "TMPDIR": str(own), "TASKSPEC_BRIDGE": bridge, "TASKSPEC_TOKEN": door.token}
+        given = {"HOME": str(own), "TMPDIR": str(own), "TASKSPEC_BRIDGE": bridge, TOKEN: door.token}
         if self._driven is not None:
             self._task.warn(control_observed(self._name))
         if self._table.models:
@@ -337,6 +340,9 @@ class RunningCommand:
                 self._ended.cancel()
                 await asyncio.gather(self._ended, return_exceptions=True)
                 await self._child.stop(AFTER_SIGTERM)
+        if self._child is not None and self._door is not None:
+            left = await asyncio.to_thread(with_variable, TOKEN, self._door.token)  # daemons leave the group
+            signal_all(left, signal.SIGKILL)
         await self.hub.stop()
         if self._gateway is not None:
             await self._gateway.close()

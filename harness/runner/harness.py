@@ -186,9 +186,8 @@ class Harness:
                 async with self._ground(plan) as empty, self.tools.task(plan, emit, empty.slot) as tools:
                     ground = await self._logged_in(plan, replace(empty, tools=tools, commands=commands))
                     result = await run_task(plan, self._ports(plan, agent, emit, interaction, ground, inference))
-            more = (*inference.finish(result), *(commands.warnings if commands else ()))
-            more = (*more, *self._trajectories.keep(plan, result, notes))
-            result = replace(result, warnings=(*result.warnings, *more))
+            more = [*result.warnings, *inference.finish(result), *(commands.warnings if commands else ())]
+            result = replace(result, warnings=(*more, *self._trajectories.keep(plan, result, notes)))
             self._hand_on(plan, result, ground)
             ended = result
             return result

@@ -58,9 +58,12 @@ def test_a_strangers_script_buys_a_mouse(project: Project, monkeypatch: pytest.M
     """Its environment has only what is declared, and its output is kept; the secret in it is masked."""
     monkeypatch.setenv("PRIVATE_WORD", "hunter2hunter2")
     environment = {"GIVEN": "${env:PRIVATE_WORD}"}
-    stranger(project, BUY, "{prompt}", "{{token}}", environment=environment)
+    opens = {"act": "open", "url": f"{SHOP}/product/${{inputs.sku}}"}
+    stranger(project, [opens, *BUY[1:]], "{prompt}", "{{token}}", environment=environment)
     project.task("T", steps=[], goal="Buy a mouse.", inputs={"sku": "WM-5521"}, **BOUGHT)
-    project.task("U", steps=[], success_criteria=["json('env', 'shop.orders.O-10001.total') == 0"])
+    project.task(
+        "U", steps=[], inputs={"sku": "WM-5521"}, success_criteria=["json('env', 'shop.orders.O-10001.total') == 0"]
+    )
     project.run().assert_outcomes(passed=1, failed=1)
     said = output(project, "U")
     environ = said.partition("[")[2].partition("]")[0]
@@ -79,7 +82,8 @@ def test_a_strangers_script_buys_a_mouse_over_mcp(project: Project) -> None:
 
 def test_a_hanging_command_is_ended_and_its_task_judged(project: Project) -> None:
     """What it has done counts, the result says that it was ended, and no process is left."""
-    stranger(project, [*BUY, {"hang": True}])
+    daemon = f"daemon-of-{project.path.name}"
+    stranger(project, [{"daemon": daemon}, *BUY, {"hang": True}])
     project.task("T", steps=[], timeout=12, **BOUGHT)
     project.task("U", steps=[], timeout=10, success_criteria=["json('env', 'shop.orders.O-10001.total') == 0"])
     result = project.run("--task-workers", "2")
@@ -87,6 +91,7 @@ def test_a_hanging_command_is_ended_and_its_task_judged(project: Project) -> Non
     assert "command_ended: Agent `stranger`: its command was ended" in result.stdout.str()
     assert "--- ended: the time of the task was over" in output(project, "U")
     assert not commands(str(STRANGER))
+    assert not commands(daemon)
 
 
 @pytest.mark.thorough
