@@ -93,6 +93,8 @@ class RemoteTask:
         self._news = asyncio.Event()
         self.events: deque[AgentEvent] = deque(maxlen=MOST_EVENTS)
         """What the agent's hooks have told."""
+        self._before: list[dict[str, Any]] = []
+        """What agents before this one have done."""
         self._stopped = ""
         """The event by which the agent told that it does nothing more."""
         self._resume: Resume | None = None
@@ -107,6 +109,8 @@ class RemoteTask:
     async def propose(self, plan: Plan, history: History, observe: Sight) -> Mapping[str, Any] | None:
         """Hand a turn to the session and wait for its step. Raises Failed."""
         self.plan, self.number = plan, self.number + 1
+        if self.session is None:
+            self._before = steps_before(history)
         ends = self._clock.now() + self._rules.timeout
         turn = Turn(self.number, observe, asyncio.get_running_loop().create_future(), copy_context(), ends)
         self._turn = turn
@@ -289,7 +293,8 @@ class RemoteTask:
         session.changed = self._news.set
         self._desk.withdraw(self)
         self._news.set()
-        return "turn", self.question()
+        before = {"history": self._desk.redact(self._before, self.plan)} if self._before else {}
+        return "turn", {**self.question(), **before}
 
     def question(self) -> dict[str, Any]:
         """The present turn, as messages have it."""
@@ -443,6 +448,14 @@ T = TypeVar("T")
 
 async def _awaited(call: Callable[[], Awaitable[T]]) -> T:
     return await call()
+
+
+def steps_before(history: History) -> list[dict[str, Any]]:
+    """The steps that were done already, as an agent is told them that goes on after another one."""
+    return [
+        {"step": each.step.describe(), "passed": each.passed, "code": each.failure.code if each.failure else None}
+        for each in history
+    ]
 
 
 def outcome_of(record: StepRecord | None) -> dict[str, Any]:

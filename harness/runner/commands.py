@@ -19,7 +19,7 @@ from harness.agents.python import AgentSource, chosen_index
 from harness.bridge.http_face import http_routes
 from harness.bridge.hub import BridgeHub
 from harness.bridge.mcp_face import mcp_routes
-from harness.bridge.turns import Desk, RemoteRules
+from harness.bridge.turns import Desk, RemoteRules, steps_before
 from harness.bridge.websocket_face import websocket_routes
 from harness.browser import PlaywrightSession
 from harness.browser.debugger import DebuggedContext, serve_debugger
@@ -148,7 +148,7 @@ class CommandAgent:
         """The step that the process chooses, unchecked; None when it is done, or its time is over. Raises Failed."""
         if plan.key not in self._running:
             self._running[plan.key] = RunningCommand(self._task, self._source, plan)
-            await self._running[plan.key].start(observe)
+            await self._running[plan.key].start(observe, history)
         return await self._running[plan.key].propose(plan, history, observe, policy)
 
     def events_of(self, plan: Plan) -> tuple[AgentEvent, ...]:
@@ -197,8 +197,8 @@ class RunningCommand:
         """The context of a command that drives the browser itself, and its session; None for others."""
         return self._task.contexts.get(self._plan.key) if self._table.drives_itself else None
 
-    async def start(self, observe: Observe) -> None:
-        """Start the process. Raises Failed."""
+    async def start(self, observe: Observe, history: History) -> None:
+        """Start the process, which is told what agents before it have done. Raises Failed."""
         if missing := _missing_extra(self._table):
             message = f"Agent `{self._name}`: its command cannot take a task: pip install 'pytest-taskspec[{missing}]'"
             raise Failed(Failure("AGENT_UNAVAILABLE", message, details={"agent": self._name}))
@@ -208,7 +208,7 @@ class RunningCommand:
         folder = self._task.folder_of(self._plan)
         log = folder / "files" / f"agent-{safe_name(self._name)}.log"
         try:
-            program = self._program(self._door, folder, seconds)
+            program = self._program(self._door, folder, seconds, history)
             self._child = Child(program, log, Path(os.devnull), self._run.clock)
         except OSError as error:
             message = f"Agent `{self._name}`: its command was not started: {error}"
@@ -243,7 +243,7 @@ class RunningCommand:
             routes += forwarding_routes(self._gateway)
         return Router(routes=routes)
 
-    def _program(self, door: TaskDoor, folder: Path, seconds: float) -> Program:
+    def _program(self, door: TaskDoor, folder: Path, seconds: float, history: History) -> Program:
         """The command to start. Raises Failed for a variable that is not set, OSError if it has no folder."""
         own = folder / f"agent-{safe_name(self._name)}"
         own.mkdir(exist_ok=True)
@@ -252,7 +252,7 @@ class RunningCommand:
         values = {
             "cdp": f"ws://{door.address}{DEBUGGER}",
             "browser_use": str(BROWSER_USE),
-            "prompt": prompt(self._plan, seconds, self._run.redactor, how),
+            "prompt": prompt(self._plan, seconds, self._run.redactor, how, history),
             "bridge": bridge,
             "token": door.token,
             "mcp": str(_mcp_file(own, door)),
@@ -412,12 +412,15 @@ ITSELF: Final = (
 )
 
 
-def prompt(plan: Plan, seconds: float, redactor: Redactor, how: str = STEP_BY_STEP) -> str:
-    """The task in words, for an agent that is told nothing else."""
+def prompt(plan: Plan, seconds: float, redactor: Redactor, how: str = STEP_BY_STEP, history: History = ()) -> str:
+    """The task in words, for an agent that is told nothing else. `history`: what agents before it have done."""
     inputs = redactor.plus(plan.secrets).json(plan.spec.inputs)
     lines = [plan.spec.goal or plan.task_id]
     if inputs:
         lines += ["", f"Inputs: {json.dumps(inputs, ensure_ascii=False)}"]
+    if before := redactor.plus(plan.secrets).json(steps_before(history)):
+        lines += ["", "Other agents have done this already, in the same browser; do not do it again:"]
+        lines += [f"- {each['step']}: {'passed' if each['passed'] else each['code'] or 'failed'}" for each in before]
     return "\n".join([*lines, "", how.format(seconds=seconds)])
 
 

@@ -154,7 +154,10 @@ def test_the_gateway_passes_what_the_budget_allows(project: Project, monkeypatch
     asks = [{"ask": {"model": name, **question}} for name in ("other", "mine", "scripted-fast")]
     stranger(project, [*asks, {"exit": 5}], models=["mine"])
     project.task("T", steps=[], budget={"max_model_calls": 1})
-    project.run().assert_outcomes(failed=1)
+    project.task("U", steps=[], faults=[{"kind": "model_overflow", "model": "mine", "times": 1}])
+    project.run().assert_outcomes(failed=2)
+    assert "context" in output(project, "U").partition("model 400")[2]  # the fault has struck the command's own request
+    assert "fault_not_met" not in [each["type"] for each in project.report("U")["warnings"]]
     said, report = output(project), project.report("T")
     assert "model 404" in said
     assert "chat.completion.chunk" in said
@@ -222,3 +225,14 @@ def har_of(project: Project, task_id: str) -> list[dict[str, Any]]:
     document = json.loads((project.path / "errors" / task_id / "network_logs.har").read_text("utf-8"))
     entries: list[dict[str, Any]] = document["log"]["entries"]
     return entries
+
+
+def test_a_command_that_follows_another_is_told_what_was_done(project: Project) -> None:
+    stranger(project, [BUY[0], {"exit": 5}], name="first", fallback=["second"])
+    stranger(project, [], "{prompt}", name="second")
+    project.task("T", agent="first", steps=[], success_criteria=["text('h1') == 'Nothing'"])
+    project.run().assert_outcomes(failed=1)
+    said = output(project, "T", "second")
+    assert "do not do it again:\\n- open http://shop.local/product/WM-5521: passed" in said
+    turn = json.loads(next(line for line in said.splitlines() if line.startswith("turn ")).removeprefix("turn "))
+    assert turn["history"] == [{"step": f"open {SHOP}/product/WM-5521", "passed": True, "code": None}]
