@@ -325,11 +325,15 @@ class RequestedRuns:
 
     async def close(self) -> None:
         """End the running tasks with their evidence. Bounded."""
-        works = [run.work for run in self._going_on() if run.work is not None]
-        for work in works:
-            work.cancel()
+        going_on = [(run, run.work) for run in self._going_on() if run.work is not None]
+        for run, work in going_on:
+            if not run.judged:  # of the others, browser and services are closing
+                work.cancel()
+        works = [work for _, work in going_on]
         if works:
             await asyncio.wait(works, timeout=ENDED_WITHIN)
+        for work in works:
+            work.cancel()
         self._history.shutdown(wait=False)
 
 
