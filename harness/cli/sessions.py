@@ -18,7 +18,6 @@ from harness.cli.project import settings_at
 from harness.model.settings import SettingsError
 from harness.reporting.files import printable
 from harness.serve.address import BRIDGE, address_of
-from harness.serve.start import connection_to
 from harness.serve.tokens import Tokens, TokenScope
 from harness.spec.problems import did_you_mean
 
@@ -92,6 +91,8 @@ def close(session: Annotated[str, typer.Argument(help="Its id.")]) -> None:
     address = next((each for each in places if each is not None and each.pid == found.pid), None)
     if found.over or not found.owned or address is None:
         fail(f"session {session} is not open in any run or server ({_state(found)})")
+    from harness.serve.start import connection_to  # the lists need no server
+
     connection = connection_to(address, _ANSWERS_WITHIN)
     try:
         token = Tokens.of(root).issue(TokenScope.CONTROL, datetime.now(UTC), timedelta(minutes=1))
