@@ -105,6 +105,8 @@ class BridgeSession:
         self.last_outcome: Mapping[str, Any] | None = None
         self.wrote = False
         """Whether its task has begun a step that must not be done twice."""
+        self.had: list[str] = []
+        """Ids of the tasks that a server has run for it: it is given none of them again unless it asks for it."""
         self.paused_at: float | None = None
         self.why = ""
         """Why it is closed, or in error."""
@@ -149,6 +151,12 @@ class BridgeSession:
         """Note that its task begins a step that must not be done twice. It is written down before the step is done."""
         if not self.wrote:
             self.wrote = True
+            self.keep(self)
+
+    def has_had(self, task_id: str) -> None:
+        """Note that a task was done in it. It is written down."""
+        if task_id not in self.had:
+            self.had.append(task_id)
             self.keep(self)
 
     def grace_left(self, now: float) -> float:
