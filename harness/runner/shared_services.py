@@ -31,14 +31,15 @@ class SharedServices(Services):
 
     def __init__(self, settings: Mapping[str, ServiceSettings], root: Path, clock: Clock) -> None:
         """Raises ValueError, as `Services` does."""
-        super().__init__(settings, root=root, logs=root / ".harness/logs", clock=clock, emit=self._tell)
+        super().__init__(settings, root=root, logs=root / ".harness/logs", clock=clock, emit=self.tell)
         self.declared = settings
         self.hearers: list[Emit] = []
         """One for each run that uses them."""
         self._turn = asyncio.Lock()
         self._up = False
 
-    def _tell(self, event: ResilienceEvent) -> None:
+    def tell(self, event: ResilienceEvent) -> None:
+        """Pass an event on to every run that uses them."""
         for hear in tuple(self.hearers):
             hear(event)
 
