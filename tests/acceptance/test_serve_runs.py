@@ -213,6 +213,46 @@ def test_the_end_of_one_run_leaves_the_other_its_browser(project: Project, serve
 
 
 @pytest.mark.thorough
+def test_more_tasks_than_workers_wait_as_pending(project: Project) -> None:
+    with (project.path / "pyproject.toml").open("a", encoding="utf-8") as file:
+        file.write('\n[tool.harness.serve]\ntasks = ["."]\nworkers = 1\n')
+    for name in ("A", "B"):
+        project.task(name, steps=[], success_criteria=["exists('#search-box')"])
+    served = ServedProject(project)
+
+    async def does(bridge: Bridge, before_its_end: Callable[[], Awaitable[object]]) -> None:
+        task = await bridge.take()
+        assert task is not None
+        await task.act(OPEN)
+        await before_its_end()
+        assert (await task.finish()).passed
+
+    async def agent(bridge: Bridge) -> None:
+        async with Bridge(served.url, served.token) as other:
+            waits: list[asyncio.Task[None]] = []
+
+            async def a_second_one_comes() -> None:
+                waits.append(asyncio.create_task(does(other, lambda: asyncio.sleep(0))))
+                async with asyncio.timeout(20):
+                    while "escalated" not in (project.path / ".harness/events.jsonl").read_text("utf-8"):
+                        await asyncio.sleep(0.2)
+
+            await does(bridge, a_second_one_comes)
+            await waits[0]
+
+    try:
+        served.does(agent)
+    finally:
+        said = served.end()
+    assert re.findall(r"^(?:task )?(\w): asked|^task (\w) is over", said, re.M) == [
+        ("A", ""),
+        ("", "A"),
+        ("B", ""),
+        ("", "B"),
+    ]
+
+
+@pytest.mark.thorough
 def test_a_session_outlives_a_server_that_is_stopped(project: Project, served: ServedProject) -> None:
     for name in ("A", "B"):
         project.task(name, steps=[], success_criteria=["exists('#search-box')"])
