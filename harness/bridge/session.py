@@ -79,10 +79,11 @@ class KeptReply(Struct):
 class BridgeSession:
     """An agent's session: its messages, its replies, its task."""
 
+    resumed = False
+    """Whether it goes on after its server has ended or was killed."""
+
     def __init__(self, clock: Clock, limits: BridgeLimits, agent: str = "", folder: str = "", client: str = "") -> None:
         self.id = f"sess-{uuid4().hex[:12]}"
-        self.resumed = False
-        """Whether it goes on after its server was killed."""
         self.agent = agent
         self.folder = folder
         self.client = client

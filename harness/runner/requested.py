@@ -37,7 +37,7 @@ from harness.resilience.events import ClientChanged, ResilienceEvent
 from harness.runner.bridging import BridgeHost
 from harness.runner.compile import compile_plan
 from harness.runner.harness import Harness
-from harness.runner.schedule import SHARED, Places
+from harness.runner.schedule import SHARED, TaskPlaces
 from harness.runner.shared_services import LentServices, ServicePool
 from harness.spec.agents import BRIDGE
 from harness.spec.load import find_tasks, load_file
@@ -134,7 +134,7 @@ class RequestedRuns:
         self._root = root
         self._say = say
         self._host: BridgeHost | None = None
-        self._places = Places(workers)
+        self._places = TaskPlaces(workers)
         self._services = ServicePool()
         self._runs: dict[str, RequestedRun] = {}
         """Session -> its newest run."""

@@ -157,7 +157,7 @@ class Schedule(Struct):
         self.over[name] = well
 
 
-class Places:
+class TaskPlaces:
     """The places of tasks that come one by one: so many at once, in the order in which they come."""
 
     def __init__(self, number: int) -> None:

@@ -7,7 +7,7 @@ import asyncio
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from harness.runner.schedule import Job, Places, Schedule
+from harness.runner.schedule import Job, Schedule, TaskPlaces
 from tests.unit.resilience.virtual import now, play
 
 
@@ -222,13 +222,13 @@ def test_every_job_begins_whatever_the_slots(jobs: list[tuple[str, bool]], slots
 def test_a_place_alone_waits_for_all_and_nothing_overtakes_it() -> None:
     begun: list[str] = []
 
-    async def job(places: Places, name: str, *, alone: bool = False) -> None:
+    async def job(places: TaskPlaces, name: str, *, alone: bool = False) -> None:
         async with places.place(alone=alone):
             begun.append(f"{name} at {now():g}")
             await asyncio.sleep(10)
 
     async def main() -> None:
-        places = Places(2)
+        places = TaskPlaces(2)
         waits = asyncio.create_task(job(places, "first"))
         await asyncio.sleep(1)
         jobs = [asyncio.create_task(job(places, name, alone=name == "alone")) for name in ("alone", "second", "third")]
