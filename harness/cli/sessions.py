@@ -69,7 +69,7 @@ def list_sessions(as_json: AsJson = False) -> None:
         task = f"task {each.task}" if each.task else "no task"
         typer.echo(printable(f"{each.id}: {_state(each)}, {task}, {each.agent or each.client or 'no name'}"))
     if not found:
-        typer.echo("there are no sessions: `pytest --agent bridge` offers tasks to agents that run elsewhere")
+        typer.echo("there are no sessions: `harness serve` and `pytest --agent bridge` offer tasks to agents elsewhere")
 
 
 @app.command()
