@@ -10,6 +10,7 @@ from uuid import uuid4
 
 from msgspec import Struct
 
+from harness.bridge.refusals import RefusedMessageError
 from harness.bridge.replay import REPLAY_BYTES, REPLAY_SECONDS, ReplayBuffer
 from harness.resilience import Clock
 from harness.resilience.connection import EXTENSION, Machine, TransitionTable
@@ -37,6 +38,8 @@ REPLIES: Final = 1000
 """Replies that a session keeps by the ids of their messages. What is older is fenced by the turn."""
 BLOBS: Final = 64 * 1024 * 1024
 """Bytes of bodies that a session keeps outside its messages."""
+ALL_BLOBS: Final = 256 * 1024 * 1024
+"""Bytes of the bodies of all sessions."""
 
 
 class BridgeLimits(Struct, frozen=True):
@@ -102,7 +105,10 @@ class BridgeSession:
         """Correlation id -> the reply of that work."""
         self.blobs: OrderedDict[str, tuple[str, bytes]] = OrderedDict()
         """SHA-256 -> media type and content."""
+        self.blob_bytes = 0
         self.task: RemoteTask | None = None
+        self.turns = 0
+        """The number of the newest turn of all its tasks."""
         self.last_outcome: Mapping[str, Any] | None = None
         self.wrote = False
         """Whether its task has begun a step that must not be done twice."""
@@ -119,7 +125,8 @@ class BridgeSession:
         """Told whenever the client comes or goes, or the state changes."""
         self.forget: Callable[[BridgeSession], None] = lambda _: None
         self.keep: Callable[[BridgeSession], None] = lambda _: None
-        """Writes it down, so that it outlives its server."""
+        """Writes it down, so that it outlives its server; `kept` says whether that was possible."""
+        self.kept = True
         self.emit: Emit = discard
 
     # The state.
@@ -148,11 +155,12 @@ class BridgeSession:
         self.keep(self)
         self.changed()
 
-    def begins_to_write(self) -> None:
-        """Note that its task begins a step that must not be done twice. It is written down before the step is done."""
-        if not self.wrote:
+    def begins_to_write(self) -> bool:
+        """Note that its task begins a step that must not be done twice; False if that cannot be written down now."""
+        if not self.wrote or not self.kept:
             self.wrote = True
             self.keep(self)
+        return self.kept
 
     def has_had(self, task_id: str) -> None:
         """Note that a task was done in it. It is written down."""
@@ -241,20 +249,27 @@ class BridgeSession:
         return {"type": type, "id": id or str(uuid4()), "timestamp": moment, "payload": dict(payload)}
 
     def keep_reply(self, id: str, kept: KeptReply) -> None:  # noqa: A002
-        """Keep the reply to a message; the oldest finished ones make room."""
-        self.replies[id] = kept
-        while len(self.replies) > REPLIES:
+        """Keep the reply to a message; the oldest finished ones make room. Raises RefusedMessageError if none is."""
+        while len(self.replies) >= REPLIES:
             oldest = next((key for key, each in self.replies.items() if each.reply is not None), None)
             if oldest is None:
-                return
+                raise RefusedMessageError("SESS_BUSY", f"{REPLIES:,} messages of the session wait for their answers")
             del self.replies[oldest]
+        self.replies[id] = kept
 
     def keep_blob(self, sha256: str, kind: str, content: bytes) -> None:
         """Keep a body outside the messages; the oldest ones make room."""
-        self.blobs[sha256] = kind, content
+        if sha256 not in self.blobs:
+            self.blobs[sha256] = kind, content
+            self.blob_bytes += len(content)
         self.blobs.move_to_end(sha256)
-        while sum(len(each) for _, each in self.blobs.values()) > BLOBS:
-            self.blobs.popitem(last=False)
+        while self.blob_bytes > BLOBS:
+            self.drop_blob()
+
+    def drop_blob(self) -> None:
+        """Forget the oldest body."""
+        _, (_, content) = self.blobs.popitem(last=False)
+        self.blob_bytes -= len(content)
 
     # What it is.
 

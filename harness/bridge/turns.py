@@ -29,6 +29,10 @@ WAIT: Final = 60.0
 """Seconds that a task waits until an agent takes it, by default."""
 
 
+NOTED_WITHIN: Final = 5.0
+"""Seconds in which it must be possible to write down that a write begins."""
+
+
 class RemoteRules(Struct, frozen=True):
     """How tasks deal with remote agents."""
 
@@ -111,6 +115,8 @@ class RemoteTask:
         self.plan, self.number = plan, self.number + 1
         if self.session is None:
             self._before = steps_before(history)
+        else:
+            self.session.turns = self.number
         ends = self._clock.now() + self._rules.timeout
         turn = Turn(self.number, observe, asyncio.get_running_loop().create_future(), copy_context(), ends)
         self._turn = turn
@@ -124,10 +130,19 @@ class RemoteTask:
             for look in turn.looks:
                 look.cancel()
         if answer.kind == "act" and self.session is not None and may_write(answer.step):
-            self.session.begins_to_write()
+            await self._write_down(self.session)
         if answer.kind == "gave_up":
             raise Failed(Failure("AGENT_GAVE_UP", f"Agent `{self._rules.name}` gave up: {answer.why}"))
         return answer.step if answer.kind == "act" else None
+
+    async def _write_down(self, session: BridgeSession) -> None:
+        """Note that a write begins. Raises Failed if that cannot be kept: after a kill it would be done again."""
+        until = self._clock.now() + NOTED_WITHIN
+        while not session.begins_to_write():
+            if self._clock.now() >= until:
+                message = f"The step was not begun: session {session.id} cannot be written down, and a server that is "
+                raise Failed(Failure("ARTIFACTS_UNWRITABLE", f"{message}killed might let it be done twice"))
+            await self._clock.sleep(0.2)
 
     async def _be_taken(self) -> None:
         """Offer the task until a session takes it. Raises Failed."""
@@ -288,6 +303,10 @@ class RemoteTask:
     def taken_by(self, session: BridgeSession) -> Reply:
         """Give the task to a session; returns its first turn."""
         self.session, session.task, session.last_outcome = session, self, None
+        self.number += session.turns  # no number comes twice in a session: an old act is never one of this task
+        session.turns = self.number
+        if self._turn is not None:
+            self._turn.number = self.number
         session.wrote = False
         session.keep(session)
         session.changed = self._news.set
@@ -427,6 +446,8 @@ class Desk:
         while True:
             if session.over:
                 raise RefusedMessageError("SESS_CLOSED", f"session {session.id} is closed: {session.why}")
+            if session.task is not None:  # another message of the session was faster
+                raise RefusedMessageError("SESS_BUSY", f"the session has the task {session.task.task_id}")
             found = next((each for each in self._offers if each.suits(session, task_id)), None)
             if found is not None and session.attached:
                 return found.taken_by(session)

@@ -80,9 +80,9 @@ class BridgeHost:
         """The redactor of the host, and those of the runs that it serves, which learn secrets while they run."""
         desk = Desk(tuple(ACTS), self._redacted)
         store = SessionStore(settings.root)
+        self.hub = BridgeHub(clock, desk, _limits(settings.serve), rules, emit, store)
         self.note = store.note
         """What happened to a damaged file of sessions; empty if nothing did."""
-        self.hub = BridgeHub(clock, desk, _limits(settings.serve), rules, emit, store)
         self._followers = Followers(settings.root)
         self._served: asyncio.Task[None] | None = None
         self._ending = False

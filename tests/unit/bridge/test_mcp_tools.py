@@ -73,10 +73,12 @@ def test_a_call_that_a_client_makes_anew_is_the_same_act_but_not_in_another_task
         await playing
         again = FakeRun(hub)
         playing = asyncio.create_task(again.play())
-        await tools.call("task_take", {"session": session})
-        await tools.call("act", asked)
+        turn = (await tools.call("task_take", {"session": session})).structured["turn"]
+        assert (await tools.call("act", asked)).structured["code"] == "SESS_TURN_OVER"
+        assert (len(run.done), len(again.done)) == (1, 0)
+        await tools.call("act", {**asked, "turn": turn})
         assert (len(run.done), len(again.done)) == (1, 1)
-        await tools.call("finish", {"session": session, "turn": 2})
+        await tools.call("finish", {"session": session, "turn": turn + 1})
         await playing
 
     play(main())
