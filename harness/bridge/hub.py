@@ -341,6 +341,8 @@ class BridgeHub:
     ) -> None:
         """Keep the reply, and send it, however long the work has taken."""
         kept.reply = await late
+        if kept.reply[1].get("code") == "SESS_PAUSED":  # asked again after the pause, it is done
+            session.replies.pop(message.id, None)
         if not kept.quiet:
             session.send(*kept.reply, message.id)
 
