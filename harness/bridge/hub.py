@@ -137,8 +137,9 @@ class BridgeHub:
     def _keep(self, session: BridgeSession) -> None:
         if self._store is not None:
             known = {name: each for name, each in session.summary().items() if name in _STORED}
+            stored = StoredSession(session.id, wrote=session.wrote, had=tuple(session.had), **known)
             try:
-                self._store.save(StoredSession(session.id, wrote=session.wrote, **known))
+                self._store.save(stored)
                 session.kept = True
             except OSError as error:  # a full disk must not keep a session from its change
                 if session.kept:
@@ -167,7 +168,7 @@ class BridgeHub:
             raise RefusedMessageError("SESS_NOT_RESUMABLE", f"task {left.task} of session '{name}' had begun to write")
         del self._left[name]
         session = BridgeSession(self.clock, self.limits, left.agent, left.folder, left.client)
-        session.id, session.resumed = left.id, True
+        session.id, session.resumed, session.had = left.id, True, list(left.had)
         self._begin(session)
         return session
 
@@ -194,8 +195,13 @@ class BridgeHub:
             del self.closed[next(iter(self.closed))]
         self.desk.wake()
 
-    async def stop(self) -> None:
-        """End all sessions, and the work that their clients wait for. Bounded."""
+    async def stop(self, *, resumable: bool = False) -> None:
+        """End all sessions, and the work that their clients wait for. Bounded.
+
+        `resumable`: the next server of the project may go on with them, as after a kill.
+        """
+        if resumable:
+            self._close_store()
         for session in tuple(self.sessions.values()):
             if session.outlet is not None:
                 session.outlet.cut("SYS_STOPPING")
@@ -207,6 +213,9 @@ class BridgeHub:
         for work in tuple(self._works):
             work.cancel()
         await asyncio.gather(*self._works, return_exceptions=True)
+        self._close_store()
+
+    def _close_store(self) -> None:
         if self._store is not None:
             self._store.close()
             self._store = None

@@ -82,10 +82,11 @@ class KeptReply(Struct):
 class BridgeSession:
     """An agent's session: its messages, its replies, its task."""
 
+    resumed = False
+    """Whether it goes on after its server has ended or was killed."""
+
     def __init__(self, clock: Clock, limits: BridgeLimits, agent: str = "", folder: str = "", client: str = "") -> None:
         self.id = f"sess-{uuid4().hex[:12]}"
-        self.resumed = False
-        """Whether it goes on after its server was killed."""
         self.agent = agent
         self.folder = folder
         self.client = client
@@ -113,6 +114,8 @@ class BridgeSession:
         self.last_outcome: Mapping[str, Any] | None = None
         self.wrote = False
         """Whether its task has begun a step that must not be done twice."""
+        self.had: list[str] = []
+        """Ids of the tasks that a server has run for it: it is given none of them again unless it asks for it."""
         self.paused_at: float | None = None
         self.why = ""
         """Why it is closed, or in error."""
@@ -160,6 +163,12 @@ class BridgeSession:
             self.wrote = True
             self.keep(self)
         return self.kept
+
+    def has_had(self, task_id: str) -> None:
+        """Note that a task was done in it. It is written down."""
+        if task_id not in self.had:
+            self.had.append(task_id)
+            self.keep(self)
 
     def grace_left(self, now: float) -> float:
         """Seconds that it still waits for its client; the whole grace while that is there."""

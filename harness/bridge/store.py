@@ -35,6 +35,8 @@ class StoredSession(Struct, frozen=True):
     turn: int | None = None
     wrote: bool = False
     """Whether its task had begun a step that must not be done twice."""
+    had: tuple[str, ...] = ()
+    """Ids of the tasks that a server has run for it."""
     why: str = ""
     pid: int = 0
     started: float = 0.0

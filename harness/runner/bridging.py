@@ -142,9 +142,9 @@ class BridgeHost:
             return "AUTH_FORBIDDEN", "a token of the scope `view` only looks: `harness serve token --scope agent`"
         return None
 
-    async def close(self) -> None:
-        """End the sessions and the server. Bounded."""
-        await self.hub.stop()
+    async def close(self, *, resumable: bool = False) -> None:
+        """End the sessions and the server. Bounded. `resumable`: the next server may go on with the sessions."""
+        await self.hub.stop(resumable=resumable)
         self._ending = True
         if self._served is not None:
             await asyncio.wait({self._served}, timeout=ENDED_WITHIN)

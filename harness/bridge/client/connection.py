@@ -161,20 +161,23 @@ class Bridge:
 
         None: there is none in `wait` seconds, or the run is over.
         """
-        if self._found is not None:
-            found, self._found = self._found, None
+        if (found := self._left()) is not None:
             return found
         try:
             answer = await self.request("task_take", task=task, wait_ms=round(wait * 1000))
         except BridgeError as error:
             if error.code in NO_MORE:
                 return None
-            if error.code == "SESS_BUSY" and (found := self._found) is not None:
-                self._found = None
+            if error.code == "SESS_BUSY" and (found := self._left()) is not None:
                 return found
             raise
         self._task = TakenTask(self, answer["payload"])
         return self._task
+
+    def _left(self) -> TakenTask | None:
+        """The task that is this session's, and that nobody here has."""
+        found, self._found = self._found, None
+        return found if found is not None and not found.over else None
 
     async def blob(self, sha256: str) -> bytes:
         """A body that a message named, such as a screenshot. Raises BridgeError if the server no longer has it."""

@@ -58,6 +58,23 @@ def test_a_session_of_a_server_that_runs_is_not_taken_from_it(tmp_path: Path) ->
     play(main())
 
 
+def test_a_session_of_a_server_that_was_stopped_goes_on_and_knows_what_it_has_had(tmp_path: Path) -> None:
+    async def main() -> None:
+        hub = hub_of(tmp_path)
+        session = FakeClient(hub).joins()
+        hub.find(session).has_had("T-1")
+        await hub.stop(resumable=True)
+        after = hub_of(tmp_path)
+        FakeClient(after).joins(session)
+        assert after.find(session).had == ["T-1"]
+        await after.stop()
+        last = FakeClient(hub_of(tmp_path))
+        last.joins(session)
+        assert last.heard[-1]["payload"]["code"] == "SESS_CLOSED"  # a run that is over has closed it
+
+    play(main())
+
+
 def test_a_damaged_file_is_put_aside_and_said(tmp_path: Path) -> None:
     (tmp_path / STORE).parent.mkdir()
     (tmp_path / STORE).write_bytes(b"no database at all, but long enough to look like one" * 100)
