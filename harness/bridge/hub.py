@@ -137,8 +137,9 @@ class BridgeHub:
     def _keep(self, session: BridgeSession) -> None:
         if self._store is not None:
             known = {name: each for name, each in session.summary().items() if name in _STORED}
+            stored = StoredSession(session.id, wrote=session.wrote, had=tuple(session.had), **known)
             try:
-                self._store.save(StoredSession(session.id, wrote=session.wrote, had=tuple(session.had), **known))
+                self._store.save(stored)
                 session.kept = True
             except OSError as error:  # a full disk must not keep a session from its change
                 if session.kept:
@@ -349,6 +350,8 @@ class BridgeHub:
     ) -> None:
         """Keep the reply, and send it, however long the work has taken."""
         kept.reply = await late
+        if kept.reply[1].get("code") == "SESS_PAUSED":  # asked again after the pause, it is done
+            session.replies.pop(message.id, None)
         if not kept.quiet:
             session.send(*kept.reply, message.id)
 

@@ -107,6 +107,8 @@ class BridgeSession:
         """SHA-256 -> media type and content."""
         self.blob_bytes = 0
         self.task: RemoteTask | None = None
+        self.tasks = 0
+        """The number of tasks that it has taken."""
         self.turns = 0
         """The number of the newest turn of all its tasks."""
         self.last_outcome: Mapping[str, Any] | None = None

@@ -304,7 +304,7 @@ class RemoteTask:
         """Give the task to a session; returns its first turn."""
         self.session, session.task, session.last_outcome = session, self, None
         self.number += session.turns  # no number comes twice in a session: an old act is never one of this task
-        session.turns = self.number
+        session.turns, session.tasks = self.number, session.tasks + 1
         if self._turn is not None:
             self._turn.number = self.number
         session.wrote = False
