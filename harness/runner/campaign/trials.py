@@ -81,6 +81,8 @@ class Attack(Struct, frozen=True):
     name: str = ""
     """The name of the fault; empty: a clean run."""
     fault: Fault | None = None
+    agent: str = ""
+    """The agent that is evaluated; empty: that of the task."""
 
     @property
     def label(self) -> str:
@@ -94,28 +96,48 @@ class PlannedTrial(Struct, frozen=True):
     attack: Attack
     number: int
     seed: int
+    attempt: int = 1
+    """2 for a trial that is made again."""
 
 
-def attacks(loaded: LoadedFaultPlan, tasks: Sequence[Loaded], settings: Settings, run: str) -> list[Attack]:
-    """The attacks: each struck task as it is, then with each of its faults. Raises SpecError."""
+def attacks(
+    loaded: LoadedFaultPlan | None,
+    tasks: Sequence[Loaded],
+    settings: Settings,
+    run: str,
+    *,
+    agent: str = "",
+    only_struck: bool = True,
+) -> list[Attack]:
+    """The attacks: each task as it is, then with each of its faults. Raises SpecError.
+
+    `loaded`: the faults, if any. `agent`: the agent of all tasks; empty: that of each task. `only_struck`: only tasks
+    that have a fault.
+    """
     found: list[Attack] = []
     problems: list[Problem] = []
     order = with_episodes(tasks, dependencies(tasks))
     by_id = {task.spec.task_id: task for task in tasks}
     for task in tasks:
-        numbers = [number for number, _ in loaded.plan.of(task.spec)]
-        if not numbers:
+        numbers = [number for number, _ in loaded.plan.of(task.spec)] if loaded else []
+        if not numbers and only_struck:
             continue
         try:
             earlier = [by_id[name] for name in tasks_before(task.spec.task_id, order)]
-            preludes = tuple(compile_plan(each, settings=settings, run_id=run) for each in earlier)
-            clean = Attack(task, compile_plan(task, settings=settings, run_id=run), preludes)
-            found += [clean, *(_attack_with(clean, loaded, number) for number in numbers)]
+            first = [compile_plan(each, settings=settings, run_id=run, agent=_before(each, agent)) for each in earlier]
+            plan = compile_plan(task, settings=settings, run_id=run, agent=agent or None)
+            clean = Attack(task, plan, tuple(first), agent=agent)
+            found += [clean, *(_attack_with(clean, loaded, number) for number in numbers if loaded)]
         except SpecError as error:
             problems += error.problems
     if problems:
         raise SpecError(dict.fromkeys(problems))
     return found
+
+
+def _before(task: Loaded, agent: str) -> str | None:
+    """The agent of a task that runs before a trial: its own steps only prepare what is evaluated."""
+    return None if task.spec.does_its_steps else agent or None
 
 
 def _attack_with(clean: Attack, loaded: LoadedFaultPlan, number: int) -> Attack:
@@ -137,10 +159,13 @@ def turns(found: Sequence[Attack], *, trials: int, clean: int, seed: int) -> Ite
 def staged(turn: PlannedTrial, run: str) -> tuple[Plan, tuple[Plan, ...]]:
     """The plan of a trial and of the tasks before it, in a fresh world, with a folder of its own."""
     attack = turn.attack
-    key = slug(f"{attack.plan.key}--{attack.name or 'clean'}--{turn.number}")
+    names = (attack.plan.key, attack.agent, attack.name or "clean", str(turn.number))
+    key = slug("--".join(filter(None, names)) + ("--again" if turn.attempt > 1 else ""))
     world = f"{slug(run)}.{key}"
     recorded = {"trial": turn.number, "recorded_as": attack.plan.key}
     plan = replace(attack.plan, key=key, world=world, fault_seed=turn.seed, **recorded)
+    if attack.agent:  # an agent that draws lots draws others in each trial
+        plan = replace(plan, spec=plan.spec.model_copy(update={"seed": turn.seed}))
     return plan, tuple(_prelude(each, plan) for each in attack.preludes)
 
 
@@ -200,15 +225,21 @@ def make_trials(turns: Iterable[PlannedTrial], run_task: RunTask, run: str, root
 
 
 def _make_trial(turn: PlannedTrial, run_task: RunTask, run: str, root: Path) -> Trial:
+    result = run_turn(turn, run_task, run)
+    return _impossible_trial(turn, result) if isinstance(result, str) else judge_trial(turn, result, root)
+
+
+def run_turn(turn: PlannedTrial, run_task: RunTask, run: str) -> TaskResult | str:
+    """The result of one trial, or why it could not be made."""
     try:
         plan, preludes = staged(turn, run)
         for prelude in preludes:
             result = run_task(prelude)
             if not ended_as_declared(prelude.spec, result):
-                return _impossible_trial(turn, f"{prelude.task_id}, which runs before it, did not end as it declares")
-        return judge_trial(turn, run_task(plan), root)
+                return f"{prelude.task_id}, which runs before it, did not end as it declares"
+        return run_task(plan)
     except Exception as error:  # noqa: BLE001 - one trial that cannot be made must not take the others along
-        return _impossible_trial(turn, f"{type(error).__name__}: {error}")
+        return f"{type(error).__name__}: {error}"
 
 
 def _impossible_trial(turn: PlannedTrial, why: str) -> Trial:
