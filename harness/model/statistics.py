@@ -207,4 +207,4 @@ def mcnemar(only_first: int, only_second: int) -> float:
     """The exact two-sided p of McNemar's test, from the pairs in which only one of the two passed."""
     uneven = only_first + only_second
     tail = sum(comb(uneven, k) for k in range(min(only_first, only_second) + 1))
-    return min(1.0, 2 * tail / 2**uneven)
+    return min(1.0, 2 * tail / (1 << uneven))

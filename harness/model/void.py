@@ -70,8 +70,8 @@ def _void_code(failure: Failure, result: TaskResult, hosts: Collection[str]) -> 
 
 def _dead_at_the_end(result: TaskResult, hosts: Collection[str]) -> Iterator[str]:
     """Yield the code of the last step, if it failed because a site of the project or the browser is down."""
-    steps = [record for record in result.history if 0 <= record.index < max(result.steps_total, record.index + 1)]
-    last = next((record.failure for record in reversed(steps) if record.step.act != "assert"), None)
+    steps = [record for record in result.history if record.index >= 0 and record.step.act != "assert"]
+    last = steps[-1].failure if steps else None
     if last is None or last.circumstances.injected:
         return
     host = urlsplit(str(last.details.get("url", ""))).hostname or ""

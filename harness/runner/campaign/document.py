@@ -54,7 +54,7 @@ class PassRate(Rate):
 
 
 class OverallRate(MeanRate):
-    """How many trials of all tasks pass: counted, and as a mean over tasks. A trial that was not made does not count."""
+    """How many trials of all tasks pass, counted and as a mean over tasks. One that was not made does not count."""
 
     of: int = Field(description="Number of trials that count.")
     good: int

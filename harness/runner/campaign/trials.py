@@ -25,7 +25,7 @@ from harness.runner.campaign.document import Trial
 from harness.runner.compile import compile_plan, prepare_fault, variables_of
 from harness.spec.expressions import scope_of, secrets_of
 from harness.spec.fault_plan import LoadedFaultPlan
-from harness.spec.faults import Fault
+from harness.spec.faults import Fault, ServiceFault
 from harness.spec.loaded import Loaded
 from harness.spec.names import slug
 from harness.spec.problems import Problem, SpecError
@@ -146,6 +146,12 @@ def _attack_with(clean: Attack, loaded: LoadedFaultPlan, number: int) -> Attack:
     secrets = (*clean.plan.known_secrets, *secrets_of(variables_of(declared), os.environ))
     plan = replace(clean.plan, faults=(*clean.plan.faults, fault), known_secrets=secrets)
     return replace(clean, plan=plan, name=loaded.name_of(number), fault=fault)
+
+
+def ends_services(found: Iterable[Attack]) -> bool:
+    """Return whether one of the attacks changes services of the project, which other campaigns would notice."""
+    plans = (plan for attack in found for plan in (attack.plan, *attack.preludes))
+    return any(isinstance(fault, ServiceFault) for plan in plans for fault in plan.faults)
 
 
 def turns(found: Sequence[Attack], *, trials: int, clean: int, seed: int) -> Iterator[PlannedTrial]:
