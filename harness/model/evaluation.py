@@ -164,6 +164,7 @@ class Comparison(EvaluationPart):
     )
     p_value: float = Field(description="McNemar's exact p.")
     better: Better = Field(description="Which one is better; `open` if that is not known.")
+    too_void: bool = Field(description="Whether too many trials of one of the two are void, so that nothing is known.")
     more_trials: int | None = Field(
         description="Trials of each task still needed to show this difference in 4 of 5 evaluations; null if it is 0."
     )

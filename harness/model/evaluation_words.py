@@ -86,6 +86,8 @@ def verdict_sentence(found: Comparison) -> str:
     if found.better != "open":
         other = found.second if found.better == "first" else found.first
         head = f"{names[found.better]} is better than {other}"
+    elif found.too_void:
+        head = f"no verdict on {found.first} and {found.second}, since too many trials are void"
     else:
         head = f"whether {found.first} or {found.second} is better is not known"
     return f"{head} ({condition_text(found.fault)}): {evidence_text(found)}"
@@ -102,8 +104,8 @@ def evidence_text(found: Comparison) -> str:
 
 
 def more_text(found: Comparison) -> str:
-    """How many trials are missing; empty if the better one is known."""
-    if found.better != "open":
+    """How many trials are missing; empty if the better one is known, or if more trials would not help."""
+    if found.better != "open" or found.too_void:
         return ""
     five = found.more_trials_for_5_points
     rest = f"{five} more to see 5 points" if five else "there are enough to see 5 points"

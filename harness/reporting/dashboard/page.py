@@ -27,8 +27,8 @@ from harness.reporting.history.record import RunSummary
 Kind = Literal["StackedBar", "Bar", "HorizontalBar", "Line"]
 WIDTH, HEIGHT, ROW = 400, 180, 26
 """Units of a drawing, which is as wide as its place: small enough to be readable on a phone."""
-_LABELS, _NAME = 4, 24
-"""The number of times written below a trend, and of characters of a name next to a bar."""
+_LABELS, _NAME, _LINE = 4, 24, 54
+"""The number of times written below a trend, of characters of a name next to a bar, and of one in a line of its own."""
 _DROPPED = frozenset({"defs", "script", "style", "title", "desc"})
 _EMPTY = frozenset({"titles", "plot text-overlay", "plot tooltip-overlay"})
 _DIGITS = re.compile(r"(\d+\.\d)\d+")
@@ -216,6 +216,6 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters.update(duration=duration, amount=amount, argument=shlex.quote, with_code=with_code)
-    made.filters.update(tokens=tokens_text, money=money_text)
+    made.filters.update(tokens=tokens_text, money=money_text, short=lambda text: shortened(text, _LINE))
     made.globals.update(in_full=IN_FULL, most_places=PLACES, most_unsteady=UNSTEADY, most_lanes=LANES)
     return made

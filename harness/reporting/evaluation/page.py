@@ -27,7 +27,7 @@ from harness.reporting.evaluation.rows import cause_head, cause_rows, rate_head,
 # Drawings in units of a place that is 400 wide: readable on a phone.
 
 LEFT, RIGHT = 8.0, 392.0
-ROW, FOOT = 38.0, 24.0
+ROW, FOOT = 52.0, 24.0
 
 
 class ForestRow(Struct, frozen=True):

@@ -182,8 +182,8 @@ def _comparisons(
         for first, second in combinations(shape.agents, 2):
             pairs = _pairs(trials, first, second, fault)
             if pairs:
-                open_ = bool(void & {(first, fault), (second, fault)})
-                yield _comparison(first, second, fault, pairs, shape.seed, undecided=open_)
+                too_void = bool(void & {(first, fault), (second, fault)})
+                yield _comparison(first, second, fault, pairs, shape.seed, too_void=too_void)
 
 
 Pairs = Mapping[str, Sequence[tuple[bool, bool]]]
@@ -206,7 +206,7 @@ def paired(first: Mapping[tuple[str, int], bool], second: Mapping[tuple[str, int
     return found
 
 
-def _comparison(first: str, second: str, fault: str | None, pairs: Pairs, seed: int, *, undecided: bool) -> Comparison:
+def _comparison(first: str, second: str, fault: str | None, pairs: Pairs, seed: int, *, too_void: bool) -> Comparison:
     tally = PairTally.of(pair for several in pairs.values() for pair in several)
     differences = [fmean(one - other for one, other in several) for several in pairs.values()]
     difference, spread = fmean(differences), difference_interval(differences, seed)
@@ -219,7 +219,8 @@ def _comparison(first: str, second: str, fault: str | None, pairs: Pairs, seed: 
         difference=rounded(difference),
         interval=rounded_interval(spread),
         p_value=round(tally.p_value, 6),
-        better="open" if undecided else _better(tally.p_value, difference, spread),
+        better="open" if too_void else _better(tally.p_value, difference, spread),
+        too_void=too_void,
         more_trials=_more(tally.needed(tally.difference), tally.pairs, len(pairs)),
         more_trials_for_5_points=_more(tally.needed(SMALL), tally.pairs, len(pairs)),
     )
