@@ -55,7 +55,7 @@ def _of_command(found: Mapping[str, Sequence[Attack]], size: EvaluationSize, loa
     yield "--agents", ",".join(found)
     yield "--trials", str(size.trials)
     yield "--seed", str(size.seed)
-    yield "--faults", "none" if loaded is None else _digest(loaded.plan.model_dump(mode="json"))
+    yield "the fault plan", "none" if loaded is None else _digest(loaded.plan.model_dump(mode="json"))
 
 
 def _of_tasks(found: Mapping[str, Sequence[Attack]]) -> Parts:

@@ -90,7 +90,7 @@ def test_a_change_of_the_command_or_a_task_is_named(tmp_path: Path) -> None:
     assert list(changes(before, found(tmp_path, agents=("mine",)))) == ["--agents: was mine,other, is mine"]
     assert list(changes(before, found(tmp_path, size=EvaluationSize(3, 1)))) == ["--trials: was 2, is 3"]
     assert list(changes(before, found(tmp_path, size=EvaluationSize(2, 9)))) == ["--seed: was 1, is 9"]
-    assert list(changes(before, found(tmp_path, faults=FAULTS + "goal: x\n"))) == ["--faults: has changed"]
+    assert list(changes(before, found(tmp_path, faults=FAULTS + "goal: x\n"))) == ["the fault plan: has changed"]
     told = list(changes(before, found(tmp_path, goal="another one")))
     assert len(told) == 2
     assert all(each.startswith("task ") and each.endswith("has changed") for each in told)
