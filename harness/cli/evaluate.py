@@ -56,31 +56,39 @@ class EvaluationFiles(Struct, frozen=True):
     earlier: Evaluation | None
 
 
+AgentsOption = Annotated[str, typer.Option("--agents", metavar="A,B", help="The agents, with commas between them.")]
+FaultsOption = Annotated[
+    Path | None, typer.Option("--faults", metavar="FILE", help="A fault plan: also try the agents under its faults.")
+]
+ModelsOption = Annotated[
+    CassetteMode | None,
+    typer.Option("--models", help="Where the answers of models come from, as `pytest --task-models`."),
+]
+GateOption = Annotated[
+    Path | None, typer.Option("--gate", metavar="FILE", help="Thresholds that decide the exit code.")
+]
+ResumeOption = Annotated[
+    bool, typer.Option("--resume", help="Go on with an evaluation: with --output, or else with the last one.")
+]
+OutputOption = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="Folder for the results. Default: .harness/eval/<run>.")
+]
+SummaryOption = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Also append the Markdown to this file, for the page of a job.")
+]
+
+
 def evaluate(
     paths: Annotated[list[Path], typer.Argument(metavar="PATH", help="Task files, or folders with task files.")],
-    agents: Annotated[str, typer.Option("--agents", metavar="A,B", help="The agents, with commas between them.")],
-    faults: Annotated[
-        Path | None,
-        typer.Option("--faults", metavar="FILE", help="A fault plan: also try the agents under its faults."),
-    ] = None,
+    agents: AgentsOption,
+    faults: FaultsOption = None,
     trials: Annotated[int, typer.Option(min=1, help="Number of trials of each task, agent and fault.")] = 5,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the first trials; the next have the next numbers.")] = 0,
-    models: Annotated[
-        CassetteMode | None,
-        typer.Option("--models", help="Where the answers of models come from, as `pytest --task-models`."),
-    ] = None,
-    gate: Annotated[
-        Path | None, typer.Option("--gate", metavar="FILE", help="Thresholds that decide the exit code.")
-    ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with an evaluation: with --output, or else with the last one.")
-    ] = False,
-    output: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder for the results. Default: .harness/eval/<run>.")
-    ] = None,
-    summary: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also append the Markdown to this file, for the page of a job.")
-    ] = None,
+    models: ModelsOption = None,
+    gate: GateOption = None,
+    resume: ResumeOption = False,
+    output: OutputOption = None,
+    summary: SummaryOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the document as JSON instead of tables.")] = False,
 ) -> None:
     """Compare agents: each does the same tasks, with the same seeds, in turns, several times.

@@ -178,9 +178,10 @@ class Comparison(EvaluationPart):
 
 
 class CauseCount(EvaluationPart):
-    """A failure code, and how many trials of each agent failed with it."""
+    """A failure code under one fault or none, and how many trials of each agent failed with it."""
 
     code: str
+    fault: str | None
     cause: str = Field(description="What the code means.")
     outcome: TrialOutcome = Field(description="failed or void.")
     counts: dict[str, int] = Field(description="Agent -> number of trials.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from harness.model.consumption import money_text, tokens_text
 from harness.model.evaluation import AgentTotals, Comparison, EvaluatedCell
 from harness.model.statistics import FEWEST_TASKS
+from harness.spec.names import how_many
 
 Bounds = tuple[float, float] | None
 
@@ -60,7 +61,9 @@ def cost_text(total: AgentTotals) -> str:
 
 
 def cost_per_success_text(total: AgentTotals) -> str:
-    """The cost of each success; `not known` if a price is not known, or if nothing passed."""
+    """The cost of each success; `not known` if a price is not known or nothing passed; empty without a model."""
+    if not total.models.calls:
+        return ""
     return "not known" if total.cost_per_success is None else money_text(total.cost_per_success)
 
 
@@ -94,12 +97,14 @@ def verdict_sentence(found: Comparison) -> str:
 
 
 def evidence_text(found: Comparison) -> str:
-    """The difference, its interval, and McNemar's p."""
-    spread = found.interval
-    between = f"{points_text(spread[0])} to {points_text(spread[1])}" if spread else interval_text(None)
+    """The difference, its interval, and McNemar's p, as the better one sees them."""
+    sign, spread = -1 if found.better == "second" else 1, found.interval
+    low, high = sorted((sign * spread[0], sign * spread[1])) if spread else (0.0, 0.0)
+    between = f"{points_text(low)} to {points_text(high)}" if spread else interval_text(None)
     return (
-        f"{points_text(found.difference or 0)} (95 %: {between}), p = {found.p_value:.3g} by {found.pairs} pairs, of "
-        f"which {found.only_first} only {found.first} passed and {found.only_second} only {found.second}"
+        f"{points_text(sign * (found.difference or 0))} (95 %: {between}), p = {found.p_value:.3g} by "
+        f"{how_many(found.pairs, 'pair')}, of which {found.only_first} only {found.first} passed and "
+        f"{found.only_second} only {found.second}"
     )
 
 

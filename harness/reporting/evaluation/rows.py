@@ -50,11 +50,11 @@ def counted_text(task: EvaluatedTask | None) -> str:
 
 def cause_head(found: Evaluation) -> Row:
     """The head of the table of causes."""
-    return ("code", "outcome", *found.agents, "first message")
+    return ("code", "fault", "outcome", *found.agents, "first message")
 
 
 def cause_rows(found: Evaluation) -> Iterator[Row]:
     """Yield a row for each code, with a cell for each agent."""
     for each in found.causes:
         counts = (str(each.counts.get(name) or "") for name in found.agents)
-        yield (each.code, each.outcome, *counts, each.example)
+        yield (each.code, condition_text(each.fault), each.outcome, *counts, each.example)

@@ -72,7 +72,7 @@ def summed_up(trials: Sequence[EvaluationTrial], shape: Shape) -> Evaluation:
         cells=cells,
         totals=tuple(_totals(name, trials, last) for name in shape.agents),
         comparisons=tuple(_comparisons(last, shape, void)),
-        causes=tuple(_causes(last, shape.agents)),
+        causes=tuple(_causes(last, shape)),
         no_verdict=tuple(_too_void(each) for each in cells if _says_nothing(each)),
     )
 
@@ -153,22 +153,30 @@ def _totals(agent: str, trials: Iterable[EvaluationTrial], last: Iterable[Evalua
     )
 
 
-def _causes(trials: Iterable[EvaluationTrial], agents: Sequence[str]) -> Iterator[CauseCount]:
-    """Yield each code, the one of most trials first."""
-    found: dict[tuple[str, str], list[EvaluationTrial]] = {}
+def _causes(trials: Iterable[EvaluationTrial], shape: Shape) -> Iterator[CauseCount]:
+    """Yield each code under each fault: the failures first, and of those the code of most trials."""
+    found: dict[tuple[str, int, str], list[EvaluationTrial]] = {}
+    faults = (None, *shape.faults)
     for each in trials:
         if each.outcome != "passed":
-            found.setdefault((each.outcome, each.code or each.final_state or "not made"), []).append(each)
-    for (outcome, code), several in sorted(found.items(), key=lambda item: (item[0][0], -len(item[1]), item[0][1])):
-        first = min(several, key=lambda each: (each.task_id, each.number, each.agent))
-        yield CauseCount(
-            code=code,
-            cause=CATALOG[code].cause if code in CATALOG else "",
-            outcome="void" if outcome == "void" else "failed",
-            counts={name: sum(each.agent == name for each in several) for name in agents},
-            example=first.message or first.why_void,
-            artifacts=first.artifacts,
-        )
+            key = (each.outcome, faults.index(each.fault), each.code or each.final_state or "not made")
+            found.setdefault(key, []).append(each)
+    order = sorted(found.items(), key=lambda item: (item[0][0], item[0][1], -len(item[1]), item[0][2]))
+    for (_, _, code), several in order:
+        yield _cause(code, several, shape.agents)
+
+
+def _cause(code: str, several: Sequence[EvaluationTrial], agents: Sequence[str]) -> CauseCount:
+    first = min(several, key=lambda each: (each.task_id, each.number, each.agent))
+    return CauseCount(
+        code=code,
+        fault=first.fault,
+        cause=CATALOG[code].cause if code in CATALOG else "",
+        outcome=first.outcome,
+        counts={name: sum(each.agent == name for each in several) for name in agents},
+        example=first.message or first.why_void,
+        artifacts=first.artifacts,
+    )
 
 
 # Agents in pairs.

@@ -43,6 +43,11 @@ def test_the_terminal_tells_rates_pairs_and_costs() -> None:
     assert text.splitlines()[-1] == "no verdict"
 
 
+def test_a_difference_is_told_as_the_better_one_sees_it() -> None:
+    found = evaluation(lines("weak", ["pff"] * 12), lines("strong", ["ppp"] * 12))
+    assert "strong is better than weak (clean): +66.7 points (95 %: +66.7 points to +66.7 points)" in terminal(found)
+
+
 @pytest.mark.parametrize("width", [60, 100])
 def test_narrow_terminals_lose_nothing(width: int) -> None:
     text = terminal(sample(), width)
@@ -64,7 +69,7 @@ def test_markdown_has_all_tables() -> None:
     for title in ("### Rates", "### Tasks", "### Failures by cause", "### Costs"):
         assert title in text
     assert "| T00 | cut | 1/3 | 0/3 |" in text
-    assert "| AGENT\\_STUCK | failed |" in text
+    assert "| AGENT\\_STUCK | clean | failed |" in text
     assert all(each.endswith("|") for each in text.splitlines() if each.startswith("|"))
 
 

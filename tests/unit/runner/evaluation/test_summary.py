@@ -101,10 +101,11 @@ def test_a_cost_per_success_that_nobody_knows_is_none(word: str, used: ModelFigu
 
 
 def test_causes_are_side_by_side() -> None:
-    found = evaluation(lines("a", ["ffp"]), lines("b", ["fpv"]))
-    assert [(each.code, each.outcome, each.counts) for each in found.causes] == [
-        ("AGENT_STUCK", "failed", {"a": 2, "b": 1}),
-        ("MODEL_UNAVAILABLE", "void", {"a": 0, "b": 1}),
+    found = evaluation(lines("a", ["ffp"]), lines("b", ["fpv"]), lines("b", ["f"], "cut"))
+    assert [(each.code, each.fault, each.outcome, each.counts) for each in found.causes] == [
+        ("AGENT_STUCK", None, "failed", {"a": 2, "b": 1}),
+        ("AGENT_STUCK", "cut", "failed", {"a": 0, "b": 1}),
+        ("MODEL_UNAVAILABLE", None, "void", {"a": 0, "b": 1}),
     ]
     assert found.causes[0].example == "message of AGENT_STUCK"
 
