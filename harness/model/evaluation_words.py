@@ -102,10 +102,15 @@ def evidence_text(found: Comparison) -> str:
     low, high = sorted((sign * spread[0], sign * spread[1])) if spread else (0.0, 0.0)
     between = f"{points_text(low)} to {points_text(high)}" if spread else interval_text(None)
     return (
-        f"{points_text(sign * (found.difference or 0))} (95 %: {between}), p = {found.p_value:.3g} by "
+        f"{points_text(sign * (found.difference or 0))} (95 %: {between}), {p_text(found.p_value)} by "
         f"{how_many(found.pairs, 'pair')}, of which {found.only_first} only {found.first} passed and "
         f"{found.only_second} only {found.second}"
     )
+
+
+def p_text(p_value: float) -> str:
+    """`p = 0.0432`, `p < 0.0001`."""
+    return "p < 0.0001" if p_value < 0.0001 else f"p = {p_value:.3g}"
 
 
 def more_text(found: Comparison) -> str:

@@ -47,6 +47,7 @@ python = "walkers:Sure"
 agent = "sure"
 options = { odd = false }
 """
+ROOT = Path(__file__).parents[2]
 TIMES = ("started", "seconds", "thinking", "acting", "waiting")
 CHECK = {"steps": [], "expect_timeout": 0, "success_criteria": ["exists('#search-box')"], "agent": "sure"}
 
@@ -211,3 +212,20 @@ def test_two_replays_with_one_seed_are_equal_but_for_times(buyers: Project, serv
     assert document(buyers, "one")["totals"][0]["models"]["replayed_calls"] == 2
     assert (buyers.path / "one/lock.json").read_bytes() == (buyers.path / "two/lock.json").read_bytes()
     assert "recording ONE/buyer.jsonl" in (buyers.path / "one/lock.json").read_text("utf-8")
+
+
+@pytest.mark.thorough
+def test_the_two_brains_of_the_documentation(tmp_path: Path) -> None:
+    """The command of docs/evaluation.md, with one trial: on renamed pages only the model does the tasks."""
+    folder = "examples/evaluation"
+    args = (folder, "--agents", "scripted,builder", "--faults", f"{folder}/renamed.faults.yaml", "--trials", "1")
+    out = ("--seed", "1", "--models", "live", "--output", str(tmp_path / "out"))
+    done = harness("eval", *args, *out, cwd=ROOT, timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads((tmp_path / "out/evaluation.json").read_text("utf-8"))
+    rates = {(each["agent"], each["fault"]): each["rate"]["share"] for each in found["cells"]}
+    assert rates == {
+        ("scripted", None): 1, ("builder", None): 1, ("scripted", "renamed"): 0, ("builder", "renamed"): 1,
+    }  # fmt: skip
+    assert [each["better"] for each in found["comparisons"]] == ["open", "second"]
+    assert all(each["rate"]["interval"] for each in found["cells"])

@@ -15,6 +15,7 @@ from harness.model.evaluation_words import (
     evidence_text,
     interval_text,
     more_text,
+    p_text,
     points_text,
     share_text,
     use_cells,
@@ -96,7 +97,7 @@ def difference_plot(found: Evaluation) -> ForestPlot | None:
         rows.append(
             ForestRow(
                 label=f"{each.first} minus {each.second}, {condition_text(each.fault)}",
-                text=f"{points_text(each.difference or 0)}, p = {each.p_value:.3g}",
+                text=f"{points_text(each.difference or 0)}, {p_text(each.p_value)}",
                 y=ROW * number,
                 value=None if each.difference is None else _at(each.difference, -widest, widest),
                 interval=None if spread is None else (_at(spread[0], -widest, widest), _at(spread[1], -widest, widest)),

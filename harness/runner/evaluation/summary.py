@@ -226,7 +226,7 @@ def _comparison(first: str, second: str, fault: str | None, pairs: Pairs, seed: 
         **Comparison.tally_fields(tally),
         difference=rounded(difference),
         interval=rounded_interval(spread),
-        p_value=round(tally.p_value, 6),
+        p_value=float(f"{tally.p_value:.4g}"),
         better="open" if too_void else _better(tally.p_value, difference, spread),
         too_void=too_void,
         more_trials=_more(tally.needed(tally.difference), tally.pairs, len(pairs)),

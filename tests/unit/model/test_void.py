@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from harness.model.inference import ModelCall, Usage
 from harness.model.record import Attempt, StepRecord, TaskResult
-from harness.model.void import VOID, void_reason, waited_for_models
+from harness.model.void import (
+    BROWSER_CODES,
+    MODEL_CODES,
+    RUN_CODES,
+    SITE_CODES,
+    VOID,
+    void_reason,
+    waited_for_models,
+)
 from harness.recovery.catalog import CATALOG, Category
 from harness.recovery.failure import Circumstances, Failure
 from tests.unit.reporting.sample import START, step
@@ -55,6 +65,13 @@ def test_broken_infrastructure_is_void(code: str) -> None:
 @pytest.mark.parametrize("code", sorted(CATALOG.keys() - VOID))
 def test_everything_else_counts(code: str) -> None:
     assert void_reason(result(Failure(code, "no")), HOSTS) == ""
+
+
+def test_the_page_names_them_all() -> None:
+    page = (Path(__file__).parents[3] / "docs/evaluation.md").read_text("utf-8")
+    rows = [line for line in page.partition("| void | codes |")[2].partition("\n\n")[0].splitlines() if "`" in line]
+    named = [set(re.findall(r"`([A-Z_]+)`", row)) for row in rows]
+    assert named == [MODEL_CODES, BROWSER_CODES, SITE_CODES, RUN_CODES]
 
 
 def test_what_an_injected_fault_caused_counts() -> None:
