@@ -31,7 +31,8 @@ RUN_CODES = frozenset({
     "EPISODE_STATE_LOST", "ARTIFACTS_UNWRITABLE", "INTERRUPTED", "WORKER_CRASHED", "INTERNAL_ERROR",
 })  # fmt: skip
 """The world of the task, a tool server, the machine or the harness itself is broken."""
-VOID = SITE_CODES | BROWSER_CODES | MODEL_CODES | RUN_CODES
+_KINDS = (SITE_CODES, BROWSER_CODES, MODEL_CODES, RUN_CODES)
+VOID = frozenset().union(*_KINDS)
 """The codes that make a trial void. A test names every other code of infrastructure, which counts as a failure."""
 UNPROVOKED = frozenset({"CRITERIA_UNMET", "BUDGET_EXCEEDED"})
 """With the codes of agents, the ends of a task whose agent may have met a dead site and given up."""
@@ -46,19 +47,26 @@ def void_reason(result: TaskResult, hosts: Collection[str], of_fault: str | None
     the trial is about, so it is never void.
     """
     failure = result.failure
-    if failure is None or failure.circumstances.injected or failure.code == of_fault:
+    if failure is None or failure.circumstances.injected:
         return ""
     found = _void_code(failure, result, hosts)
-    if found and found != of_fault:
-        return f"{found}: {failure.message}" if found != failure.code else f"{found}: {failure.row.cause}"
-    if failure.code == "TASK_TIMEOUT" and waited_for_models(model_calls(result)) > MOST_WAITING * result.elapsed:
+    if found and not _alike(found, of_fault):
+        return f"{found}: {failure.row.cause if found == failure.code else failure.message}"
+    late = failure.code == "TASK_TIMEOUT" and of_fault not in MODEL_CODES
+    if late and waited_for_models(model_calls(result)) > MOST_WAITING * result.elapsed:
         return "TASK_TIMEOUT: more than half of the time went by while no model answered."
     return ""
 
 
+def _alike(code: str, of_fault: str | None) -> bool:
+    """Whether a failure is of the same kind as what the fault caused: a killed site is refused first, then down."""
+    return code == of_fault or any({code, of_fault} <= kind for kind in _KINDS)
+
+
 def _void_code(failure: Failure, result: TaskResult, hosts: Collection[str]) -> str:
     """The code that makes the trial void; empty if there is none."""
-    if failure.code in VOID:
+    not_installed = failure.code == "AGENT_UNAVAILABLE" and "model" in failure.details
+    if failure.code in VOID or not_installed:
         return failure.code
     if failure.code == "AGENTS_EXHAUSTED":
         codes = [str(each.get("code", "")) for each in failure.details.get("tried", ())]

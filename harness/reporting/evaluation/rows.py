@@ -13,7 +13,8 @@ Row = tuple[str, ...]
 def rate_head(found: Evaluation) -> Row:
     """The head of the table of rates."""
     hats = (f"pass^{k}" for k in shown_ks(found.trials) if k > 1)
-    return ("agent", "fault", "passed", "95 %", *hats, "tasks", "void")
+    struck = ("struck",) if found.faults else ()
+    return ("agent", "fault", "passed", "95 %", *hats, "tasks", *struck, "void")
 
 
 def rate_rows(found: Evaluation) -> Iterator[Row]:
@@ -22,7 +23,8 @@ def rate_rows(found: Evaluation) -> Iterator[Row]:
     for cell in found.cells:
         hats = (hat_text(cell, k) for k in ks)
         rate = (share_text(cell.rate.share), interval_text(cell.rate.interval))
-        yield (cell.agent, condition_text(cell.fault), *rate, *hats, str(cell.rate.tasks), void_text(cell))
+        struck = () if not found.faults else (f"{cell.struck}/{cell.trials}" if cell.fault else "",)
+        yield (cell.agent, condition_text(cell.fault), *rate, *hats, str(cell.rate.tasks), *struck, void_text(cell))
 
 
 def task_head(found: Evaluation) -> Row:

@@ -232,17 +232,31 @@ def make_trials(turns: Iterable[PlannedTrial], run_task: RunTask, run: str, root
 
 def _make_trial(turn: PlannedTrial, run_task: RunTask, run: str, root: Path) -> Trial:
     result = run_turn(turn, run_task, run)
+    if isinstance(result, FailedBefore):
+        return _impossible_trial(turn, result.describe())
     return _impossible_trial(turn, result) if isinstance(result, str) else judge_trial(turn, result, root)
 
 
-def run_turn(turn: PlannedTrial, run_task: RunTask, run: str) -> TaskResult | str:
+class FailedBefore(Struct, frozen=True):
+    """A task that runs before a trial did not end as it declares, so the trial was not made."""
+
+    agent: str | None
+    """The agent that chose its steps."""
+    result: TaskResult
+
+    def describe(self) -> str:
+        """The reason why there is no trial."""
+        return f"{self.result.task_id}, which runs before it, did not end as it declares"
+
+
+def run_turn(turn: PlannedTrial, run_task: RunTask, run: str) -> TaskResult | FailedBefore | str:
     """The result of one trial, or why it could not be made."""
     try:
         plan, preludes = staged(turn, run)
         for prelude in preludes:
             result = run_task(prelude)
             if not ended_as_declared(prelude.spec, result):
-                return f"{prelude.task_id}, which runs before it, did not end as it declares"
+                return FailedBefore(prelude.agent, result)
         return run_task(plan)
     except Exception as error:  # noqa: BLE001 - one trial that cannot be made must not take the others along
         return f"{type(error).__name__}: {error}"

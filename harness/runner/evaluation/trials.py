@@ -9,6 +9,7 @@ from random import Random
 
 from msgspec import Struct
 
+from harness.model.agent_settings import AgentSettings, OwnBreakerTable
 from harness.model.consumption import ModelFigures
 from harness.model.diagnosis import fault_effect
 from harness.model.evaluation import EvaluationTrial
@@ -18,7 +19,7 @@ from harness.model.record import MetFault, TaskResult
 from harness.model.settings import Settings
 from harness.model.void import void_reason
 from harness.reporting.redaction import Redactor
-from harness.runner.campaign.trials import Attack, PlannedTrial, attacks
+from harness.runner.campaign.trials import Attack, FailedBefore, PlannedTrial, attacks
 from harness.spec.agents import BUILT_IN
 from harness.spec.fault_plan import LoadedFaultPlan
 from harness.spec.loaded import Loaded
@@ -85,14 +86,14 @@ NEVER = 1_000_000
 
 def without_memory(settings: Settings, agents: Sequence[str]) -> Settings:
     """The settings in which the failures of an agent keep it from no later trial: each trial stands for itself."""
-    names = [name for name in (*agents, *settings.agents) if name not in BUILT_IN]
-    tables = {name: settings.agents.get(name) for name in names if name in settings.agents}
-    tables = {
-        name: each.model_copy(update={"breaker": each.breaker.model_copy(update={"failure_threshold": NEVER})})
-        for name, each in tables.items()
-        if each is not None
-    }
-    return settings.model_copy(update={"agents": {**settings.agents, **tables}})
+    names = {name for name in (*agents, *settings.agents) if name not in BUILT_IN}
+    tables = {name: settings.agents.get(name, AgentSettings()) for name in names}
+    patient = {name: each.model_copy(update={"breaker": _patient(each)}) for name, each in tables.items()}
+    return settings.model_copy(update={"agents": {**settings.agents, **patient}})
+
+
+def _patient(table: AgentSettings) -> OwnBreakerTable:
+    return table.breaker.model_copy(update={"failure_threshold": NEVER})
 
 
 class Judging(Struct, frozen=True):
@@ -105,14 +106,31 @@ class Judging(Struct, frozen=True):
     redactor: Redactor
     now: Callable[[], datetime]
 
-    def line(self, turn: PlannedTrial, result: TaskResult | str) -> EvaluationTrial:
-        """The line of a trial. `result` may be the reason why it could not be made."""
+    def line(self, turn: PlannedTrial, result: TaskResult | FailedBefore | str) -> EvaluationTrial:
+        """The line of a trial. `result` may be the reason why it could not be made.
+
+        A task before it that the agent itself has failed is a failure of the agent.
+        """
         task_id, agent, fault, number = place_of(turn)
         label = {"task_id": task_id, "agent": agent, "fault": fault, "number": number}
         label |= {"seed": turn.seed, "attempt": turn.attempt}
+        if isinstance(result, FailedBefore):
+            if result.agent == agent and not void_reason(result.result, self.hosts):
+                return EvaluationTrial(**label, **self._failed_before(turn, result), **_use(result.result))
+            result = result.describe()
         if isinstance(result, str):
             return EvaluationTrial(**label, outcome="void", why_void=self._redacted(turn, result), started=self.now())
         return EvaluationTrial(**label, **self._end(turn, result), **_use(result), **_times(result))
+
+    def _failed_before(self, turn: PlannedTrial, before: FailedBefore) -> dict[str, object]:
+        failure = before.result.failure
+        told = f"{before.describe()}: {failure.message if failure else before.result.final_state}"
+        return {
+            "outcome": "failed",
+            "code": failure.code if failure else None,
+            "message": self._redacted(turn, told),
+            **_times(before.result),
+        }
 
     def _redacted(self, turn: PlannedTrial, text: str) -> str:
         return self.redactor.plus(turn.attack.plan.all_secrets).text(text)

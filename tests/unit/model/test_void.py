@@ -77,6 +77,9 @@ def test_the_page_names_them_all() -> None:
 def test_what_an_injected_fault_caused_counts() -> None:
     assert void_reason(result(Failure("MODEL_UNAVAILABLE", "cut")), HOSTS, of_fault="MODEL_UNAVAILABLE") == ""
     assert void_reason(result(Failure("MODEL_UNAVAILABLE", "cut")), HOSTS, of_fault="STEP_TIMEOUT") != ""
+    down = Failure("SERVICE_DOWN", "down")
+    assert void_reason(result(down), HOSTS, of_fault="NET_CONNECTION_REFUSED") == ""  # it was refused, then given up
+    assert void_reason(result(down), HOSTS, of_fault="BROWSER_CRASHED") != ""
     killed = Failure("BROWSER_CRASHED", "killed", circumstances=Circumstances(injected=True))
     assert void_reason(result(killed), HOSTS) == ""
     assert void_reason(result(None), HOSTS) == ""
@@ -116,6 +119,19 @@ def test_an_earlier_trouble_that_was_overcome_is_no_excuse() -> None:
 def test_the_time_in_which_no_model_answered() -> None:
     calls = (call(0, 2), call(3, 1, answered=False), call(8, 1, attempt=2, answered=False), call(13, 2, attempt=3))
     assert waited_for_models(calls) == pytest.approx(1 + 4 + 1 + 4)
+
+
+def test_an_agent_whose_package_is_missing_says_nothing_about_the_agent() -> None:
+    missing = Failure("AGENT_UNAVAILABLE", "no pydantic-ai", details={"model": "m"})
+    assert void_reason(result(missing), HOSTS).startswith("AGENT_UNAVAILABLE")
+    assert void_reason(result(Failure("AGENT_UNAVAILABLE", "its options are wrong")), HOSTS) == ""
+
+
+def test_a_model_that_a_fault_has_stalled_is_no_dead_provider() -> None:
+    calls = (call(0, 9, answered=False),)
+    late = result(Failure("TASK_TIMEOUT", "late"), elapsed=10, model_calls=calls)
+    assert void_reason(late, HOSTS) != ""
+    assert void_reason(late, HOSTS, of_fault="MODEL_TIMEOUT") == ""
 
 
 @pytest.mark.parametrize(("elapsed", "void"), [(17, True), (19, False)])

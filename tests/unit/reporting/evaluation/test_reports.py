@@ -36,7 +36,7 @@ def terminal(found: Evaluation, width: int = 120) -> str:
 def test_the_terminal_tells_rates_pairs_and_costs() -> None:
     text = terminal(sample())
     assert re.search(r"builder +clean +89 % +\d\d to 9\d % +78 % +67 % +12", text)
-    assert re.search(r"builder-weak +cut .*2 of 36: 0 to 6 %", text)
+    assert re.search(r"builder-weak +cut .* 36/36 +2 of 36: 0 to 6 %", text)
     assert "builder is better than builder-weak (clean): +38.9 points" in text
     assert "no verdict: builder-weak, cut: 2 of 36 trials are void (6%, at most 5% may be)" in text
     assert re.search(r"builder +72 +144 +72k / 720 +\$0.72", text)

@@ -7,13 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from harness.model.agent_settings import AgentSettings, OwnBreakerTable
 from harness.model.evaluation import EvaluationTrial
 from harness.model.record import MetFault
 from harness.model.settings import Settings
 from harness.recovery.failure import Failure
 from harness.reporting.redaction import Redactor
-from harness.runner.campaign.trials import Attack, PlannedTrial, run_turn, staged
+from harness.runner.campaign.trials import Attack, FailedBefore, PlannedTrial, run_turn, staged
 from harness.runner.evaluation.trials import (
+    NEVER,
     EvaluationSize,
     Judging,
     Place,
@@ -21,6 +23,7 @@ from harness.runner.evaluation.trials import (
     place_of,
     remaining,
     schedule,
+    without_memory,
 )
 from harness.values import replace
 from tests.unit.reporting.sample import START
@@ -128,6 +131,29 @@ def test_a_fault_that_could_not_be_done_is_void(tmp_path: Path) -> None:
     broken = MetFault("crash", turn.attack.plan.faults[-1], problem="there was no page")
     found = judging(tmp_path).line(turn, replace(result, faults=(broken,)))
     assert (found.outcome, found.why_void) == ("void", "the fault failed: there was no page")
+
+
+@pytest.mark.parametrize(("own", "outcome"), [(True, "failed"), (False, "void")])
+def test_a_failure_before_the_trial_is_the_agents_only_if_it_chose_the_steps(
+    tmp_path: Path, own: bool, outcome: str
+) -> None:
+    turn = next(each for each in schedule(attacks(tmp_path, "llm"), SIZE) if each.attack.label == "B clean")
+    stuck = Runner(clean=(None, Failure("AGENT_STUCK", "s3cret-word")))(turn.attack.preludes[0])
+    found = judging(tmp_path).line(turn, FailedBefore("llm" if own else None, stuck))
+    assert found.outcome == outcome
+    assert (found.message + found.why_void).startswith("A, which runs before it, did not end as it declares")
+    assert "s3cret-word" not in found.model_dump_json()
+    assert (
+        judging(tmp_path).line(turn, FailedBefore("llm", replace(stuck, failure=Failure("SERVICE_DOWN", "x")))).outcome
+        == "void"
+    )
+
+
+def test_the_failures_of_an_agent_keep_it_from_no_later_trial() -> None:
+    mine = AgentSettings(python="a:b", timeout=5, breaker=OwnBreakerTable(failure_threshold=2, reset_seconds=9))
+    found = without_memory(Settings(agents={"mine": mine}), ("mine", "llm", "scripted")).agents
+    assert {name: each.breaker.failure_threshold for name, each in found.items()} == {"mine": NEVER, "llm": NEVER}
+    assert (found["mine"].timeout, found["mine"].breaker.reset_seconds) == (5, 9)
 
 
 def test_a_trial_that_could_not_be_made_is_void(tmp_path: Path) -> None:
