@@ -85,7 +85,7 @@ def test_what_is_not_as_declared_is_named(project: Project) -> None:
     assert "SOFT refuse-0 (trial 0, seed 3): was not recovered from" in done.stdout
     assert "TOUGH hang-1 (trial 0, seed 3): the fault never struck" in done.stdout
     (written,) = (project.path / ".harness" / "chaos").glob("small-*.json")
-    assert json.loads(written.read_text("utf-8"))["version"] == 1
+    assert json.loads(written.read_text("utf-8"))["version"] == 2
 
 
 def test_files_that_are_wrong_are_usage_errors(project: Project) -> None:
