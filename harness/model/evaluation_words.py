@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.model.consumption import money_text, tokens_text
-from harness.model.evaluation import AgentTotals, Comparison, EvaluatedCell
+from harness.model.evaluation import AgentTotals, Comparison, EvaluatedCell, Evaluation
 from harness.model.statistics import FEWEST_TASKS
 from harness.spec.names import how_many
 
@@ -83,17 +83,27 @@ USE_HEAD = (
 )  # fmt: skip
 
 
+def headline(found: Evaluation) -> str:
+    """The verdict on all of it: the gate's, or which agents are better."""
+    if not found.complete or found.no_verdict or found.gate or not found.comparisons:
+        return found.verdict
+    decided = [f"{_head(each)} ({condition_text(each.fault)})" for each in found.comparisons if each.better != "open"]
+    return ", ".join(decided) or "no agent is better, as far as is known"
+
+
 def verdict_sentence(found: Comparison) -> str:
     """Which of the two is better, in a sentence, and what it rests on."""
-    names = {"first": found.first, "second": found.second}
+    return f"{_head(found)} ({condition_text(found.fault)}): {evidence_text(found)}"
+
+
+def _head(found: Comparison) -> str:
+    one, other = found.first, found.second
     if found.better != "open":
-        other = found.second if found.better == "first" else found.first
-        head = f"{names[found.better]} is better than {other}"
-    elif found.too_void:
-        head = f"no verdict on {found.first} and {found.second}, since too many trials are void"
-    else:
-        head = f"whether {found.first} or {found.second} is better is not known"
-    return f"{head} ({condition_text(found.fault)}): {evidence_text(found)}"
+        better, worse = (one, other) if found.better == "first" else (other, one)
+        return f"{better} is better than {worse}"
+    if found.too_void:
+        return f"no verdict on {one} and {other}, since too many trials are void"
+    return f"whether {one} or {other} is better is not known"
 
 
 def evidence_text(found: Comparison) -> str:

@@ -122,20 +122,38 @@ def test_two_agents_are_compared_and_judged_by_a_gate(walks: Project) -> None:
     assert (again.returncode, "out has an evaluation: go on with it (--resume)" in again.stderr) == (2, True)
 
 
-def test_an_evaluation_that_was_killed_goes_on_and_makes_no_trial_twice(walks: Project) -> None:
+def started(project: Project, *args: str, until: str) -> subprocess.Popen[str]:
+    """The command as a process, when it has told a line that begins so: each trial is told when it is on the disk."""
     command = [sys.executable, "-c", "from harness.cli import main; main()", "eval", ".", "--agents", "sure,unsure"]
-    args = ("--trials", "3", "--output", "out")
     process = subprocess.Popen(
-        [*command, *args], cwd=walks.path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+        [*command, *args], cwd=project.path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )  # fmt: skip
     assert process.stderr is not None
-    for line in process.stderr:  # each is told after its line is on the disk
-        if line.lstrip().startswith("4/12"):
+    for line in process.stderr:
+        if line.lstrip().startswith(until):
             break
+    return process
+
+
+@pytest.mark.thorough
+def test_ctrl_c_leaves_the_results_so_far(walks: Project) -> None:
+    process = started(walks, "--trials", "20", "--output", "out", until="3/80")
+    process.send_signal(signal.SIGINT)
+    _, told = process.communicate(timeout=60)
+    assert process.returncode == 130, told
+    assert "of 80 trials: go on with --resume" in told
+    found = document(walks)
+    assert 3 <= found["made"] < 80
+    assert found["made"] == len(trials(walks.path / "out"))
+    assert found["gate"] == []
+
+
+def test_an_evaluation_that_was_killed_goes_on_and_makes_no_trial_twice(walks: Project) -> None:
+    args = ("--trials", "3", "--output", "out")
+    process = started(walks, *args, until="4/12")
     process.send_signal(signal.SIGKILL)
-    process.wait(30)
-    process.stderr.close()
+    process.communicate(timeout=30)
     before = trials(walks.path / "out")
     assert 4 <= len(before) < 12
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from harness.model.evaluation import Evaluation
-from harness.model.evaluation_words import USE_HEAD, more_text, use_cells, verdict_sentence
+from harness.model.evaluation_words import USE_HEAD, headline, more_text, use_cells, verdict_sentence
 from harness.reporting.evaluation.rows import cause_head, cause_rows, rate_head, rate_rows, task_head, task_rows
 from harness.reporting.markdown import escape_markdown
 
@@ -19,7 +19,7 @@ def evaluation_markdown(found: Evaluation) -> str:
 
 
 def _lines(found: Evaluation) -> Iterator[str]:
-    yield f"## Evaluation of {', '.join(map(escape_markdown, found.agents))}: {found.verdict}\n"
+    yield f"## Evaluation of {', '.join(map(escape_markdown, found.agents))}: {escape_markdown(headline(found))}\n"
     yield from (f"- **no verdict**: {escape_markdown(line)}" for line in found.no_verdict)
     for each in found.comparisons:
         yield f"- {escape_markdown(verdict_sentence(each), 400)}"

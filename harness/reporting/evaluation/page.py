@@ -13,6 +13,7 @@ from harness.model.evaluation_words import (
     USE_HEAD,
     condition_text,
     evidence_text,
+    headline,
     interval_text,
     more_text,
     p_text,
@@ -179,6 +180,7 @@ def evaluation_page(found: Evaluation) -> str:
     template = environment().get_template("evaluation.html")
     return template.render(
         found=found,
+        headline=headline(found),
         plots=[each for each in (rate_plot(found), difference_plot(found)) if each is not None],
         costs=cost_plot(found),
         verdicts=list(_verdicts(found)),

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.model.evaluation import Evaluation
-from harness.model.evaluation_words import USE_HEAD, more_text, use_cells, verdict_sentence
+from harness.model.evaluation_words import USE_HEAD, headline, more_text, use_cells, verdict_sentence
 from harness.reporting.evaluation.rows import cause_head, cause_rows, rate_head, rate_rows, task_head, task_rows
 from harness.reporting.files import printable
 
@@ -42,7 +42,7 @@ def _lines(found: Evaluation) -> Iterator[str]:
         met = "met" if threshold.met else "NOT met"
         yield f"gate {threshold.key}, {threshold.agent}: {met}: {threshold.reason}"
     yield from (f"no verdict: {line}" for line in found.no_verdict)
-    yield found.verdict
+    yield headline(found)
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:

@@ -8,7 +8,7 @@ import re
 import pytest
 from rich.console import Console
 
-from harness.model.evaluation import Evaluation, GateResult
+from harness.model.evaluation import Evaluation, EvaluationTrial, GateResult
 from harness.reporting.evaluation.markdown import evaluation_markdown
 from harness.reporting.evaluation.page import cost_plot, difference_plot, evaluation_page, rate_plot
 from harness.reporting.evaluation.tables import show_evaluation
@@ -46,6 +46,22 @@ def test_the_terminal_tells_rates_pairs_and_costs() -> None:
 def test_a_difference_is_told_as_the_better_one_sees_it() -> None:
     found = evaluation(lines("weak", ["pff"] * 12), lines("strong", ["ppp"] * 12))
     assert "strong is better than weak (clean): +66.7 points (95 %: +66.7 points to +66.7 points)" in terminal(found)
+
+
+@pytest.mark.parametrize(
+    ("several", "said"),
+    [
+        ((lines("a", ["pff"] * 12), lines("b", ["ppp"] * 12)), "b is better than a (clean)"),
+        ((lines("a", ["p"]), lines("b", ["p"])), "no agent is better, as far as is known"),
+        ((lines("a", ["pf"]),), "2 trials"),
+        ((lines("a", ["v"]), lines("b", ["v"])), "no verdict"),
+    ],
+)
+def test_the_headline(several: tuple[list[EvaluationTrial], ...], said: str) -> None:
+    found = evaluation(*several)
+    assert terminal(found).splitlines()[-1] == said
+    assert f": {said}" in evaluation_markdown(found).splitlines()[0]
+    assert f"<h1>{said}</h1>" in evaluation_page(found)
 
 
 @pytest.mark.parametrize("width", [60, 100])
