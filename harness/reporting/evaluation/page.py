@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from urllib.parse import quote
 
 from markupsafe import Markup
 from msgspec import Struct
@@ -213,6 +214,8 @@ class PageTable(Struct, frozen=True):
     caption: str
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
+    links: Sequence[str] = ()
+    """For each row the address of its first cell; empty: there is none."""
 
 
 def _tables(found: Evaluation) -> Iterator[PageTable]:
@@ -222,7 +225,10 @@ def _tables(found: Evaluation) -> Iterator[PageTable]:
         "tasks", "Tasks", "Trials that passed, of those that count", task_head(found), list(task_rows(found))
     )
     if found.causes:
-        caption = "Number of trials that ended with each code, side by side"
-        yield PageTable("causes", "Failures by cause", caption, cause_head(found), list(cause_rows(found)))
+        caption = (
+            "Number of trials that ended with each code, side by side; a code leads to the artifacts of the first one"
+        )
+        links = [quote(f"{each.artifacts}/") if each.artifacts else "" for each in found.causes]
+        yield PageTable("causes", "Failures by cause", caption, cause_head(found), list(cause_rows(found)), links)
     caption = "Of all trials, those that were void or made again included"
     yield PageTable("use", "Cost and time", caption, USE_HEAD, [use_cells(each) for each in found.totals])

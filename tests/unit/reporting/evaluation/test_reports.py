@@ -98,6 +98,13 @@ def test_the_page_draws_intervals() -> None:
     assert page.count("<script>") == 1
 
 
+def test_a_code_leads_to_the_artifacts_of_its_first_trial() -> None:
+    found = evaluation([line("T", "a", 0, "f", artifacts="errors/T--a b--0"), line("T", "a", 1, "v")])
+    page = evaluation_page(found)
+    assert '<a href="errors/T--a%20b--0/">AGENT_STUCK</a>' in page
+    assert '<th scope="row">MODEL_UNAVAILABLE</th>' in page
+
+
 def test_positions_are_within_the_drawing() -> None:
     found = sample()
     differences = difference_plot(found)
