@@ -13,7 +13,7 @@ from harness.agents.python import AgentSource, ModelsOf, PythonAgent, chosen_ind
 from harness.model.agent_settings import AgentSettings
 from harness.model.plan import Plan
 from harness.model.policy import UNLIMITED, AgentPolicy
-from harness.model.ports import Ask, Observation, Observe
+from harness.model.ports import Ask, Observation, Observe, Sight
 from harness.model.record import History, TaskResult
 from harness.recovery.failure import Failed, Failure
 from harness.resilience.breaker import Breaker, Call, CircuitOpen, Policy, guard
@@ -154,7 +154,7 @@ class RemoteAgent(Protocol):
     """An agent that runs elsewhere, for one run of a task."""
 
     async def propose(
-        self, plan: Plan, history: History, observe: Observe, policy: AgentPolicy
+        self, plan: Plan, history: History, observe: Sight, policy: AgentPolicy
     ) -> Mapping[str, Any] | None:
         """The step that it chooses, unchecked; None when it is done. Raises Failed."""
         ...
@@ -207,7 +207,7 @@ class TaskAgent:
         self._policies: dict[str, AgentPolicy] = {}
         self._python_agents: dict[tuple[str, str], PythonAgent] = {}
 
-    async def propose(self, plan: Plan, history: History, observe: Observe) -> Step | None:
+    async def propose(self, plan: Plan, history: History, observe: Sight) -> Step | None:
         """The next step; None when there is no more to do. Raises Failed, and an agent's errors."""
         if plan.agent is None:
             return await self._scripted.propose(plan, history, observe)
@@ -246,7 +246,7 @@ class TaskAgent:
         """The agent that goes on after this failure of the plan's agent; None: the failure ends the task."""
         return successor(plan, failure)
 
-    async def _propose(self, source: AgentSource, plan: Plan, history: History, observe: Observe) -> Step | None:
+    async def _propose(self, source: AgentSource, plan: Plan, history: History, observe: Sight) -> Step | None:
         """The proposal of the agent, which is made at its first one, and anew after it has raised an error."""
         if plan.agent == BRIDGE:
             return await self._propose_remotely(source, plan, history, observe)
@@ -262,9 +262,7 @@ class TaskAgent:
                 await self._python_agents.pop(place).close()
             raise
 
-    async def _propose_remotely(
-        self, source: AgentSource, plan: Plan, history: History, observe: Observe
-    ) -> Step | None:
+    async def _propose_remotely(self, source: AgentSource, plan: Plan, history: History, observe: Sight) -> Step | None:
         """The proposal of an agent that runs elsewhere. Raises Failed."""
         if self._make_remote is None:
             message = f"Agent `{BRIDGE}`: this run serves no agents that run elsewhere"
@@ -276,7 +274,7 @@ class TaskAgent:
         return cast("Step | None", await self._remote.propose(plan, history, look, source.policy))
 
     async def _propose_by_command(
-        self, source: AgentSource, plan: Plan, history: History, observe: Observe
+        self, source: AgentSource, plan: Plan, history: History, observe: Sight
     ) -> Step | None:
         """The proposal of an agent that is a process. Raises Failed."""
         if self.make_command is None:
@@ -287,18 +285,10 @@ class TaskAgent:
         look = self._noted(plan, history, observe)
         return cast("Step | None", await self._commands[source.name].propose(plan, history, look, source.policy))
 
-    def _noted(self, plan: Plan, history: History, observe: Observe) -> Observe:
+    def _noted(self, plan: Plan, history: History, observe: Sight) -> Sight:
         """The same view of the page, which tells what was seen."""
         saw, agent, index = self._saw, plan.agent or "", chosen_index(history)
-        if saw is None:
-            return observe
-
-        async def noted(*, screenshot: bool = False) -> Observation:
-            seen = await observe(screenshot=screenshot)
-            saw(plan, agent, index, seen)
-            return seen
-
-        return noted
+        return observe if saw is None else _NotedSight(observe, partial(saw, plan, agent, index))
 
     def _retried(self, source: AgentSource, call: Call[Step | None]) -> Call[Step | None]:
         """The call, which is made again, to a new object, if the agent raises an error."""
@@ -316,6 +306,21 @@ class TaskAgent:
             await command.close()
         for agent in self._python_agents.values():
             await agent.close()
+
+
+class _NotedSight:
+    """A view of the page that tells what was seen (ports.Sight)."""
+
+    def __init__(self, sight: Sight, saw: Callable[[Observation], object]) -> None:
+        self._saw = saw
+        self._look = sight
+        self.suspend = sight.suspend
+
+    async def __call__(self, *, screenshot: bool = False) -> Observation:
+        """Look at the page, and tell it. Raises Failed."""
+        seen = await self._look(screenshot=screenshot)
+        self._saw(seen)
+        return seen
 
 
 def _policy(settings: AgentSettings, usual: AgentPolicy) -> AgentPolicy:

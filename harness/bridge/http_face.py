@@ -29,7 +29,8 @@ HEARTBEAT: Final = 15.0
 """Seconds between two signs of life in a stream."""
 STATUS: Final[Mapping[str, int]] = {
     "SESS_NOT_FOUND": 404, "SESS_CLOSED": 410, "SESS_LIMIT": 429, "SESS_TURN_OVER": 409, "SESS_BUSY": 409,
-    "SESS_NO_TASK": 409, "SESS_NOT_RESUMABLE": 409, "AUTH_FORBIDDEN": 403, "PROTO_INVALID_MESSAGE": 400,
+    "SESS_NO_TASK": 409, "SESS_TASK_REFUSED": 409,
+    "SESS_NOT_RESUMABLE": 409, "AUTH_FORBIDDEN": 403, "PROTO_INVALID_MESSAGE": 400,
     "PROTO_SEQUENCE_ERROR": 409, "PROTO_ID_REUSED": 409, "HOOK_VALIDATION_FAILED": 400,
 }  # fmt: skip
 """Code of a refusal -> status of the answer."""
@@ -127,7 +128,7 @@ class _HttpFace:
         session = self._session(request)
         epoch, _, seq = request.headers.get("last-event-id", "").rpartition(":")
         after = int(seq) if seq.isdecimal() else session.buffer.last
-        outlet = StreamOutlet()
+        outlet = StreamOutlet(session)
         replay = session.buffer.after(after, epoch, self._hub.clock.now())
         session.attach(outlet)
         self._hub.desk.wake()
@@ -155,17 +156,23 @@ class StreamOutlet:
 
     MOST: Final = 1024 * 1024
 
-    def __init__(self) -> None:
+    def __init__(self, session: BridgeSession) -> None:
         self.waiting: deque[bytes] = deque()
         self.over = False
+        self._session = session
         self._more = asyncio.Event()
 
     def send(self, message: Mapping[str, Any]) -> None:
+        """Queue a message. A client that does not read is gone: its stream would not end by itself."""
+        if self.over:
+            return
         seq = message.get("seq")
         head = f"id: {message['epoch']}:{seq}\n".encode() if seq else b""
         self.waiting.append(head + b"data: " + msgspec.json.encode(message) + b"\n\n")
         if sum(map(len, self.waiting)) > self.MOST:
+            self.waiting.clear()
             self.cut("CONN_SLOW_CONSUMER")
+            self._session.detach(self)
         self._more.set()
 
     def cut(self, code: str) -> None:

@@ -31,7 +31,7 @@ from harness.bridge.turns import Desk, RemoteRules, RemoteTask, Reply, TurnAnswe
 from harness.model.agent_events import AgentEvent
 from harness.model.plan import Plan
 from harness.model.policy import UNLIMITED, AgentPolicy
-from harness.model.ports import Observation, Observe
+from harness.model.ports import Observation, Sight
 from harness.model.record import History, TaskResult
 from harness.recovery.failure import Failed
 from harness.resilience import Clock
@@ -40,7 +40,7 @@ from harness.resilience.connection import SERVER, Invariants, Machine, snapshot
 from harness.resilience.escalate import HINTS, STAGES, LateAnswer, StillRunning, WorkStatus, escalate
 from harness.resilience.events import ClientChanged, Emit, Escalated, ResilienceEvent, discard
 
-LONG: Final = frozenset({"task_take", "observe", "act", "finish"})
+LONG: Final = frozenset({"task_take", "observe", "act", "finish", "session_pause", "session_resume"})
 """The messages whose answer may take long: it is kept, and asked for by its correlation id."""
 POLL: Final = 1000
 """Milliseconds after which a client asks again for pending work."""
@@ -85,21 +85,22 @@ class BridgeHub:
         self._tasks: dict[str, RemoteTask] = {}
         """Key of a task -> what an agent does in it, until its end."""
         self._works: set[asyncio.Task[Any]] = set()
+        self._changes = {"session_pause": self._paused, "session_resume": self._gone_on}
 
     # The engine's side.
 
-    def agent(self) -> HubAgent:
-        """The agent for one run of a task."""
-        return HubAgent(self)
+    def agent(self, wanted_by: str = "") -> HubAgent:
+        """The agent for one run of a task. `wanted_by`: the session that has asked for it; empty: any may take it."""
+        return HubAgent(self, wanted_by)
 
     def events_of(self, plan: Plan) -> tuple[AgentEvent, ...]:
         """What the hooks of a task's agent have told so far."""
         task = self._tasks.get(plan.key)
         return tuple(task.events) if task else ()
 
-    def begin(self, plan: Plan, policy: AgentPolicy) -> RemoteTask:
+    def begin(self, plan: Plan, policy: AgentPolicy, wanted_by: str = "") -> RemoteTask:
         """A task that begins."""
-        task = self._tasks[plan.key] = RemoteTask(plan, self.rules, self.clock, self.desk, policy)
+        task = self._tasks[plan.key] = RemoteTask(plan, self.rules, self.clock, self.desk, policy, wanted_by)
         return task
 
     def end(self, key: str, task: RemoteTask) -> None:
@@ -242,19 +243,33 @@ class BridgeHub:
                 return "replay_buffer", self.replay(session, wanted).payload
         if message.type == "health_check":
             return "health", {"status": "ready"}
-        self._change(session, message.type)
+        if message.type == "session_close":
+            self.close(session, "its client has closed it")
         return "session_state", session.snapshot()
 
-    def _change(self, session: BridgeSession, wanted: str) -> None:
-        """Do what a message says about the session itself. Raises RefusedMessageError."""
-        if wanted == "session_pause":
-            if session.task is not None and session.task.open_turn() is None:
-                raise RefusedMessageError("SESS_NOT_PAUSABLE", "a step is being done")
-            session.enter("paused", "its client has paused it")
-        elif wanted == "session_resume":
-            session.enter("active", "its client goes on")
-        elif wanted == "session_close":
-            self.close(session, "its client has closed it")
+    async def _paused(self, session: BridgeSession) -> Reply:
+        """Pause a session; its task's pages are closed. Raises RefusedMessageError, and Failed."""
+        if session.state != "paused":
+            session.enter("paused", "its client has paused it")  # from now on, nothing is done in its turn
+            try:
+                if session.task is not None:
+                    await session.task.pause()
+            except BaseException:
+                if session.state == "paused":
+                    session.enter("active", "it could not be paused")
+                raise
+        return "session_state", session.snapshot()
+
+    async def _gone_on(self, session: BridgeSession) -> Reply:
+        """Let a paused session go on; its task's pages are opened again. Raises Failed, and it is still paused then."""
+        differences: tuple[str, ...] = ()
+        if session.state == "paused":
+            if session.task is not None:
+                differences = await session.task.resume()
+            if session.state == "paused":  # it may have been closed meanwhile
+                session.enter("active", "its client goes on")
+        told = self._redacted(session, list(differences))
+        return "session_state", {**session.snapshot(), "restore_incomplete": told}
 
     def replay(self, session: BridgeSession, wanted: RequestReplay | SessionJoin) -> Any:
         """What a client missed (`replay.Replay`)."""
@@ -358,6 +373,8 @@ class BridgeHub:
         payload = message.payload
         if session.over:
             raise RefusedMessageError("SESS_CLOSED", f"session '{session.id}' is closed: {session.why}")
+        if (change := self._changes.get(message.type)) is not None:
+            return await change(session)
         if isinstance(payload, TaskTake):
             if session.task is not None:
                 raise RefusedMessageError("SESS_BUSY", f"the session has the task {session.task.task_id}")
@@ -412,17 +429,18 @@ class BridgeHub:
 class HubAgent:
     """The agent `bridge` of one run of a task, and of the tasks inside it."""
 
-    def __init__(self, hub: BridgeHub) -> None:
+    def __init__(self, hub: BridgeHub, wanted_by: str = "") -> None:
         self._hub = hub
+        self._wanted_by = wanted_by
         self._tasks: dict[str, RemoteTask] = {}
 
     async def propose(
-        self, plan: Plan, history: History, observe: Observe, policy: AgentPolicy = UNLIMITED
+        self, plan: Plan, history: History, observe: Sight, policy: AgentPolicy = UNLIMITED
     ) -> Mapping[str, Any] | None:
         """The step that the remote agent chooses, unchecked; None when it is done. Raises Failed."""
         hub = self._hub
         if plan.key not in self._tasks:
-            self._tasks[plan.key] = hub.begin(plan, policy)
+            self._tasks[plan.key] = hub.begin(plan, policy, self._wanted_by)
         return await self._tasks[plan.key].propose(plan, history, observe)
 
     def end(self, result: TaskResult | None) -> None:

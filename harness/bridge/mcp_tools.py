@@ -234,7 +234,7 @@ class BridgeTools:
     async def _called(self, call: ToolArguments, client: str) -> FaceReply:  # noqa: PLR0911 - one way for each tool
         match call:
             case TasksListCall():
-                return FaceReply(self._offers())
+                return FaceReply(await self._offers())
             case TaskTakeCall():
                 return await self._take(call, client)
             case ObserveCall():
@@ -283,9 +283,9 @@ class BridgeTools:
         asked = json.dumps([payload.type, payload.model_dump(mode="json")], sort_keys=True)
         return await self._answered(session, payload, uuid5(taken, f"{session} {asked}"))
 
-    def _offers(self) -> dict[str, Any]:
+    async def _offers(self) -> dict[str, Any]:
         sessions = [each.summary() for each in self._hub.sessions.values()]
-        return {"tasks": self._hub.desk.offered(), "sessions": sessions}
+        return {"tasks": await self._hub.desk.offered(), "sessions": sessions}
 
     async def _exchanged(self, name: str, message: ClientMessage) -> Reply:
         session = self._hub.find(name)

@@ -66,7 +66,7 @@ class SessionJoin(Payload):
 
 
 class Subscribe(Payload):
-    """Receive the records of a run as they come, as messages `record`."""
+    """Receive the events of a run as they come, in messages `record`. Each has some, and the offset after them."""
 
     type: ClassVar[str] = "subscribe"
     run: str = Field("", max_length=100, description="The run. Default: the newest.")

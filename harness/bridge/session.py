@@ -31,6 +31,8 @@ SESSION_STATES: Final = TransitionTable(
     },
 )
 """created -> active <-> paused -> closed. A lost connection is no state: the session stays active, detached."""
+PAUSED_AT_MOST: Final = 1800.0
+"""Seconds that a session may be paused."""
 REPLIES: Final = 1000
 """Replies that a session keeps by the ids of their messages. What is older is fenced by the turn."""
 BLOBS: Final = 64 * 1024 * 1024
@@ -135,6 +137,8 @@ class BridgeSession:
         """Enter a state. Raises ForbiddenTransitionError."""
         self._machine.enter(state, why)
         self.paused_at = self._clock.now() if state == "paused" else None
+        if self._grace is not None and not self.over:
+            self.await_client()  # a paused session waits longer
         if self.over:
             self.why = self.why or why
             self._stop_grace()
@@ -189,13 +193,16 @@ class BridgeSession:
         self.emit(ClientChanged(self.id, self.client, before, after, reason))
 
     def await_client(self) -> None:
-        """Close the session when its client stays away longer than the grace."""
+        """Close the session when its client stays away longer than the grace, or than a pause may last."""
         self._stop_grace()
-        self._grace = asyncio.get_running_loop().call_later(self._limits.grace, self._grace_over)
+        seconds = self._limits.grace if self.paused_at is None else max(self._limits.grace, PAUSED_AT_MOST)
+        self._grace = asyncio.get_running_loop().call_later(seconds, self._grace_over)
 
     def _grace_over(self) -> None:
         if not self.attached and not self.over:
-            self.enter("closed", f"its client did not come back within {self._limits.grace:g} s")
+            paused = self.paused_at is not None
+            waited = "the 30 minutes of a pause" if paused else f"{self._limits.grace:g} s"
+            self.enter("closed", f"its client did not come back within {waited}")
             self._say("detached", "lost", self.why)
             self.forget(self)
 

@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextlib import suppress
 from contextvars import Context, copy_context
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Protocol, TypeVar
 
 from msgspec import Struct, field
 
 from harness.bridge.refusals import RefusedMessageError
-from harness.bridge.session import BridgeSession
+from harness.bridge.session import PAUSED_AT_MOST, BridgeSession
 from harness.model.agent_events import MOST_EVENTS, AgentEvent
 from harness.model.plan import Plan
 from harness.model.policy import AgentPolicy
-from harness.model.ports import Observation, Observe
+from harness.model.ports import Observation, Resume, Sight
 from harness.model.record import History, StepRecord, TaskResult
+from harness.model.warnings import warnings
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Clock
 from harness.spec.validation import ACTS
 
 TURN_SECONDS: Final = 60.0
 """The default of `timeout` in `[tool.harness.agents.bridge]`."""
-PAUSED_AT_MOST: Final = 1800.0
-"""Seconds that a session may be paused."""
 WAIT: Final = 60.0
 """Seconds that a task waits until an agent takes it, by default."""
 
@@ -54,7 +54,7 @@ class Turn(Struct, eq=False):
     """One question to the agent: what next?"""
 
     number: int
-    observe: Observe
+    observe: Sight
     answer: asyncio.Future[TurnAnswer]
     context: Context
     """The context variables of the engine's task, to which a look at the page belongs."""
@@ -70,8 +70,12 @@ Reply = tuple[str, Mapping[str, Any]]
 class RemoteTask:
     """A task whose steps an agent elsewhere chooses. It lives from its first question until the task's end."""
 
-    def __init__(self, plan: Plan, rules: RemoteRules, clock: Clock, desk: Desk, policy: AgentPolicy) -> None:
+    def __init__(
+        self, plan: Plan, rules: RemoteRules, clock: Clock, desk: Desk, policy: AgentPolicy, wanted_by: str = ""
+    ) -> None:
+        """`wanted_by`: the session that has asked for it, which alone may take it; empty: any may."""
         self.plan = plan
+        self.wanted_by = wanted_by
         self.task_id = plan.task_id
         self.number = 0
         """The number of the present turn."""
@@ -89,14 +93,24 @@ class RemoteTask:
         self._news = asyncio.Event()
         self.events: deque[AgentEvent] = deque(maxlen=MOST_EVENTS)
         """What the agent's hooks have told."""
+        self._before: list[dict[str, Any]] = []
+        """What agents before this one have done."""
         self._stopped = ""
         """The event by which the agent told that it does nothing more."""
+        self._resume: Resume | None = None
+        """Opens the pages again; None while they are open."""
+        self._suspended_at: float | None = None
+        self._suspended = 0.0
+        """The seconds of all pauses, which are not the task's."""
+        self._pausing = asyncio.Lock()
 
     # The engine's side.
 
-    async def propose(self, plan: Plan, history: History, observe: Observe) -> Mapping[str, Any] | None:
+    async def propose(self, plan: Plan, history: History, observe: Sight) -> Mapping[str, Any] | None:
         """Hand a turn to the session and wait for its step. Raises Failed."""
         self.plan, self.number = plan, self.number + 1
+        if self.session is None:
+            self._before = steps_before(history)
         ends = self._clock.now() + self._rules.timeout
         turn = Turn(self.number, observe, asyncio.get_running_loop().create_future(), copy_context(), ends)
         self._turn = turn
@@ -142,13 +156,23 @@ class RemoteTask:
             if session.paused_at is not None:
                 left = PAUSED_AT_MOST - (before - session.paused_at)
             if left is not None and left <= 0:
+                if paused:
+                    await self._show_again(session)
                 raise Failed(self._lost(session) if away or paused else self._silent())
             await self._news_within(left, turn.answer)
             if away or looking or paused:
                 turn.ends += self._clock.now() - before
             if session.over and not turn.answer.done():
+                await self._show_again(session)
                 raise Failed(self._lost(session))
         return turn.answer.result()
+
+    async def _show_again(self, session: BridgeSession) -> None:
+        """Open the pages of a task that ends in a pause: they are its evidence."""
+        if self._resume is not None:
+            session.why = session.why or f"it was paused for more than {PAUSED_AT_MOST / 60:g} minutes"
+            with suppress(Failed):
+                await self.resume()
 
     async def _news_within(self, seconds: float | None, answer: asyncio.Future[TurnAnswer] | None = None) -> None:
         """Return when something has changed, or the time is over."""
@@ -223,6 +247,31 @@ class RemoteTask:
 
     # The session's side.
 
+    async def pause(self) -> None:
+        """Save the browser's session and close its pages; the task's time stands still.
+
+        Raises RefusedMessageError while a step is done or the page is read, and Failed if the session cannot be saved.
+        """
+        turn = self._turn
+        if turn is None or turn.answer.done() or turn.looks:
+            raise RefusedMessageError("SESS_NOT_PAUSABLE", "a step is being done, or the page is being read")
+        async with self._pausing:
+            if self._resume is None:
+                loop = asyncio.get_running_loop()
+                self._resume = await loop.create_task(_awaited(turn.observe.suspend), context=turn.context)
+                self._suspended_at = self._clock.now()
+
+    async def resume(self) -> tuple[str, ...]:
+        """Open the pages again; returns what is not as before, a line each. Raises Failed if they cannot be opened."""
+        async with self._pausing:
+            if self._resume is None or self._turn is None or self._suspended_at is None:
+                return ()
+            again = asyncio.get_running_loop().create_task(_awaited(self._resume), context=self._turn.context)
+            differences = await again
+            self._suspended += self._clock.now() - self._suspended_at
+            self._resume = self._suspended_at = None
+            return differences
+
     def keep(self, event: AgentEvent) -> None:
         """Keep what a hook of the agent has told."""
         self.events.append(event)
@@ -232,6 +281,10 @@ class RemoteTask:
         self._stopped = event
         self._news.set()
 
+    def suits(self, session: BridgeSession, task_id: str) -> bool:
+        """Whether a session that asks for that id, or for any task, may take it."""
+        return self.wanted_by in ("", session.id) and (task_id in ("", self.task_id) or self.wanted_by == session.id)
+
     def taken_by(self, session: BridgeSession) -> Reply:
         """Give the task to a session; returns its first turn."""
         self.session, session.task, session.last_outcome = session, self, None
@@ -240,12 +293,14 @@ class RemoteTask:
         session.changed = self._news.set
         self._desk.withdraw(self)
         self._news.set()
-        return "turn", self.question()
+        before = {"history": self._desk.redact(self._before, self.plan)} if self._before else {}
+        return "turn", {**self.question(), **before}
 
     def question(self) -> dict[str, Any]:
         """The present turn, as messages have it."""
         plan, limits = self.plan, self._rules
-        left = max(0.0, plan.timeout - (self._clock.now() - self._began))
+        now = self._clock.now() if self._suspended_at is None else self._suspended_at
+        left = max(0.0, plan.timeout - (now - self._began - self._suspended))
         asked: dict[str, Any] = self._desk.redact(
             {
                 "turn": self.number,
@@ -307,8 +362,35 @@ class RemoteTask:
         return turn
 
 
+class AskedTask(Protocol):
+    """A task that was started because a session asked for it."""
+
+    @property
+    def over(self) -> str:
+        """Why it can no longer be taken; empty while it can."""
+        ...
+
+
+class TaskSource(Protocol):
+    """Starts tasks when sessions ask for them, for a server that has no run of its own."""
+
+    async def listed(self) -> list[dict[str, Any]]:
+        """The tasks that there are, as lists show them, and the files that cannot be used."""
+        ...
+
+    async def start(self, session: BridgeSession, task_id: str) -> AskedTask:
+        """Start that task, or the next one for an empty id; the same again until it was taken.
+
+        Raises RefusedMessageError.
+        """
+        ...
+
+
 class Desk:
     """The tasks that wait for an agent, in pytest's order."""
+
+    source: TaskSource | None = None
+    """Where tasks come from that nobody has started yet; None in a run, which offers its own."""
 
     def __init__(self, acts: tuple[str, ...], redact: Callable[[Any, Plan], Any] = lambda value, _: value) -> None:
         """`redact` masks the secrets of a task in a JSON value."""
@@ -325,8 +407,10 @@ class Desk:
         if task in self._offers:
             self._offers.remove(task)
 
-    def offered(self) -> list[dict[str, Any]]:
-        """The tasks that wait, as lists show them."""
+    async def offered(self) -> list[dict[str, Any]]:
+        """The tasks that can be taken, as lists show them."""
+        if self.source is not None:
+            return await self.source.listed()
         return [each.question() for each in self._offers]
 
     def wake(self) -> None:
@@ -339,12 +423,15 @@ class Desk:
         A session without its client takes none: the task would wait for somebody who may never come.
         """
         until = clock.now() + within
+        started = await self.source.start(session, task_id) if self.source is not None else None
         while True:
             if session.over:
                 raise RefusedMessageError("SESS_CLOSED", f"session {session.id} is closed: {session.why}")
-            found = next((each for each in self._offers if task_id in ("", each.task_id)), None)
+            found = next((each for each in self._offers if each.suits(session, task_id)), None)
             if found is not None and session.attached:
                 return found.taken_by(session)
+            if started is not None and started.over:
+                raise RefusedMessageError("SESS_TASK_REFUSED", started.over)
             left = until - clock.now()
             if left <= 0:
                 raise RefusedMessageError("SESS_NO_TASK", f"no task was offered within {within:g} s")
@@ -356,13 +443,29 @@ class Desk:
                 continue
 
 
+T = TypeVar("T")
+
+
+async def _awaited(call: Callable[[], Awaitable[T]]) -> T:
+    return await call()
+
+
+def steps_before(history: History) -> list[dict[str, Any]]:
+    """The steps that were done already, as an agent is told them that goes on after another one."""
+    return [
+        {"step": each.step.describe(), "passed": each.passed, "code": each.failure.code if each.failure else None}
+        for each in history
+    ]
+
+
 def outcome_of(record: StepRecord | None) -> dict[str, Any]:
     """How the last step ended, as messages have it."""
     failure = record.failure if record is not None else None
+    told = [{"type": each.type, "message": each.message} for each in warnings((record,))] if record is not None else []
     if failure is None:
-        return {"passed": True, "failure": None, "warnings": []}
+        return {"passed": True, "failure": None, "warnings": told}
     more = {"retryable": failure.row.retryable, "attempts": len(record.attempts) if record else 0}
-    return {"passed": False, "failure": {**described(failure), **more}, "warnings": []}
+    return {"passed": False, "failure": {**described(failure), **more}, "warnings": told}
 
 
 def may_write(step: Mapping[str, Any]) -> bool:

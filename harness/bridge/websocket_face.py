@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import AsyncIterator, Callable, Mapping
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 
 from harness.bridge.hub import BridgeHub
-from harness.bridge.messages import Phase
+from harness.bridge.messages import Phase, Subscribe
 from harness.bridge.protocol import AUTH_WITHIN, Admit, ClientConnection
-from harness.bridge.refusals import WIRE_CODES
+from harness.bridge.refusals import WIRE_CODES, RefusedMessageError
 
 if TYPE_CHECKING:
     from starlette.routing import BaseRoute
@@ -27,13 +29,26 @@ CLOSED_BY_CODE: Final = 4000
 """The WebSocket's code when the bridge ends a connection; the reason has the code of `WIRE_CODES`."""
 
 
-def websocket_routes(hub: BridgeHub, admit: Admit) -> list[BaseRoute]:
-    """The route of the WebSocket face."""
+class SeenEvents(Protocol):
+    """Some events of a run, as lines of JSON, and the offset in its file after them."""
+
+    @property
+    def lines(self) -> tuple[str, ...]: ...
+    @property
+    def end(self) -> int: ...
+
+
+FollowRun = Callable[[str, int], tuple[str, AsyncIterator[SeenEvents | None]]]
+"""A run (empty: the newest) and an offset -> its id, and its events as they come, for ever. Raises LookupError."""
+
+
+def websocket_routes(hub: BridgeHub, admit: Admit, follow: FollowRun | None = None) -> list[BaseRoute]:
+    """The route of the WebSocket face. `follow` has the events of runs, for who subscribes."""
     from starlette.routing import WebSocketRoute
 
     async def endpoint(websocket: WebSocket) -> None:
         await websocket.accept()
-        await SocketOutlet(websocket).serve(hub, admit)
+        await SocketOutlet(websocket, follow).serve(hub, admit)
 
     return [WebSocketRoute("/bridge", endpoint)]
 
@@ -41,12 +56,17 @@ def websocket_routes(hub: BridgeHub, admit: Admit) -> list[BaseRoute]:
 class SocketOutlet:
     """One WebSocket: what is sent waits in a bounded queue, so that a slow client delays nobody."""
 
-    def __init__(self, websocket: WebSocket) -> None:
+    def __init__(self, websocket: WebSocket, follow: FollowRun | None = None) -> None:
         self._websocket = websocket
+        self._follow = follow
+        self._subscription: asyncio.Task[None] | None = None
         self._waiting: deque[str] = deque()
         self._size = 0
         self._more = asyncio.Event()
+        self._written = asyncio.Event()
         self._cut = ""
+        self._unread = asyncio.Event()
+        """Set when the client does not read: a write under way to it would not end."""
 
     def send(self, message: Mapping[str, Any]) -> None:
         """Queue a message."""
@@ -65,23 +85,51 @@ class SocketOutlet:
         if not self._cut:
             self._cut = code
             self._more.set()
+            if code == "CONN_SLOW_CONSUMER":
+                self._waiting.clear()
+                self._unread.set()
 
     async def serve(self, hub: BridgeHub, admit: Admit) -> None:
         """Serve the connection to its end."""
         connection = ClientConnection(hub, self, admit)
+        if self._follow is not None:
+            connection.subscribed = partial(self._subscribe, self._follow)
         reader = asyncio.create_task(self._read(connection, hub))
         writer = asyncio.create_task(self._write())
         late = asyncio.create_task(self._authenticated(connection, hub))
+        unread = asyncio.create_task(self._unread.wait())
+        tasks: list[asyncio.Task[Any]] = [reader, writer, late, unread]
         try:
-            await asyncio.wait({reader, writer}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({reader, writer, unread}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             connection.lost()
-            for task in (reader, writer, late):
+            tasks += [self._subscription] if self._subscription else []
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(reader, writer, late, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
             with contextlib.suppress(Exception):  # the client may be gone already
                 async with asyncio.timeout(1):
                     await self._websocket.close(CLOSED_BY_CODE, self._cut)
+
+    def _subscribe(self, follow: FollowRun, wanted: Subscribe, id: str) -> None:  # noqa: A002
+        """Send the events of a run from now on, in place of those of another. Raises RefusedMessageError."""
+        try:
+            run, events = follow(wanted.run, wanted.offset)
+        except LookupError as error:
+            raise RefusedMessageError("PROTO_NOT_OFFERED", str(error.args[0])) from error
+        if self._subscription is not None:
+            self._subscription.cancel()
+        self._subscription = asyncio.create_task(self._send_events(run, events, id))
+
+    async def _send_events(self, run: str, events: AsyncIterator[SeenEvents | None], id: str) -> None:  # noqa: A002
+        async for found in events:
+            if found is not None:
+                payload = {"run": run, "end": found.end, "events": [msgspec.Raw(line.encode()) for line in found.lines]}
+                moment = datetime.now(UTC).isoformat(timespec="milliseconds")
+                self.send({"type": "record", "id": id, "timestamp": moment, "payload": payload})
+            while self._size > BEHIND // 4:  # events can wait in their file
+                self._written.clear()
+                await self._written.wait()
 
     async def _read(self, connection: ClientConnection, hub: BridgeHub) -> None:
         moments: deque[float] = deque(maxlen=A_SECOND)
@@ -99,10 +147,11 @@ class SocketOutlet:
         while True:
             await self._more.wait()
             self._more.clear()
-            while self._waiting and self._cut != "CONN_SLOW_CONSUMER":
+            while self._waiting:
                 text = self._waiting.popleft()
                 await self._websocket.send_text(text)
                 self._size -= len(text)
+                self._written.set()
             if self._cut:
                 await self._say_why()
                 return

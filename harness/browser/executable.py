@@ -45,6 +45,10 @@ def with_webmcp(arguments: Sequence[str]) -> list[str]:
     return [*others, _FEATURES + ",".join(features)]
 
 
+DEBUGGING_PORT = "--remote-debugging-port=0"
+"""The argument of a browser that programs reach over the DevTools protocol: a port beside Playwright's pipe."""
+
+
 class BrowserKind(Struct, frozen=True):
     """What a browser is told beside its hosts: sessions that want different kinds have different browsers."""
 
@@ -52,10 +56,12 @@ class BrowserKind(Struct, frozen=True):
     """It sends no UDP."""
     webmcp: bool = False
     """Pages can offer tools in it."""
+    debugged: bool = False
+    """Programs of tasks reach it over the DevTools protocol (debugger.py)."""
 
     def arguments(self, others: Sequence[str]) -> list[str]:
         """All arguments of such a browser."""
-        found = [*others, *(_SEALED if self.sealed else ())]
+        found = [*others, *(_SEALED if self.sealed else ()), *((DEBUGGING_PORT,) if self.debugged else ())]
         return with_webmcp(found) if self.webmcp else found
 
 

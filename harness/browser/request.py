@@ -13,6 +13,7 @@ from msgspec import Struct, field
 from playwright.async_api import StorageState
 
 from harness.browser.executable import BrowserKind
+from harness.model.agent_settings import drives_itself
 from harness.model.plan import NO_OPTIONS, Plan
 from harness.model.settings import Recording, Settings, Tracing, WorldMark
 from harness.model.tools import PAGE
@@ -87,6 +88,8 @@ class SessionRequest(Struct, frozen=True):
     """A script that runs in every page and frame before its own scripts."""
     webmcp: bool = False
     """Whether its pages can offer tools (`wants_webmcp`)."""
+    debugged: bool = False
+    """Whether its agent drives the browser itself, over the DevTools protocol."""
 
     @classmethod
     def of(cls, plan: Plan, settings: Settings, folder: Path) -> SessionRequest:
@@ -108,6 +111,7 @@ class SessionRequest(Struct, frozen=True):
             page_values=plan.spec.page_values,
             init_script=settings.init_script,
             webmcp=wants_webmcp(plan.spec, settings),
+            debugged=drives_itself(plan.agent, settings.agents),
         )
 
     @property
@@ -133,7 +137,8 @@ class SessionRequest(Struct, frozen=True):
     @property
     def kind(self) -> BrowserKind:
         """The kind of its browser. It must not send UDP, unless the session may."""
-        return BrowserKind(sealed=bool(self.allowed_domains) or not self.webrtc, webmcp=self.webmcp)
+        sealed = bool(self.allowed_domains) or not self.webrtc
+        return BrowserKind(sealed=sealed, webmcp=self.webmcp, debugged=self.debugged)
 
     @property
     def cookies(self) -> list[Any]:

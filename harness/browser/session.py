@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import psutil
 from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import Locator
 from playwright.async_api import expect as expect_of
@@ -20,6 +22,7 @@ from harness.browser.acts.files import free_path
 from harness.browser.acts.page_tools import ANSWER, offered, tool_failure
 from harness.browser.checkpoint import PageCheckpoint, take
 from harness.browser.context import CLOSE_SECONDS, GRACE, BrowserPool, ContextHandle, Tab, state_of
+from harness.browser.debugger import DebuggedContext, debugged
 from harness.browser.evidence import LastGood
 from harness.browser.failures.classify import failure_of, with_popups, with_redirect
 from harness.browser.failures.liveness import PROBE_SECONDS, dead, lost
@@ -87,6 +90,34 @@ class PlaywrightSession:
         from harness.browser.faults import Sabotage
 
         return Sabotage(self._handle, self._pool, self._clock)
+
+    async def debugged(self) -> DebuggedContext:
+        """Where programs reach the context over the DevTools protocol. Raises Failed if they cannot."""
+        pid, message = self.chromium.pid, "the browser cannot be reached over the DevTools protocol"
+        if pid is None:
+            why = f"{message}: it runs elsewhere (`browser_endpoint`)"
+            raise Failed(Failure("BROWSER_LAUNCH_FAILED", why))
+        try:
+            return await debugged(self.tab.control, pid, self._clock)
+        except (OSError, ValueError, PlaywrightError, psutil.Error) as error:
+            raise Failed(Failure("BROWSER_LAUNCH_FAILED", f"{message}: {error}", cause=error)) from error
+
+    async def turn_to(self, target: str, within: float) -> None:
+        """Make the page with that target id the current one; if it is gone, and the current one too, the newest."""
+        with contextlib.suppress(PlaywrightError, TimeoutError):  # whoever reads the page next says what is wrong
+            async with asyncio.timeout(within):
+                await self._turn_to(target)
+
+    async def _turn_to(self, target: str) -> None:
+        pages = [page for page in self.tab.context.pages if not page.is_closed()]
+        for page in pages:
+            info = await (await self.tab.control_of(page)).send("Target.getTargetInfo")
+            if info["targetInfo"]["targetId"] == target:
+                break
+        else:
+            page = pages[-1] if pages and self.tab.page.is_closed() else self.tab.page
+        if page is not self.tab.page:
+            await self.tab.switch(page)
 
     @property
     def tab(self) -> Tab:

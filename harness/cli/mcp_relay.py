@@ -28,7 +28,10 @@ LOOK: Final = 0.5
 VALID: Final = timedelta(hours=1)
 AGAIN: Final = frozenset({"observe", "act", "finish", "command_result", "session_status", "tasks_list"})
 """Tools that may be called again when the answer is lost: the bridge knows an act by what is asked."""
-NO_RUN: Final = "no run of this project offers tasks: `pytest tasks/ --agent bridge` starts one"
+NO_RUN: Final = (
+    "the server only shows pages (--page-only): `pytest tasks/ --agent bridge` starts a run that offers tasks"
+)
+_UNTRUSTED: Final = "the server has another certificate than `tls_cert` of [tool.harness.serve], or an expired one"
 
 
 class ServerRelay:
@@ -137,6 +140,9 @@ class ServerRelay:
                     content=msgspec.json.encode(call),
                     headers={"Authorization": f"Bearer {self._token()}", "Content-Type": "application/json"},
                 )
+            except httpx2.ConnectError as error:
+                if "CERTIFICATE_VERIFY_FAILED" in str(error):
+                    return refusal_reply(RefusedMessageError("CONN_TLS_HANDSHAKE_FAILED", _UNTRUSTED).payload)
             except httpx2.HTTPError:
                 continue
             if answer.status_code == httpx2.codes.OK:
@@ -153,7 +159,9 @@ class ServerRelay:
             certificate = self._settings.serve.certificate(self._settings.root)
             trusted: ssl.SSLContext | bool = True
             if certificate is not None:
-                trusted = ssl.create_default_context(cafile=certificate[0])
+                trusted = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+                trusted.load_verify_locations(certificate[0])
+                trusted.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # whoever has issued it
                 trusted.check_hostname = False  # the address comes from the project's own file
             no_reuse = httpx2.Limits(max_keepalive_connections=0)
             self._http = httpx2.AsyncClient(timeout=ANSWERED_WITHIN, trust_env=False, verify=trusted, limits=no_reuse)

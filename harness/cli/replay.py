@@ -26,7 +26,7 @@ from harness.cli.open_trace import has_display
 from harness.cli.project import settings_at
 from harness.environment.ownership import LOGS, label, owner_file, read_held
 from harness.model.plan import Plan
-from harness.model.ports import Ask, Observe
+from harness.model.ports import Ask, Sight
 from harness.model.record import History, TaskResult
 from harness.model.settings import Settings, SettingsError
 from harness.model.tool_settings import offered_to_agents
@@ -94,7 +94,7 @@ class StoppingAgent(TaskAgent):
         super().__init__(source, breaker, models=models, saw=saw)
         self._stop = stop
 
-    async def propose(self, plan: Plan, history: History, observe: Observe) -> Step | None:
+    async def propose(self, plan: Plan, history: History, observe: Sight) -> Step | None:
         """Like `TaskAgent.propose`. Raises Failed when the replay is over."""
         if plan.key != self._stop.key or len(history) < self._stop.index:
             return await super().propose(plan, history, observe)
@@ -102,7 +102,7 @@ class StoppingAgent(TaskAgent):
         raise Failed(Failure("INTERRUPTED", f"The replay stopped before step {self._stop.index}"))
 
 
-async def _address(observe: Observe) -> str:
+async def _address(observe: Sight) -> str:
     """The address of the page; empty if the page cannot be read."""
     try:
         return (await observe()).url

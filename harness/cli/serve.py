@@ -1,4 +1,4 @@
-"""`harness serve`: the server of a project, with the live page of its runs."""
+"""`harness serve`: the server of a project, with the live page of its runs, and its tasks for agents."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import json
 import os
 import re
 import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -25,11 +27,17 @@ from harness.serve.tokens import Tokens, TokenScope, live_address
 from harness.serve.users import is_used
 
 if TYPE_CHECKING:
+    from starlette.routing import BaseRoute
+
     from harness.reporting.live.pages import LiveView
+    from harness.runner.bridging import BridgeHost
+    from harness.runner.requested import RequestedRuns
 
 app = typer.Typer(help="Serve a page that shows the project's runs as they happen.", invoke_without_command=True)
 _FOR = re.compile(r"([0-9]{1,5})(s|m|h|d)")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+TAKEN_WITHIN = 60.0
+"""Seconds for which a started task waits for the session that has asked for it."""
 NOT_RUNNING = 3
 """The exit code of `status` without a server, as of an init script."""
 
@@ -163,7 +171,6 @@ def _serve(settings: Settings, open_it: bool, limits: ServeLimits) -> None:
 
     tokens, clock, wanted = tokens_of(settings), SystemClock(), settings.serve
     live = LiveView(settings.root, settings.root / settings.artifacts)
-    server = ProjectServer(settings.root, live.routes, clock, tokens, read_only=limits.page_only)
     certificate = wanted.certificate(settings.root)
     try:
         check_certificate(certificate)
@@ -181,12 +188,76 @@ def _serve(settings: Settings, open_it: bool, limits: ServeLimits) -> None:
             if open_it:
                 typer.launch(address)
 
-    needed = Needed(live, clock.now, limits.idle) if not limits.while_used else partial(is_used, settings.root)
-    asyncio.run(server.run(listener, ready, needed, host=wanted.host, certificate=certificate))
+    async def serving() -> None:
+        async with _agents_of(settings, limits) as agents:
+            server = ProjectServer(
+                settings.root, [*live.routes, *agents.routes], clock, tokens, read_only=limits.page_only
+            )
+            server.stopping = agents.stop
+            looked_at = Needed(live, clock.now, limits.idle)
+            needed = partial(is_used, settings.root) if limits.while_used else lambda: looked_at(agents.busy)
+            await server.run(listener, ready, needed, host=wanted.host, certificate=certificate)
+
+    asyncio.run(serving())
+
+
+@asynccontextmanager
+async def _agents_of(settings: Settings, limits: ServeLimits) -> AsyncIterator[ServedAgents]:
+    """The bridge of the server, for agents that take the project's tasks; without routes if it only shows pages."""
+    if limits.page_only:
+        yield ServedAgents()
+        return
+    from harness.reporting.redaction import Redactor
+    from harness.resilience import SystemClock
+    from harness.runner.bridging import BridgeHost
+    from harness.runner.requested import RequestedRuns
+
+    runs = RequestedRuns(settings.root, settings.serve.workers, typer.echo)
+    host = BridgeHost(settings, Redactor.of(settings), SystemClock(), runs.emit, TAKEN_WITHIN)
+    runs.serve(host)
+    if host.note:
+        typer.echo(host.note)
+    agents = ServedAgents(host, runs)
+    try:
+        yield agents
+    finally:
+        await agents.close()
+
+
+class ServedAgents:
+    """What a server does for agents; nothing without a bridge."""
+
+    def __init__(self, host: BridgeHost | None = None, runs: RequestedRuns | None = None) -> None:
+        self._host = host
+        self._runs = runs
+        self._stopping: asyncio.Task[None] | None = None
+        self.routes: list[BaseRoute] = host.routes if host else []
+
+    @property
+    def busy(self) -> bool:
+        """Whether an agent is there, or a task runs."""
+        attached = self._host is not None and any(each.attached for each in self._host.hub.sessions.values())
+        return attached or (self._runs is not None and self._runs.busy)
+
+    def stop(self) -> None:
+        """Begin to end tasks and sessions, so that their clients still hear of it."""
+        if self._stopping is None:
+            self._stopping = asyncio.get_running_loop().create_task(self._stop())
+
+    async def _stop(self) -> None:
+        if self._runs is not None and self._host is not None:
+            await self._runs.close()
+            await self._host.close()
+
+    async def close(self) -> None:
+        """End them. Bounded."""
+        self.stop()
+        if self._stopping is not None:
+            await self._stopping
 
 
 class Needed:
-    """Whether the server is still needed: always, or while somebody looks or a run goes on."""
+    """Whether the server is still needed: always, or while somebody looks, an agent is there or a run goes on."""
 
     def __init__(self, live: LiveView, now: Any, idle: float | None) -> None:
         self._live = live
@@ -194,10 +265,11 @@ class Needed:
         self._idle = idle
         self._last = now()
 
-    def __call__(self) -> bool:
+    def __call__(self, busy: bool) -> bool:
+        """`busy`: whether agents are there, or a task runs."""
         if self._idle is None:
             return True
-        if self._live.viewers or self._live.something_runs():
+        if busy or self._live.viewers or self._live.something_runs():
             self._last = self._now()
         return bool(self._now() - self._last < self._idle)
 

@@ -18,6 +18,7 @@ from harness.cli.project import settings_at
 from harness.model.settings import SettingsError
 from harness.reporting.files import printable
 from harness.serve.address import BRIDGE, address_of
+from harness.serve.start import connection_to
 from harness.serve.tokens import Tokens, TokenScope
 from harness.spec.problems import did_you_mean
 
@@ -85,12 +86,13 @@ def show(session: Annotated[str, typer.Argument(help="Its id.")], as_json: AsJso
 
 @app.command()
 def close(session: Annotated[str, typer.Argument(help="Its id.")]) -> None:
-    """Close a session of a run that goes on; the task that it has taken ends as AGENT_LOST."""
+    """Close a session of a run or server that goes on; the task that it has taken ends as AGENT_LOST."""
     root = _root()
-    found, address = _found(root, session), address_of(root, BRIDGE)
+    found, places = _found(root, session), (address_of(root, BRIDGE), address_of(root))
+    address = next((each for each in places if each is not None and each.pid == found.pid), None)
     if found.over or not found.owned or address is None:
-        fail(f"session {session} is not open in any run ({_state(found)})")
-    connection = http.client.HTTPConnection(address.reached_at, address.port, timeout=_ANSWERS_WITHIN)
+        fail(f"session {session} is not open in any run or server ({_state(found)})")
+    connection = connection_to(address, _ANSWERS_WITHIN)
     try:
         token = Tokens.of(root).issue(TokenScope.CONTROL, datetime.now(UTC), timedelta(minutes=1))
         connection.request("DELETE", f"/sessions/{quote(session)}", headers={"Authorization": f"Bearer {token}"})

@@ -25,7 +25,7 @@ from harness.cli.project import project_of, settings_at
 from harness.model.events import Event
 from harness.model.outcome import ended_as_declared
 from harness.model.plan import Plan
-from harness.model.ports import Agent, Ask, Observe, Ports
+from harness.model.ports import Agent, Ask, Ports, Sight
 from harness.model.record import History, TaskResult
 from harness.model.settings import Settings, SettingsError
 from harness.recovery.failure import Failed, Failure
@@ -116,7 +116,7 @@ class SteppingAgent:
         self._ask = ask
         self._on = True
 
-    async def propose(self, plan: Plan, history: History, observe: Observe) -> Step | None:
+    async def propose(self, plan: Plan, history: History, observe: Sight) -> Step | None:
         """Like the other agent's. Raises Failed when the person ends the task."""
         step = await self._agent.propose(plan, history, observe)
         if step is None or not self._on:

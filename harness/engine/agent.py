@@ -13,14 +13,15 @@ from msgspec import Struct
 from pydantic import BaseModel, ValidationError
 
 from harness.engine.attempt import task_timeout
+from harness.engine.checkpoints import resume, suspend
 from harness.engine.effects import took_effect
 from harness.engine.events import attempt_ended, proposal_refused, step_ended
 from harness.engine.policy import HELD_BACK, act_refusal, tool_refusal, undeclared_call, with_evidence
-from harness.engine.run import AGENT_STEPS, Run, TaskStop
+from harness.engine.run import AGENT_STEPS, Run, Suspension, TaskStop
 from harness.model.events import StepStarted
 from harness.model.plan import Plan
 from harness.model.policy import AgentPolicy
-from harness.model.ports import Observation
+from harness.model.ports import Observation, Resume
 from harness.model.record import Answer, Attempt, History, StepRecord
 from harness.model.tools import OfferedTool
 from harness.recovery import GiveUp, Retry
@@ -116,7 +117,7 @@ async def _answer(run: Run, history: History) -> Any:
     limit = asyncio.timeout(run.left)
     try:
         async with limit:
-            return await run.ports.agent.propose(run.plan_now, history, _Sight(run, history))
+            return await run.ports.agent.propose(run.plan_now, history, _Sight(run, history, limit))
     except Failed as failed:
         if failed.failure.code == INVALID:
             return _Refused(failed.failure)
@@ -174,11 +175,13 @@ def _thinking(run: Run) -> Failure:
 
 
 class _Sight:
-    """The `observe` of one proposal (ports.Observe)."""
+    """The `observe` of one proposal (ports.Sight)."""
 
-    def __init__(self, run: Run, history: History) -> None:
+    def __init__(self, run: Run, history: History, limit: asyncio.Timeout | None = None) -> None:
+        """`limit`: that of the proposal, by the task's time."""
         self._run = run
         self._history = history
+        self._limit = limit
 
     async def __call__(self, *, screenshot: bool = False) -> Observation:
         """Return the page within the time of a step. Raises Failed when the page cannot be read."""
@@ -194,6 +197,22 @@ class _Sight:
             raise
         last = self._history[-1].attempts[-1:] if self._history else ()
         return replace(seen, last=last[0].outcome if last else None, left=left(run), tools=tools)
+
+    async def suspend(self) -> Resume:
+        """Close the pages until the returned function is called (ports.Sight). Raises Failed."""
+        run, limit = self._run, self._limit
+        saved, since = await suspend(run), run.ports.clock.now()
+        if limit is not None:
+            limit.reschedule(None)
+
+        async def again() -> tuple[str, ...]:
+            differences, seconds = await resume(run, saved), run.ports.clock.now() - since
+            run.journal.suspensions.append(Suspension(len(run.journal.history), seconds, differences))
+            if limit is not None:
+                limit.reschedule(asyncio.get_running_loop().time() + run.left)
+            return differences
+
+        return again
 
 
 def _record(run: Run, proposal: Any, error: BadProposalError, *, number: int) -> StepRecord:

@@ -9,7 +9,7 @@ from harness.engine.attempt import task_timeout
 from harness.engine.effects import refill_refusal
 from harness.engine.remedies import for_good, with_stretched_limits
 from harness.engine.run import Checkpoint, RewindRequest, Run, TaskStop, counts
-from harness.model.ports import WorldCheckpoint
+from harness.model.ports import Saved, WorldCheckpoint
 from harness.model.record import Rewound, StepRecord
 from harness.recovery import GiveUp
 from harness.recovery.catalog import Family, Scope
@@ -121,7 +121,7 @@ async def _restore_checkpoint(run: Run, back: RewindRequest) -> tuple[str, ...] 
     filling = await refill_refusal(run, saved)
     journal.history = [record for record in journal.history if record.index < saved.index]
     journal.checkpoints = {number: each for number, each in journal.checkpoints.items() if number <= saved.index}
-    within = max(LEAST_SECONDS, min(run.left, RESTORE_SECONDS + RESTORE_STEPS * run.plan.step_timeout * run.stretch))
+    within = max(LEAST_SECONDS, min(run.left, _time_to_restore(run)))
     page = await run.stage.session.restore(saved.page, within, restart=back.remedy.restart, barred=filling)
     return page if isinstance(page, Failure) else (*state, *page)
 
@@ -141,3 +141,30 @@ def _shows(record: StepRecord) -> bool:
     if step.effect == "write" or isinstance(step, Api):
         return step.effect_class == "write"
     return step.effect_class == "write" and any(each.unsafe for each in record.sent)
+
+
+# A task that is suspended: its pages are closed, and its time stands still.
+
+
+async def suspend(run: Run) -> Saved:
+    """Save the browser's session, and leave an empty browser. Raises Failed if that is impossible."""
+    saved = await run.stage.session.save(min(SAVE_SECONDS, run.left))
+    emptied = await run.stage.session.restore(None, _time_to_restore(run), restart=False)
+    if isinstance(emptied, Failure):
+        raise Failed(emptied)
+    return saved
+
+
+async def resume(run: Run, saved: Saved) -> tuple[str, ...]:
+    """Open the saved pages again; returns the differences that remain. Raises Failed if they cannot be opened."""
+    here = Checkpoint(len(run.journal.history), saved, at_the_start(run).world)
+    filling = await refill_refusal(run, here)
+    pages = await run.stage.session.restore(saved, _time_to_restore(run), restart=False, barred=filling)
+    if isinstance(pages, Failure):
+        raise Failed(pages)
+    return pages
+
+
+def _time_to_restore(run: Run) -> float:
+    """Seconds for a restore, whatever is left of the task."""
+    return RESTORE_SECONDS + RESTORE_STEPS * run.plan.step_timeout * run.stretch

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
@@ -16,7 +16,7 @@ from msgspec import Struct, field
 from harness.criteria import CriterionError, parse
 from harness.engine.attempt import ASSERTION, judge
 from harness.engine.events import task_ended
-from harness.engine.run import Run, TaskJournal, TaskStop, chosen_now
+from harness.engine.run import Run, Suspension, TaskJournal, TaskStop, chosen_now
 from harness.model.diagnosis import error_report, fault_effect, unmet_expectations
 from harness.model.outcome import ended_as_declared, outcome_differences, shortcomings
 from harness.model.plan import Plan
@@ -240,7 +240,7 @@ def _judge_run(played: TaskRun, score: Score | None) -> TaskResult:
         final_state="completed",
         history=tuple(journal.trace),
         started=played.started,
-        elapsed=played.ports.clock.now() - played.began,
+        elapsed=played.ports.clock.now() - played.began - journal.suspended,
         steps_total=len(plan.steps) if chosen_now(plan, journal) is None else len(journal.history),
         warnings=tuple(_warnings(played, score)),
         memory=memory,
@@ -282,6 +282,7 @@ def _warnings(played: TaskRun, score: Score | None) -> Iterator[Warning_]:
     for index, why in played.journal.unsaved.items():
         text = f"The checkpoint before step {index} could not be taken: {why}"
         yield Warning_("checkpoint_not_saved", text, index)
+    yield from suspension_warnings(played.journal.suspensions)
     if played.alternative and played.alternative.ok and played.ending:
         yield _alternative_used(played.ending, played.alternative)
     if played.run is not None:
@@ -297,6 +298,15 @@ def _warnings(played: TaskRun, score: Score | None) -> Iterator[Warning_]:
     if not played.alternative:
         stage = played.run.stage
         yield from shortcomings(played.plan.spec, stage.world.memory(), stage.session.files)
+
+
+def suspension_warnings(suspensions: Iterable[Suspension]) -> Iterator[Warning_]:
+    """Yield a warning for each pause after which something was not as before."""
+    for each in suspensions:
+        if count := len(each.differences):
+            differences = f"{count} difference{'s' * (count > 1)}"
+            text = f"{differences} after the pause before step {each.index}: {'; '.join(each.differences[:5])}"
+            yield Warning_("restore_incomplete", text, each.index, {"differences": list(each.differences)})
 
 
 def _unmet_faults(faults: tuple[MetFault, ...]) -> Iterator[Warning_]:

@@ -62,6 +62,16 @@ class Checkpoint(Struct, frozen=True):
     world: WorldCheckpoint
 
 
+class Suspension(Struct, frozen=True):
+    """A time in which the agent's client had paused the task, and its pages were closed."""
+
+    index: int
+    """The number of the step before which it was."""
+    seconds: float
+    differences: tuple[str, ...]
+    """What could not be restored, a line each."""
+
+
 class FailingStep(Struct):
     """A step that failed and has not passed since; going back to a checkpoint does not end that."""
 
@@ -110,8 +120,14 @@ class TaskJournal(Struct):
     """Number of a step -> the failure of its soft assertion, with which the task ends at last."""
     takeovers: list[TakeOver] = field(default_factory=list)
     """The agents that went on in place of one that failed; going back to a checkpoint does not bring one back."""
+    suspensions: list[Suspension] = field(default_factory=list)
     given_up: set[int] = field(default_factory=set)
     """Numbers of steps for which it was emitted that nothing more is tried."""
+
+    @property
+    def suspended(self) -> float:
+        """The seconds of all suspensions, which are not the task's."""
+        return sum(each.seconds for each in self.suspensions)
 
     @property
     def set_up(self) -> list[StepRecord]:
@@ -218,8 +234,8 @@ class Run(Struct, frozen=True):
 
     @property
     def deadline(self) -> Deadline:
-        """The end of the task's time: its `timeout`, or `budget: max_seconds` if that is less."""
-        return Deadline(self.began + min(self.timeout, self.allowance))
+        """The end of the task's time: its `timeout`, or `budget: max_seconds` if less. Suspensions extend it."""
+        return Deadline(self.began + self.journal.suspended + min(self.timeout, self.allowance))
 
     @property
     def timeout(self) -> float:

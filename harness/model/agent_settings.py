@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Literal, Self
+from typing import Final, Literal, Self
 
 from pydantic import Field, JsonValue, field_validator, model_validator
 
@@ -73,8 +73,17 @@ class AgentPolicyTable(Declaration):
         return acts
 
 
-PLACEHOLDERS = ("prompt", "mcp", "bridge", "token", "python")
+PLACEHOLDERS = ("prompt", "mcp", "bridge", "token", "cdp", "browser_use", "python")
 """What a `command` may contain in braces."""
+DRIVES: Final = "cdp"
+"""The placeholder of a command that drives the browser itself: the harness observes it, and performs no step of it."""
+_NOT_OF_DRIVERS = {
+    "policy": "its steps are not the harness's: `allowed_domains` and routes of the task hold",
+    "timeout": "the `timeout` of the task limits it",
+    "fallback": "what it has done is not known step by step, so that no other agent can go on",
+    "fallback_if_unmet": "what it has done is not known step by step, so that no other agent can go on",
+    "takeover": "it cannot go on where another agent has stopped",
+}
 OF_COMMANDS = ("environment", "cwd", "models")
 """The keys that only a `command` has."""
 _NOT_OF_COMMANDS = {
@@ -101,8 +110,9 @@ class AgentSettings(Declaration):
         min_length=1,
         description="Program and arguments of an agent that is a process of its own, started for each task; not "
         "together with `python` and `agent`. `{prompt}` is the task in words, `{mcp}` the file with which a client of "
-        "MCP finds the task, `{bridge}` the address of the bridge and `{token}` the token for it, `{python}` the "
-        "interpreter of the run; `{{token}}` is the text {token}.",
+        "MCP finds the task, `{bridge}` the address of the bridge and `{token}` the token for it, `{cdp}` the address "
+        "of the browser for an agent that drives it itself, `{browser_use}` the shipped script for browser-use, "
+        "`{python}` the interpreter of the run; `{{token}}` is the text {token}.",
     )
     environment: dict[str, str] = Field(
         default_factory=dict,
@@ -170,6 +180,21 @@ class AgentSettings(Declaration):
                     raise ValueError(f"`command` has no placeholder {{{found}}}: there is {known}; {text}")
         if not command[0]:
             raise ValueError("`command` must begin with the name of a program")
+        if self.drives_itself and (said := [key for key in _NOT_OF_DRIVERS if key in self.model_fields_set]):
+            raise ValueError(f"`{said[0]}` has no effect with `{{cdp}}`: {_NOT_OF_DRIVERS[said[0]]}")
+
+    @property
+    def drives_itself(self) -> bool:
+        """Whether it is a command that drives the browser itself, over the DevTools protocol."""
+        return any(DRIVES in placeholders_in(word) for word in self.command or ())
+
+
+def drives_itself(name: str | None, agents: Mapping[str, AgentSettings]) -> bool:
+    """Whether the agent of that name, or the one that it stands for, drives the browser itself."""
+    table = agents.get(name or "")
+    if table is not None and table.agent is not None:
+        table = agents.get(table.agent)
+    return table is not None and table.drives_itself
 
 
 def agents_problem(agents: Mapping[str, AgentSettings]) -> str:
@@ -229,9 +254,18 @@ def chain_problem(name: str, settings: AgentSettings, agents: Mapping[str, Agent
         return f": `{name}` is an agent of the harness, which has no settings: choose another name"
     if problem := _stands_for_problem(name, settings, agents):
         return problem
+    return _fallback_problem(name, settings, agents)
+
+
+def _fallback_problem(name: str, settings: AgentSettings, agents: Mapping[str, AgentSettings]) -> str:
+    """The problem of the agents that follow an agent; empty if there is none."""
     twice = next((each for number, each in enumerate(settings.fallback) if each in settings.fallback[:number]), "")
     if twice or name in settings.fallback:
         return f".fallback: the agent `{twice or name}` is there already: an agent that has failed is not asked again"
+    if driver := next((each for each in settings.fallback if drives_itself(each, agents)), ""):
+        return (
+            f".fallback: `{driver}` drives the browser itself (`{{cdp}}`), so that it cannot go on after another agent"
+        )
     if settings.fallback_if_unmet and not settings.fallback:
         return ".fallback_if_unmet: has no effect without `fallback`, which names the agents that go on"
     return ""

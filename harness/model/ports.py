@@ -129,6 +129,28 @@ class Observe(Protocol):
         ...
 
 
+class Resume(Protocol):
+    """Ends a suspension of the task."""
+
+    async def __call__(self) -> tuple[str, ...]:
+        """Open the saved pages again; returns the differences that remain, a line each.
+
+        Raises Failed if they cannot be opened; the task is still suspended then, and it may be called again.
+        """
+        ...
+
+
+class Sight(Observe, Protocol):
+    """What an agent is given with each question: it looks at the page, and may suspend the task."""
+
+    async def suspend(self) -> Resume:
+        """Save the browser's session and close its pages. The time of the task stands still until `resume`.
+
+        Raises Failed if the session cannot be saved; nothing has changed then.
+        """
+        ...
+
+
 class Saved(Protocol):
     """The browser's side of a checkpoint; opaque to the engine."""
 
@@ -407,7 +429,7 @@ class LeftOut(Exception):  # noqa: N818 - no error: it says what becomes of the 
 class Agent(Protocol):
     """Chooses the steps. It is stateless over history (docs/design/steps-and-recovery.md)."""
 
-    async def propose(self, plan: Plan, history: History, observe: Observe) -> Step | None:
+    async def propose(self, plan: Plan, history: History, observe: Sight) -> Step | None:
         """Return the next step, or None if there is no more to do."""
         ...
 

@@ -50,6 +50,12 @@ class ServeSettings(Declaration):
         30.0, gt=0, le=3600, description="Seconds for which the answer of work that took long is kept after its end."
     )
     sessions: int = Field(50, ge=1, le=1000, description="Number of sessions of agents that may be open at once.")
+    tasks: tuple[str, ...] = Field(
+        ("tasks",),
+        min_length=1,
+        description="Files and folders, relative to the project, whose tasks agents may take from `harness serve`.",
+    )
+    workers: int = Field(4, ge=1, le=100, description="Number of tasks that `harness serve` runs at once.")
     tls_cert: Path | None = Field(
         None, description="Certificate for https, in PEM form, relative to the project. Needs `tls_key`."
     )

@@ -197,6 +197,15 @@ def command_ended(agent: str) -> Warning_:
     return Warning_("command_ended", text, None, {"agent": agent})
 
 
+def control_observed(agent: str) -> Warning_:
+    """The agent has driven the browser itself, so that the harness knows what came of it, but none of its steps."""
+    text = (
+        f"Agent `{agent}` drove the browser itself: its steps were observed and not performed, so that they had no "
+        "deadlines, recovery or effects of their own"
+    )
+    return Warning_("control_observed", text, None, {"agent": agent, "control": "observed"})
+
+
 def trajectory_not_kept(error: OSError) -> Warning_:
     """The way of an agent could not be written."""
     return Warning_("evidence_not_kept", f"the trajectory of the agent was not kept: {error}")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from datetime import timedelta
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from msgspec import Struct
 
@@ -15,10 +16,12 @@ from harness.bridge.session import BridgeLimits
 from harness.bridge.store import SessionStore
 from harness.bridge.turns import Desk, RemoteRules
 from harness.bridge.websocket_face import websocket_routes
+from harness.model.agent_events import AgentEvent
 from harness.model.agent_settings import AgentSettings
 from harness.model.plan import Plan
 from harness.model.serve_settings import ServeSettings
 from harness.model.settings import Settings
+from harness.reporting.live.following import EventLines, Followers, runs_with_events
 from harness.reporting.redaction import Redactor
 from harness.resilience import Clock
 from harness.resilience.events import Emit
@@ -28,6 +31,9 @@ from harness.serve.server import LOOPBACK, CannotListenError, ProjectServer, bin
 from harness.serve.tokens import RefusedTokenError, Tokens, TokenScope
 from harness.spec.agents import BRIDGE
 from harness.spec.validation import ACTS
+
+if TYPE_CHECKING:
+    from starlette.routing import BaseRoute
 
 VALID: Final = timedelta(hours=24)
 """How long the token that a run prints is valid."""
@@ -44,8 +50,24 @@ class BridgeAddress(Struct, frozen=True):
     """What else a person should know."""
 
 
+class ServesAgents(Protocol):
+    """What a run has of a bridge: its own (`BridgeHost`), or a place in that of a server."""
+
+    def agent(self) -> HubAgent:
+        """The agent `bridge` of one run of a task."""
+        ...
+
+    def events_of(self, plan: Plan) -> tuple[AgentEvent, ...]:
+        """What the hooks of a task's agent have told so far."""
+        ...
+
+    async def close(self) -> None:
+        """End what belongs to the run. Bounded."""
+        ...
+
+
 class BridgeHost:
-    """The bridge of one run, and its server."""
+    """The bridge of one run or server, and the run's server."""
 
     def __init__(self, settings: Settings, redactor: Redactor, clock: Clock, emit: Emit, wait: float) -> None:
         """`wait`: seconds that a task waits for an agent. Raises OSError if the key of tokens cannot be used."""
@@ -54,17 +76,35 @@ class BridgeHost:
         self._tokens = Tokens.of(settings.root)
         own = settings.agents.get(BRIDGE, AgentSettings())
         rules = RemoteRules(own.timeout, wait, bool(own.options.get("reveal", True)))
-        desk = Desk(tuple(ACTS), lambda value, plan: _redacted(redactor, value, plan))
+        self.redactor = redactor
+        desk = Desk(tuple(ACTS), self._redacted)
         store = SessionStore(settings.root)
         self.note = store.note
         """What happened to a damaged file of sessions; empty if nothing did."""
         self.hub = BridgeHub(clock, desk, _limits(settings.serve), rules, emit, store)
+        self._followers = Followers(settings.root)
         self._served: asyncio.Task[None] | None = None
         self._ending = False
+
+    def _redacted(self, value: Any, plan: Plan) -> Any:
+        return self.redactor.plus(plan.secrets).json(value)
 
     def agent(self) -> HubAgent:
         """The agent `bridge` of one run of a task."""
         return self.hub.agent()
+
+    def events_of(self, plan: Plan) -> tuple[AgentEvent, ...]:
+        """What the hooks of a task's agent have told so far."""
+        return self.hub.events_of(plan)
+
+    @property
+    def routes(self) -> list[BaseRoute]:
+        """All faces of the bridge, for a server with the edges of `harness.serve`."""
+        return [
+            *websocket_routes(self.hub, self.admit, self._follow),
+            *http_routes(self.hub, _may_act),
+            *mcp_routes(self.hub, _may_act),
+        ]
 
     async def start(self, port: int) -> BridgeAddress:
         """Serve; 0 takes a free port. Raises ValueError if it is taken, and OSError if the address cannot be kept."""
@@ -72,12 +112,7 @@ class BridgeHost:
             listener = bind(LOOPBACK, port)
         except CannotListenError as error:
             raise ValueError(f"--task-bridge-port: {error}") from error
-        routes = [
-            *websocket_routes(self.hub, self.admit),
-            *http_routes(self.hub, _may_act),
-            *mcp_routes(self.hub, _may_act),
-        ]
-        server = ProjectServer(self._settings.root, routes, self._clock, self._tokens)
+        server = ProjectServer(self._settings.root, self.routes, self._clock, self._tokens)
         ready = asyncio.Event()
         running = server.run(listener, ready.set, lambda: not self._ending, inside=True, file=ADDRESS_FILE)
         self._served = asyncio.create_task(running)
@@ -88,6 +123,11 @@ class BridgeHost:
             self._served.result()
         token = self._tokens.issue(TokenScope.AGENT, self._clock.wall(), VALID)
         return BridgeAddress(f"ws://{LOOPBACK}:{listener.getsockname()[1]}/bridge", token, self.note)
+
+    def _follow(self, run: str, offset: int) -> tuple[str, AsyncIterator[EventLines | None]]:
+        """The events of a run (websocket_face.FollowRun). Raises LookupError."""
+        found = run or next(iter(runs_with_events(self._settings.root)), "")
+        return found, self._followers.of(found).lines(offset)
 
     def admit(self, token: str) -> tuple[str, str] | None:
         """Why a token does not allow to take tasks (protocol.Admit)."""
@@ -116,7 +156,3 @@ def _limits(serve: ServeSettings) -> BridgeLimits:
 def _may_act(scope: Any) -> bool:
     found = scope.get(SCOPE)
     return isinstance(found, TokenScope) and found >= TokenScope.AGENT
-
-
-def _redacted(redactor: Redactor, value: Any, plan: Plan) -> Any:
-    return redactor.plus(plan.secrets).json(value)

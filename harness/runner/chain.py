@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from harness.model.agent_settings import AgentSettings
+from harness.model.agent_settings import AgentSettings, drives_itself
 from harness.model.plan import AgentChain
 from harness.model.settings import Settings
 from harness.spec.agents import BRIDGE, SCRIPTED
+from harness.spec.problems import Problem
+from harness.spec.source import Origin
 from harness.spec.task import TaskSpec
 
 
@@ -36,3 +38,16 @@ def agent_chain(spec: TaskSpec, settings: Settings, named: str | None) -> AgentC
     anew = {name for name in names if settings.agents.get(name, AgentSettings()).takeover == "restart"}
     if_unmet = spec.agent_fallback_if_unmet if of_file else own.fallback_if_unmet
     return AgentChain(names, frozenset({*anew, SCRIPTED}), if_unmet)
+
+
+def chain_problems(first: str | None, chain: AgentChain | None, settings: Settings, origin: Origin) -> list[Problem]:
+    """Why the agents of a task cannot follow one another: one that drives the browser itself is alone."""
+    for name in (first, *(chain.names if chain else ())):
+        if chain is not None and drives_itself(name, settings.agents):
+            message = (
+                f"the agent `{name}` drives the browser itself (`{{cdp}}`), so that no other agent can be beside it"
+            )
+            return [
+                origin.problem(("agent_fallback",), message, hint="leave out `agent_fallback`, or choose another agent")
+            ]
+    return []

@@ -7,34 +7,38 @@ import contextlib
 import hmac
 import json
 import os
+import signal
 import sys
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import harness.agents
 from harness.agents.python import AgentSource, chosen_index
 from harness.bridge.http_face import http_routes
 from harness.bridge.hub import BridgeHub
 from harness.bridge.mcp_face import mcp_routes
-from harness.bridge.turns import Desk, RemoteRules
+from harness.bridge.turns import Desk, RemoteRules, steps_before
 from harness.bridge.websocket_face import websocket_routes
+from harness.browser import PlaywrightSession
+from harness.browser.debugger import DebuggedContext, serve_debugger
 from harness.model.agent_events import AgentEvent
 from harness.model.agent_settings import AgentSettings
 from harness.model.plan import Plan
 from harness.model.policy import AgentPolicy
-from harness.model.ports import Observe
+from harness.model.ports import Observe, Sight
 from harness.model.record import History, TaskResult, Warning_
 from harness.model.service_settings import expand, placeholders_in
 from harness.model.settings import Settings
 from harness.model.tool_settings import REFERENCE
-from harness.model.warnings import command_ended
+from harness.model.warnings import command_ended, control_observed
 from harness.recovery.failure import Failed, Failure
 from harness.reporting.files import safe_name
 from harness.reporting.redaction import Redactor
 from harness.resilience import Clock, poll_until
 from harness.resilience.events import Emit
-from harness.resilience.process import Child, Program
+from harness.resilience.process import Child, Program, signal_all, with_variable
 from harness.runner.inference import TaskInference
 from harness.serve.doors import Doors, TaskDoor
 from harness.serve.edges import SCOPE
@@ -43,10 +47,15 @@ from harness.serve.tokens import TokenScope
 from harness.spec.validation import ACTS
 
 if TYPE_CHECKING:
+    from starlette.routing import BaseRoute
+    from starlette.websockets import WebSocket
+
     from harness.models.gateway import ModelGateway
 
 PASSED_ON: Final = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ")
 """The variables of the run that each command has; all others are declared."""
+TOKEN: Final = "TASKSPEC_TOKEN"  # noqa: S105 - a name
+"""The variable with the token of a task, which its command and everything that it starts have."""
 JUDGED: Final = 5.0
 """Seconds of a task that are left for its success criteria when its command is ended."""
 LOOK: Final = 0.1
@@ -92,12 +101,17 @@ class TaskCommands:
         self.run = run
         self.inference = inference
         self._folders: dict[str, Path] = {}
+        self.contexts: dict[str, tuple[DebuggedContext, PlaywrightSession]] = {}
         self._agents: list[CommandAgent] = []
         self._warnings: list[Warning_] = []
 
     def found_at(self, plan: Plan, folder: Path) -> None:
         """The folder in which the task keeps its files while it runs."""
         self._folders[plan.key] = folder
+
+    def debugged_at(self, plan: Plan, place: DebuggedContext, session: PlaywrightSession) -> None:
+        """Where a command that drives the browser itself reaches the task's context."""
+        self.contexts[plan.key] = place, session
 
     def folder_of(self, plan: Plan) -> Path:
         return self._folders[plan.key]
@@ -129,12 +143,12 @@ class CommandAgent:
         self._running: dict[str, RunningCommand] = {}
 
     async def propose(
-        self, plan: Plan, history: History, observe: Observe, policy: AgentPolicy
+        self, plan: Plan, history: History, observe: Sight, policy: AgentPolicy
     ) -> Mapping[str, Any] | None:
         """The step that the process chooses, unchecked; None when it is done, or its time is over. Raises Failed."""
         if plan.key not in self._running:
             self._running[plan.key] = RunningCommand(self._task, self._source, plan)
-            await self._running[plan.key].start(observe)
+            await self._running[plan.key].start(observe, history)
         return await self._running[plan.key].propose(plan, history, observe, policy)
 
     def events_of(self, plan: Plan) -> tuple[AgentEvent, ...]:
@@ -172,9 +186,19 @@ class RunningCommand:
         """Whether it was ended because its time was over."""
         self._gateway: ModelGateway | None = None
         self._index = 0
+        self._page = ""
+        """The target of the page that a command which drives the browser itself has acted on last."""
 
-    async def start(self, observe: Observe) -> None:
-        """Start the process. Raises Failed."""
+    def _acts_on(self, page: str) -> None:
+        self._page = page
+
+    @property
+    def _driven(self) -> tuple[DebuggedContext, PlaywrightSession] | None:
+        """The context of a command that drives the browser itself, and its session; None for others."""
+        return self._task.contexts.get(self._plan.key) if self._table.drives_itself else None
+
+    async def start(self, observe: Observe, history: History) -> None:
+        """Start the process, which is told what agents before it have done. Raises Failed."""
         if missing := _missing_extra(self._table):
             message = f"Agent `{self._name}`: its command cannot take a task: pip install 'pytest-taskspec[{missing}]'"
             raise Failed(Failure("AGENT_UNAVAILABLE", message, details={"agent": self._name}))
@@ -184,7 +208,7 @@ class RunningCommand:
         folder = self._task.folder_of(self._plan)
         log = folder / "files" / f"agent-{safe_name(self._name)}.log"
         try:
-            program = self._program(self._door, folder, seconds)
+            program = self._program(self._door, folder, seconds, history)
             self._child = Child(program, log, Path(os.devnull), self._run.clock)
         except OSError as error:
             message = f"Agent `{self._name}`: its command was not started: {error}"
@@ -207,30 +231,37 @@ class RunningCommand:
         def may_act(scope: Mapping[str, Any]) -> bool:
             return scope.get(SCOPE) == TokenScope.AGENT
 
-        routes = [
+        routes: list[BaseRoute] = [
             *websocket_routes(self.hub, admit),
             *http_routes(self.hub, may_act),
             *mcp_routes(self.hub, may_act),
         ]
+        if self._driven is not None:
+            routes = [debugger_route(self._driven[0], self._acts_on)]
         if models := self._table.models:
             self._gateway = self._task.inference.gateway(self._plan, self._name, models, lambda: self._index)
             routes += forwarding_routes(self._gateway)
         return Router(routes=routes)
 
-    def _program(self, door: TaskDoor, folder: Path, seconds: float) -> Program:
+    def _program(self, door: TaskDoor, folder: Path, seconds: float, history: History) -> Program:
         """The command to start. Raises Failed for a variable that is not set, OSError if it has no folder."""
         own = folder / f"agent-{safe_name(self._name)}"
         own.mkdir(exist_ok=True)
         bridge = f"ws://{door.address}/bridge"
+        how = STEP_BY_STEP if self._driven is None else ITSELF
         values = {
-            "prompt": prompt(self._plan, seconds, self._run.redactor),
+            "cdp": f"ws://{door.address}{DEBUGGER}",
+            "browser_use": str(BROWSER_USE),
+            "prompt": prompt(self._plan, seconds, self._run.redactor, how, history),
             "bridge": bridge,
             "token": door.token,
             "mcp": str(_mcp_file(own, door)),
             "python": sys.executable,
         }
         passed = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
-        given = {"HOME": str(own), "TMPDIR": str(own), "TASKSPEC_BRIDGE": bridge, "TASKSPEC_TOKEN": door.token}
+        given = {"HOME": str(own), "TMPDIR": str(own), "TASKSPEC_BRIDGE": bridge, TOKEN: door.token}
+        if self._driven is not None:
+            self._task.warn(control_observed(self._name))
         if self._table.models:
             given |= _addresses_of_models(door)
         environment = {**passed, **given, **declared(self._name, self._table, os.environ)}
@@ -251,11 +282,15 @@ class RunningCommand:
         return await child.stop(AFTER_SIGTERM)
 
     async def propose(
-        self, plan: Plan, history: History, observe: Observe, policy: AgentPolicy
+        self, plan: Plan, history: History, observe: Sight, policy: AgentPolicy
     ) -> Mapping[str, Any] | None:
         """The step of the process; None once it has ended well, or its time is over. Raises Failed."""
         assert self._ended is not None
         self._index = chosen_index(history)
+        if self._driven is not None:
+            self._judge_or_fail(await asyncio.shield(self._ended))
+            await self._driven[1].turn_to(self._page, AFTER_TASK)
+            return None
         asked = asyncio.create_task(self._agent.propose(plan, history, observe, policy))
         try:
             await asyncio.wait({asked, self._ended}, return_when=asyncio.FIRST_COMPLETED)
@@ -305,11 +340,39 @@ class RunningCommand:
                 self._ended.cancel()
                 await asyncio.gather(self._ended, return_exceptions=True)
                 await self._child.stop(AFTER_SIGTERM)
+        if self._child is not None and self._door is not None:
+            left = await asyncio.to_thread(with_variable, TOKEN, self._door.token)  # daemons leave the group
+            signal_all(left, signal.SIGKILL)
         await self.hub.stop()
         if self._gateway is not None:
             await self._gateway.close()
         if self._door is not None:
             self._run.doors.shut(self._door)
+
+
+DEBUGGER: Final = "/cdp"
+BROWSER_USE: Final = Path(harness.agents.__file__).with_name("browser_use_driver.py")
+"""The script that lets browser-use do a task; it runs in an interpreter that has browser-use, and not the harness."""
+
+
+def debugger_route(place: DebuggedContext, told: Callable[[str], object]) -> BaseRoute:
+    """The route on which a program reaches the context of a task over the DevTools protocol."""
+    from starlette.routing import WebSocketRoute
+
+    async def endpoint(websocket: WebSocket) -> None:
+        async def receive() -> str | bytes | None:
+            message = await websocket.receive()
+            return (message.get("text") or message.get("bytes")) if message["type"] == "websocket.receive" else None
+
+        await websocket.accept()
+        with contextlib.suppress(OSError, WebSocketDisconnect):  # the browser or the program is gone
+            await serve_debugger(place, receive, websocket.send_text, told)
+        with contextlib.suppress(RuntimeError):
+            await websocket.close()
+
+    from starlette.websockets import WebSocketDisconnect
+
+    return WebSocketRoute(DEBUGGER, endpoint)
 
 
 def _missing_extra(table: AgentSettings) -> str:
@@ -339,17 +402,26 @@ def _addresses_of_models(door: TaskDoor) -> dict[str, str]:
     return {"OPENAI_BASE_URL": f"{base}/v1", "ANTHROPIC_BASE_URL": base, **keys}
 
 
-def prompt(plan: Plan, seconds: float, redactor: Redactor) -> str:
-    """The task in words, for an agent that is told nothing else."""
+STEP_BY_STEP: Final = (
+    "Do it in the browser that the test harness controls. You have {seconds:.0f} seconds. Take the task, look at "
+    "the page, do one step at a time, and say when you have finished: nobody answers questions."
+)
+ITSELF: Final = (
+    "Do it in the browser that you are connected to. You have {seconds:.0f} seconds. Say when you have finished: "
+    "nobody answers questions."
+)
+
+
+def prompt(plan: Plan, seconds: float, redactor: Redactor, how: str = STEP_BY_STEP, history: History = ()) -> str:
+    """The task in words, for an agent that is told nothing else. `history`: what agents before it have done."""
     inputs = redactor.plus(plan.secrets).json(plan.spec.inputs)
     lines = [plan.spec.goal or plan.task_id]
     if inputs:
         lines += ["", f"Inputs: {json.dumps(inputs, ensure_ascii=False)}"]
-    how = (
-        f"Do it in the browser that the test harness controls. You have {seconds:.0f} seconds. Take the task, look at "
-        "the page, do one step at a time, and say when you have finished: nobody answers questions."
-    )
-    return "\n".join([*lines, "", how])
+    if before := redactor.plus(plan.secrets).json(steps_before(history)):
+        lines += ["", "Other agents have done this already, in the same browser; do not do it again:"]
+        lines += [f"- {each['step']}: {'passed' if each['passed'] else each['code'] or 'failed'}" for each in before]
+    return "\n".join([*lines, "", how.format(seconds=seconds)])
 
 
 def declared(name: str, table: AgentSettings, environ: Mapping[str, str]) -> dict[str, str]:

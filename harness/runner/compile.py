@@ -20,7 +20,7 @@ from harness.criteria import Criterion, CriterionError, parse
 from harness.model.plan import Plan, ReadyLogin, ReadyRepair
 from harness.model.settings import LoginSettings, Settings
 from harness.recovery import NoRecovery, Rulebook
-from harness.runner.chain import agent_chain, first_agent
+from harness.runner.chain import agent_chain, chain_problems, first_agent
 from harness.spec.agents import SCRIPTED
 from harness.spec.checks import check_spec, check_steps, login_problems, unfit_for_login
 from harness.spec.context import ContextOptions, merged
@@ -298,6 +298,7 @@ class _Compilation(Struct, frozen=True):
         _refuse(self._problems(spec, origin, folder, played=first is None), hide)
         filling = Filling(spec, settings, environ, origin, self.now)
         following = agent_chain(spec, settings, agent) if recovers(settings, environ) else None
+        _refuse(chain_problems(first, following, settings, origin), hide)
         plan = replace(self._filled(filling, folder, key, source), agent=first, chain=following)
         _refuse([*filling.problems, *check_steps(plan.steps, origin, folder, hide)], hide)
         _refuse([*_of_routes(plan.routes, origin, folder, hide)], hide)

@@ -7,7 +7,7 @@ import contextlib
 import os
 import shutil
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from functools import partial
@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from uuid import uuid4
 
 from harness.agents.registry import Agents, TaskAgent
-from harness.browser import Browsers, Endpoints, SessionRequest, StorageState, wants_webmcp
+from harness.browser import Browsers, Endpoints, PlaywrightSession, SessionRequest, StorageState, wants_webmcp
 from harness.engine import run_task
 from harness.environment.channels import Channels
 from harness.environment.memory import MemoryStore
@@ -31,7 +31,7 @@ from harness.model.events import Event
 from harness.model.outcome import ended_as_declared
 from harness.model.plan import Plan
 from harness.model.ports import Ports, Stage
-from harness.model.record import TaskResult, Warning_
+from harness.model.record import TaskResult
 from harness.model.settings import LOGINS, Settings
 from harness.model.tool_settings import offered_to_agents
 from harness.recovery.failure import Failed, Failure
@@ -57,14 +57,14 @@ from harness.values import replace
 if TYPE_CHECKING:
     from harness.browser.routing import Routing
     from harness.browser.write_gate import WriteGate
-    from harness.runner.bridging import BridgeAddress, BridgeHost
+    from harness.runner.bridging import BridgeAddress, ServesAgents
     from harness.runner.commands import RunCommands, TaskCommands
 
 
 class Harness:
     """Everything that the tasks of one process share: services, browsers, memory, archive."""
 
-    bridge: BridgeHost | None = None
+    bridge: ServesAgents | None = None
     """Where agents that run elsewhere take tasks; None in most runs."""
     commands: RunCommands | None = None
     """The agents that are processes of their own; None in most runs."""
@@ -121,9 +121,13 @@ class Harness:
         """Serve agents that run elsewhere from now on; once. Raises ValueError if the port is taken, and OSError."""
         from harness.runner.bridging import BridgeHost  # few runs serve agents
 
-        self.bridge = BridgeHost(self.settings, self.redactor, self.clock, self._tell, wait)
-        self.agents.remote = self.bridge.agent
-        return await self.bridge.start(port)
+        host = BridgeHost(self.settings, self.redactor, self.clock, self._tell, wait)
+        self.use_bridge(host)
+        return await host.start(port)
+
+    def use_bridge(self, bridge: ServesAgents) -> None:
+        """Let agents of this bridge choose the steps of the tasks whose agent is `bridge`."""
+        self.bridge, self.agents.remote = bridge, bridge.agent
 
     def _of_services(self, event: ResilienceEvent) -> None:
         """Close the circuits of a service that is back, whoever has started it: waiting tasks need not wait longer."""
@@ -182,8 +186,8 @@ class Harness:
                 async with self._ground(plan) as empty, self.tools.task(plan, emit, empty.slot) as tools:
                     ground = await self._logged_in(plan, replace(empty, tools=tools, commands=commands))
                     result = await run_task(plan, self._ports(plan, agent, emit, interaction, ground, inference))
-            of_agents = (*inference.finish(result), *(commands.warnings if commands else ()))
-            result = _warned(result, (*of_agents, *self._trajectories.keep(plan, result, notes)))
+            more = [*result.warnings, *inference.finish(result), *(commands.warnings if commands else ())]
+            result = replace(result, warnings=(*more, *self._trajectories.keep(plan, result, notes)))
             self._hand_on(plan, result, ground)
             ended = result
             return result
@@ -352,7 +356,7 @@ class Harness:
             tool_breaker=self.circuits.tool_of(plan),
         )  # fmt: skip
         if self.bridge is not None:
-            ports = replace(ports, agent_events=self.bridge.hub.events_of)
+            ports = replace(ports, agent_events=self.bridge.events_of)
         if ground.commands is not None:
             ports = replace(ports, agent_events=ground.commands.told_by_hooks(ports.agent_events))
         return replace(ports, tool_calls=ground.tools.calls) if ground.tools else ports
@@ -383,10 +387,17 @@ class Harness:
         request = replace(self._request(plan, folder, ground), routing=routing, gate=gate)
         inference.found_at(plan, request.hosts)
         if not plan.faults:
-            stage = Stage(await self.browsers.open_session(request), world, NoFaults())
+            stage = Stage(await self._session(plan, request, ground), world, NoFaults())
         else:
             stage = await self._stage_with_faults(plan, request, world, ground, inference)
         return replace(stage, toolbox=ground.tools.box(plan, stage.session, stage.injector)) if ground.tools else stage
+
+    async def _session(self, plan: Plan, request: SessionRequest, ground: Ground) -> PlaywrightSession:
+        """Open the browser's session; an agent that drives it itself is told where. Raises Failed."""
+        session = await self.browsers.open_session(request)
+        if ground.commands is not None and request.debugged:
+            ground.commands.debugged_at(plan, await session.debugged(), session)
+        return session
 
     @staticmethod
     async def _routing(plan: Plan, world: TaskWorld) -> Routing | None:
@@ -424,7 +435,7 @@ class Harness:
         where = Where(network, hands, SiteTarget(self.services.seen_from(ground.slot)))
         injector = FaultInjector(plan.faults, where, self.clock, seed=plan.fault_seed, task=plan.task_id)
         try:
-            session = await self.browsers.open_session(request)
+            session = await self._session(plan, request, ground)
         except BaseException:
             await injector.close()
             raise
@@ -465,11 +476,6 @@ class Harness:
         self.circuits.close()
         await self.services.stop()
         self._scratch.close()
-
-
-def _warned(result: TaskResult, warnings: Sequence[Warning_]) -> TaskResult:
-    """The result with warnings that are known only after its task."""
-    return replace(result, warnings=(*result.warnings, *warnings)) if warnings else result
 
 
 T = TypeVar("T")

@@ -10,7 +10,7 @@ from harness.agents.registry import Agents, Saw, TaskAgent
 from harness.browser.context import Tab
 from harness.browser.recorder import Recorder
 from harness.model.plan import Plan
-from harness.model.ports import Ask, Observe
+from harness.model.ports import Ask, Sight
 from harness.model.record import History, TaskResult
 from harness.model.settings import Settings
 from harness.model.tool_settings import offered_to_agents
@@ -122,7 +122,7 @@ class PersonAgent(TaskAgent):
         super().__init__(source, breaker, models=models)
         self._key, self._begin, self._wait = key, begin, wait
 
-    async def propose(self, plan: Plan, history: History, observe: Observe) -> Step | None:
+    async def propose(self, plan: Plan, history: History, observe: Sight) -> Step | None:
         """Like `TaskAgent.propose`."""
         if plan.key != self._key:
             return await super().propose(plan, history, observe)

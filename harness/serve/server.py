@@ -93,6 +93,8 @@ class ProjectServer:
         self.health = ServerHealth(root)
         self._app = Starlette(routes=[self.health.route(), *routes])
         self._tokens = tokens
+        self.stopping: Callable[[], None] = lambda: None
+        """Called when the server begins to stop, while its connections are still open."""
 
     async def run(
         self,
@@ -145,6 +147,8 @@ class ProjectServer:
         signals: Sequence[signal.Signals],
     ) -> None:
         def stop() -> None:
+            if self.health.state != "stopping":
+                self.stopping()
             self.health.state, server.should_exit = "stopping", True
 
         for number in signals:

@@ -53,6 +53,7 @@ WARNINGS: Mapping[str, WarningFacts] = {
     "recording_unused": WarningFacts(to_act_on=True, expectable=False),
     "recording_not_kept": WarningFacts(to_act_on=True, expectable=False),
     "command_ended": WarningFacts(to_act_on=True, expectable=False),
+    "control_observed": WarningFacts(expectable=False),
     "request_sent_twice": _FOR_THE_RECORD,
     "circuit_opened": _FOR_THE_RECORD,
     "circuit_closed": _FOR_THE_RECORD,

@@ -80,6 +80,8 @@ class LastingAgent:
         self.session, self.seq, self.epoch = "", 0, ""
         self.answers: list[str] = []
         """The ids of the final answers, in order."""
+        self.heard: list[str] = []
+        """All frames of the server."""
 
     async def ask(self, type: str, **payload: Any) -> dict[str, Any]:  # noqa: A002
         """The final answer to one message."""
@@ -113,7 +115,8 @@ class LastingAgent:
     async def _exchange(self, sent: Mapping[str, Any]) -> dict[str, Any]:
         await self._socket.send(json.dumps(sent))
         while True:
-            message: dict[str, Any] = json.loads(await self._socket.recv())
+            self.heard.append(await self._socket.recv())
+            message: dict[str, Any] = json.loads(self.heard[-1])
             if "seq" in message:
                 self._see(message)
             if message["id"] == sent["id"] and message["type"] not in ("pending",):

@@ -142,7 +142,7 @@ RULES: tuple[Rule, ...] = (
     Left(r"(xvfb-run )?harness record .*", "it needs a display (test_record.py)", "tests.acceptance.command"),
     Left(r"pytest tasks/ --task-live", "test_serve.py watches a run"),
     Left(r"pytest mouse\.task\.yaml --agent bridge .*", "test_bridge_clients.py runs the example agents against it"),
-    Left(r"harness serve( --(open|persist|page-only|port))?", "test_serve.py serves", "tests.acceptance.command"),
+    Left(r"harness serve( --(open|persist|page-only|port|port 7890))?", "test_serve.py", "tests.acceptance.command"),
     Ran(r"harness sessions list", "there are no sessions"),
     Ran(r"harness sessions (show|close) ID", "no session", (1,)),
     Ran(r"harness serve client", "export class Bridge"),

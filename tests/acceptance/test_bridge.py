@@ -8,11 +8,14 @@ import http.client
 import json
 import re
 import subprocess
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from harness.reporting.redaction import MARK
+from harness.serve.tokens import Tokens, TokenScope
 from tests.acceptance.bridge_agent import Cut, CuttingProxy, LastingAgent
 from tests.acceptance.conftest import Project
 
@@ -36,7 +39,7 @@ ORDINARY: tuple[Cut, ...] = (
     ("down", 9, True),
     ("down", 10, False),
 )
-ALL = tuple((side, count, inside) for side in ("up", "down") for count in range(1, FRAMES) for inside in (True, False))
+ALL = tuple((side, count, inside) for side in ("up", "down") for count in range(FRAMES) for inside in (True, False))
 
 
 class BridgeRun:
@@ -184,7 +187,77 @@ def test_a_run_tells_what_agents_do_and_what_becomes_of_those_that_leave(project
     assert not Path(project.path, ".harness/bridge.json").exists()
 
 
+def test_no_message_has_a_secret_and_a_token_has_only_its_scope(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = "s3cret-of-the-shop"
+    monkeypatch.setenv("SHOP_PASSWORD", secret)
+    project.task(
+        "T", step_timeout=2, inputs={"password": "${env:SHOP_PASSWORD}"}, success_criteria=[f"text('h1') == '{secret}'"]
+    )
+    run = serve(project)
+
+    async def main() -> list[str]:
+        agent = LastingAgent(run.url, run.token)
+        await agent.ask("task_take", wait_ms=60_000)
+        assert (await agent.ask("act", turn=1, step={"act": "open", "url": f"{SHOP}/"}))["payload"]["passed"]
+        typed = await agent.ask("act", turn=2, step={"act": "type", "selector": "#search-box", "value": secret})
+        assert typed["payload"]["passed"]
+        seen = await agent.ask("observe", turn=3)
+        assert MARK in seen["payload"]["aria"]
+        failed = await agent.ask("act", turn=3, step={"act": "open", "url": f"{SHOP}/{secret}"})
+        await agent.ask("act", turn=4, step={"act": "clik", "selector": f"#{secret}"})
+        await agent.ask("act", turn=5, step={"act": "click", "selector": f"text={secret}"})
+        for path in ("/sessions", f"/sessions/{agent.session}"):
+            agent.heard.append(json.dumps(request(run, "GET", path)[1]))
+        view = Tokens.of(project.path).issue(TokenScope.VIEW, datetime.now(UTC), timedelta(hours=1))
+        assert request(run, "GET", f"/sessions/{agent.session}", Authorization=f"Bearer {view}")[0] == 403
+        assert request(run, "POST", "/sessions", {}, Authorization=f"Bearer {view}")[0] == 403
+        old = Tokens.of(project.path).issue(TokenScope.AGENT, datetime.now(UTC) - timedelta(2), timedelta(hours=1))
+        status, refused = request(run, "GET", "/sessions", Authorization=f"Bearer {old}")
+        assert (status, refused["payload"]["code"]) == (401, "AUTH_EXPIRED")
+        ended = await agent.ask("finish", turn=6)
+        assert (failed["type"], ended["type"]) == ("outcome", "task_ended")
+        await agent.leave()
+        return agent.heard
+
+    try:
+        heard = asyncio.run(main())
+    except BaseException:
+        run.process.kill()
+        raise
+    assert [each for each in heard if secret in each] == []
+    assert secret not in run.ends()
+
+
 def test_with_processes_of_xdist_the_bridge_is_refused(project: Project) -> None:
     project.task("T")
     said = project.run("--agent", "bridge", "-n", "1").stderr
     said.fnmatch_lines(["*the agent `bridge` cannot serve the processes of `-n`: use `--task-workers`*"])
+
+
+def test_a_purchase_that_is_paused_goes_on_in_a_new_browser_context(project: Project) -> None:
+    """The cart is in the session's cookie, an address is typed, and the pause is longer than the task's time."""
+    project.task("T", budget={"max_seconds": 4}, steps=[], success_criteria=ONE_ORDER)
+    run = serve(project)
+
+    async def main() -> None:
+        agent = LastingAgent(run.url, run.token)
+        await agent.ask("task_take", wait_ms=60_000)
+        for turn, step in enumerate(BUY[:4], 1):
+            assert (await agent.ask("act", turn=turn, step=step))["payload"]["passed"]
+        paused = (await agent.ask("session_pause"))["payload"]
+        assert paused["state"] == "paused"
+        assert (await agent.ask("observe", turn=5))["payload"]["code"] == "SESS_PAUSED"
+        await asyncio.sleep(4)
+        resumed = (await agent.ask("session_resume"))["payload"]
+        assert (resumed["state"], resumed["restore_incomplete"]) == ("active", [])
+        seen = (await agent.ask("observe", turn=5))["payload"]
+        assert "123 Main St" in seen["aria"]
+        for turn, step in enumerate(BUY[4:], 5):
+            assert (await agent.ask("act", turn=turn, step=step))["payload"]["passed"]
+        assert (await agent.ask("finish", turn=8))["payload"]["passed"] is True
+        await agent.leave()
+
+    asyncio.run(main())
+    assert "1 passed" in run.ends()

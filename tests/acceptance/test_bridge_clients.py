@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -228,18 +229,22 @@ await bridge.close();
 FOLLOW["system"] = FOLLOW["playwright"]
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("name", FOLLOW)
-def test_all_clients_do_the_same_shipped_tasks(project: Project, agents: dict[str, tuple[str, ...]], name: str) -> None:
-    """The steps are those of the files, told by the agent one by one."""
-    (project.path / "mouse.task.yaml").unlink()
+def shipped(project: Project) -> dict[str, list[dict[str, Any]]]:
+    """Give the project three of the shipped tasks; their steps, which an agent tells one by one."""
     shutil.copytree(ROOT / "tasks" / "files", project.path / "files")
     steps = {}
     for task in SHIPPED:
         text = (ROOT / "tasks" / f"{task}.task.yaml").read_text("utf-8")
         steps[task] = yaml.safe_load(text)["steps"]
         (project.path / f"{task}.task.yaml").write_text(f"{text}\nbudget: {{max_steps: 60}}\n", "utf-8")
-    (project.path / "steps.json").write_text(json.dumps(steps), "utf-8")
+    return steps
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", FOLLOW)
+def test_all_clients_do_the_same_shipped_tasks(project: Project, agents: dict[str, tuple[str, ...]], name: str) -> None:
+    (project.path / "mouse.task.yaml").unlink()
+    (project.path / "steps.json").write_text(json.dumps(shipped(project)), "utf-8")
     script = "follow.py" if name == "python" else "follow.mjs"
     (project.path / script).write_text(FOLLOW[name], "utf-8")
     run = Offering(project)

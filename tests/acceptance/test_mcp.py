@@ -23,9 +23,12 @@ from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
 from harness.bridge.mcp_tools import MCP_TOOLS
+from harness.cli.mcp import LAST_WORDS
 from harness.serve.address import ServeAddress, address_of
 from tests.acceptance.conftest import Project
+from tests.acceptance.documented import ROOT, blocks
 from tests.acceptance.test_bridge import BUY, ONE_ORDER, BridgeRun, serve
+from tests.acceptance.test_bridge_clients import shipped
 from tests.acceptance.warm import harness
 
 PYTHON = ("-P", "-c", "from harness.cli import main; main()")
@@ -33,8 +36,17 @@ WAYS = {"HTTP-NEW": "2026-07-28", "HTTP-OLD": "legacy", "STDIO-NEW": "2026-07-28
 """Name of a task, in the order in which pytest offers them -> the mode of the client."""
 
 
-def parameters(folder: Path, *args: str) -> StdioServerParameters:
-    return StdioServerParameters(command=sys.executable, args=[*PYTHON, "mcp", *args], cwd=folder, env=dict(os.environ))
+PATH = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
+"""Where `harness` is found."""
+DOCUMENTED = [json.loads(each) for each in blocks(ROOT / "docs/bridge.md", "json")]
+(SERVERS,) = (each["mcpServers"] for each in DOCUMENTED if "mcpServers" in each)
+(HOOKS,) = (each["hooks"] for each in DOCUMENTED if "hooks" in each)
+"""`.mcp.json` and the hooks of `.claude/settings.json`, as docs/bridge.md has them."""
+
+
+def parameters(folder: Path) -> StdioServerParameters:
+    """The documented server of the project in this folder."""
+    return StdioServerParameters(**SERVERS["taskspec"], cwd=folder, env={**os.environ, "PATH": PATH})
 
 
 @asynccontextmanager
@@ -94,16 +106,50 @@ def test_a_mouse_is_bought_once_over_each_way_in_both_eras(project: Project, way
     assert f"{len(ways)} passed" in run.ends()
 
 
+@pytest.mark.thorough
+@pytest.mark.parametrize("way", WAYS)
+def test_each_way_in_both_eras_does_the_shipped_tasks(project: Project, way: str) -> None:
+    steps = shipped(project)
+
+    async def all_of_them() -> dict[str, bool]:
+        verdicts, given = {}, {}
+        async with connected(way, project, run) as client:
+            for _ in steps:
+                taken = await called(client, "task_take", **given)
+                given, turn = {"session": taken["session"]}, taken["turn"]
+                for step in steps[taken["task_id"]]:
+                    outcome = await finished(client, given, await called(client, "act", **given, turn=turn, step=step))
+                    assert outcome["passed"], (step, outcome)
+                    turn = outcome["turn"]
+                verdicts[taken["task_id"]] = (await called(client, "finish", **given, turn=turn))["passed"]
+        return verdicts
+
+    run = serve(project)
+    assert asyncio.run(all_of_them()) == dict.fromkeys(steps, True)
+    assert "3 passed" in run.ends()
+
+
+async def finished(client: Client, given: Mapping[str, Any], told: dict[str, Any]) -> dict[str, Any]:
+    """The answer of a step, also if that takes longer than a call."""
+    while told["status"] in ("pending", "timeout"):
+        await asyncio.sleep(0.5)
+        told = await called(client, "command_result", **given, correlation_id=told["correlation_id"])
+    return told
+
+
 def test_hooks_are_kept_in_the_trace_and_a_stop_without_finish_fails_the_task(project: Project) -> None:
     project.task("HOOKED", inputs={"password": "${env:SHOP_PASSWORD}"})
     secret = "s3cret-of-the-shop"
     os.environ["SHOP_PASSWORD"] = secret
 
     def told(**event: Any) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, *PYTHON, "mcp", "hook"]
+        (kind,) = HOOKS.get(event["hook_event_name"], HOOKS["Stop"])
+        (hook,) = kind["hooks"]
+        assert hook["type"] == "command"
         return subprocess.run(
-            command, input=json.dumps(event), cwd=project.path, capture_output=True, text=True, timeout=30, check=True
-        )
+            ["sh", "-c", hook["command"]], input=json.dumps(event), cwd=project.path,
+            env={**os.environ, "PATH": PATH}, capture_output=True, text=True, timeout=30, check=True,
+        )  # fmt: skip
 
     try:
         run = serve(project)
@@ -164,8 +210,9 @@ class Spoken:
         return found
 
     def left(self) -> str:
-        """End the input; what it says at its end, which must come at once."""
-        _, said = self.process.communicate(timeout=10)
+        """End the input, while a call is under way; what it says at its end, which must come at once."""
+        self._say({"id": 2, "method": "tools/call", "params": {"name": "task_take", "arguments": {"wait_ms": 30_000}}})
+        _, said = self.process.communicate(timeout=2)
         assert self.process.returncode == 0
         return said
 
@@ -191,12 +238,19 @@ def bare(folder: Path, settings: str = "") -> Path:
     return folder
 
 
+def test_the_last_words_are_within_the_100_ms_of_the_specification() -> None:
+    assert LAST_WORDS <= 0.1
+
+
 def test_two_at_once_have_one_server_and_the_last_one_ends_it(tmp_path: Path) -> None:
     folder = bare(tmp_path)
     with ended_servers(folder):
         both = [Spoken(folder), Spoken(folder)]
-        hints = [each.called("tasks_list")["hint"] for each in both]
-        assert all("pytest tasks/ --agent bridge" in hint for hint in hints)
+        for each in both:
+            assert each.called("tasks_list")["tasks"] == [
+                {"file": "tasks", "problem": "there is no such file or folder"}
+            ]
+            assert each.called("task_take")["code"] == "SESS_NO_TASK"
         address = address_of(folder)
         assert address is not None
         servers = [each for each in psutil.process_iter(["cmdline", "cwd"]) if _serves(each, folder)]
@@ -229,7 +283,7 @@ def test_a_server_persists_or_is_started_again(tmp_path: Path) -> None:
         assert gone(first)
         assert agent.called("tasks_list").get("code") in (None, "CONN_NO_SERVER")
         for _ in range(100):
-            if (second := address_of(folder)) is not None and "hint" in agent.called("tasks_list"):
+            if (second := address_of(folder)) is not None and "tasks" in agent.called("tasks_list"):
                 break
             time.sleep(0.1)
         assert second is not None

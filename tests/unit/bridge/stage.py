@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any, cast
 from uuid import uuid4
@@ -14,8 +15,10 @@ from harness.bridge.protocol import ClientConnection
 from harness.bridge.session import BridgeLimits
 from harness.bridge.turns import Desk, RemoteRules
 from harness.model.plan import Plan
-from harness.model.ports import Observation
+from harness.model.ports import Observation, Resume
+from harness.model.record import Attempt, Passed, StepRecord
 from harness.recovery.failure import Failed, Failure
+from harness.spec.steps import Wait
 from tests.unit.resilience.virtual import LoopClock
 
 MOMENT = "2026-11-25T10:00:00+00:00"
@@ -96,6 +99,10 @@ class FakeRun:
         self.done: list[Any] = []
         self.ended = ""
         self.looks = 0.0
+        self.shown = True
+        """Whether the pages are open."""
+        self.differs: tuple[str, ...] = ()
+        self.fails: Failure | None = None
         self._hub = hub
         self._takes = takes
         spec = SimpleNamespace(goal="buy a mouse", inputs={"sku": "WM"})
@@ -104,7 +111,20 @@ class FakeRun:
             SimpleNamespace(key=task_id, task_id=task_id, spec=spec, timeout=timeout, secrets=(), agent="bridge"),
         )
 
-    async def observe(self, *, screenshot: bool = False) -> Observation:
+    async def suspend(self) -> Resume:
+        """Close the page; what it is shown with again differs by `differs`, or fails while `fails` is set."""
+        self.shown = False
+
+        async def resume() -> tuple[str, ...]:
+            await asyncio.sleep(0)
+            if self.fails is not None:
+                raise Failed(self.fails)
+            self.shown = True
+            return self.differs
+
+        return resume
+
+    async def __call__(self, *, screenshot: bool = False) -> Observation:
         await asyncio.sleep(self.looks)
         return Observation("http://shop.local/", "Shop", "- button", screenshot=b"png" if screenshot else None)
 
@@ -113,11 +133,11 @@ class FakeRun:
         history: tuple[Any, ...] = ()
         result = None
         try:
-            while (step := await agent.propose(self.plan, history, self.observe)) is not None:
+            while (step := await agent.propose(self.plan, history, self)) is not None:
                 self.done.append(step)
                 await asyncio.sleep(self._takes)
                 failure = Failure("ELEMENT_NOT_FOUND", "no such button") if step.get("fails") else None
-                history = (*history, SimpleNamespace(failure=failure, attempts=(1,), wrote=False))
+                history = (*history, record_of(len(history), failure))
             self.ended = "finished"
             result = cast("Any", SimpleNamespace(key="BUY", failure=None, ok=True, final_state="completed"))
         except Failed as failed:
@@ -126,6 +146,12 @@ class FakeRun:
             result = cast("Any", found)
         finally:
             agent.end(result)
+
+
+def record_of(index: int, failure: Failure | None) -> StepRecord:
+    """The record of a step that passed, or failed."""
+    step = Wait(act="wait", selector="#x")
+    return StepRecord(index, step, (Attempt(step, 0.0, 0.1, datetime.now(UTC), failure or Passed()),))
 
 
 async def taken(hub: BridgeHub, **more: Any) -> tuple[FakeClient, FakeRun, asyncio.Task[None], str]:

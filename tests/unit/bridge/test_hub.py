@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 
@@ -297,13 +298,42 @@ def test_what_was_missed_is_replayed_and_too_much_must_be_synchronized() -> None
     play(main())
 
 
+def test_after_300_kb_the_state_is_that_of_a_client_that_was_never_cut() -> None:
+    async def main() -> dict[str, Any]:
+        states = {}
+        for cut in (False, True):
+            hub = make_hub()
+            client, _, playing, session = await taken(hub)
+            await client.ask("act", turn=1, step=CLICK)
+            last = client.heard[-1]
+            if cut:
+                client.drop()
+            for _ in range(300):
+                hub.sessions[session].send("note", {"text": "x" * 1024})
+            if cut:
+                client = FakeClient(hub)
+                client.joins(session, after=last["seq"], epoch=last["epoch"])
+                assert [client.heard[-1]["payload"][key] for key in ("complete", "lost")] == [False, ANY]
+            states[cut] = (await client.ask("synchronize"))["payload"]
+            await client.ask("finish", turn=2)
+            await playing
+        return states
+
+    states = play(main())
+    own = {"session", "epoch", "created", "open_turn"}
+    assert [{key: each[key] for key in each if key not in own} for each in states.values()] == [
+        {key: states[False][key] for key in states[False] if key not in own}
+    ] * 2
+    assert [each["open_turn"]["turn"] for each in states.values()] == [2, 2]
+
+
 def test_several_tasks_are_given_in_their_order_each_to_a_session_of_its_own() -> None:
     async def main() -> None:
         hub = make_hub()
         runs = [FakeRun(hub, f"T{number}") for number in range(3)]
         playing = [asyncio.create_task(each.play()) for each in runs]
         await asyncio.sleep(1)
-        assert [each["task_id"] for each in hub.desk.offered()] == ["T0", "T1", "T2"]
+        assert [each["task_id"] for each in await hub.desk.offered()] == ["T0", "T1", "T2"]
         clients = [FakeClient(hub) for _ in range(3)]
         for each in clients:
             each.joins()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import json
+import tracemalloc
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from harness.bridge.messages import CLIENT_MESSAGES, SEQUENCE, Phase
@@ -203,6 +206,52 @@ FRAMES = (
         ),
     )
 )
+
+
+def held() -> int:
+    """Bytes of Python's objects."""
+    gc.collect()
+    return tracemalloc.get_traced_memory()[0]
+
+
+@pytest.mark.parametrize("frames", [200, pytest.param(10_000, marks=pytest.mark.thorough)])
+def test_memory_stays_flat_whatever_one_client_after_the_other_sends(frames: int) -> None:
+    """Each connection of one session sends what it likes until it is closed; replays and replies are bounded."""
+    drawn = list[str | bytes]()
+
+    @settings(max_examples=frames // 20, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @given(st.lists(FRAMES, min_size=20, max_size=20))
+    def draw(some: list[str | bytes]) -> None:
+        drawn.extend(some)
+
+    async def main() -> list[int]:
+        hub, sizes = make_hub(replay_bytes=10_000, answer_ttl=1.0), []
+        session = FakeClient(hub).joins()
+        tracemalloc.start()
+        try:
+            for _ in range(4):
+                for number in range(0, frames, 20):
+                    client = FakeClient(hub)
+                    client.joins(session)
+                    for frame in drawn[number : number + 20]:
+                        client.connection.take(frame)
+                    await asyncio.sleep(2)
+                    client.drop()
+                    if hub.sessions.get(session) is None:
+                        session = FakeClient(hub).joins()
+                await asyncio.sleep(hub.limits.grace + 1)
+                session = FakeClient(hub).joins()
+                sizes.append(held())
+        finally:
+            tracemalloc.stop()
+        assert (await FakeClient(hub).ask("auth", token=GOOD))["type"] == "connection_ack"
+        await hub.stop()
+        return sizes
+
+    draw()
+    assert len(drawn) >= frames * 0.9
+    sizes = play(main())
+    assert sizes[-1] < sizes[1] * 1.1 + 200_000, sizes
 
 
 @settings(max_examples=60, deadline=None)

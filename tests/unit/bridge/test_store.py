@@ -9,6 +9,7 @@ import pytest
 
 from harness.bridge.hub import BridgeHub
 from harness.bridge.store import STORE, SessionStore, StoredSession, stored_sessions
+from harness.recovery.failure import Failure
 from tests.unit.bridge.stage import FakeClient, make_hub, taken
 from tests.unit.resilience.virtual import LoopClock, play
 
@@ -72,10 +73,18 @@ def test_a_damaged_file_is_put_aside_and_said(tmp_path: Path) -> None:
 def test_a_pause_stops_the_agents_clock_and_lets_nothing_be_done() -> None:
     async def main() -> None:
         client, run, playing, _ = await taken(make_hub(timeout=60))
+        before = (await client.ask("session_pause"))["payload"]
+        assert (before["state"], run.shown) == ("paused", False)
         assert (await client.ask("session_pause"))["payload"]["state"] == "paused"
         assert (await client.ask("act", turn=1, step=READ))["payload"]["code"] == "SESS_PAUSED"
         await asyncio.sleep(1000)
-        assert (await client.ask("session_resume"))["payload"]["state"] == "active"
+        run.fails = Failure("NET_CONNECTION_REFUSED", "the site does not answer")
+        assert (await client.ask("session_resume"))["payload"]["code"] == "NET_CONNECTION_REFUSED"
+        run.fails, run.differs = None, ("field #q: 'mouse' before, '' now",)
+        resumed = (await client.ask("session_resume"))["payload"]
+        assert (resumed["state"], resumed["restore_incomplete"], run.shown) == ("active", list(run.differs), True)
+        left = before["open_turn"]["task_ms"] - resumed["open_turn"]["task_ms"]
+        assert 0 <= left < 5000  # the task's time stood still, too
         assert (await client.ask("act", turn=1, step=READ))["payload"]["passed"]
         await client.ask("finish", turn=2)
         await playing
@@ -92,8 +101,11 @@ def test_a_session_can_be_paused_only_between_turns_and_not_for_ever() -> None:
         assert (await client.ask("session_pause"))["payload"]["code"] == "SESS_NOT_PAUSABLE"
         await asyncio.sleep(10)
         await client.ask("session_pause")
-        await asyncio.sleep(1801)
-        assert run.ended == "AGENT_LOST"
+        client.drop()
+        await asyncio.sleep(1799)  # longer than the grace of a session that is not paused
+        assert run.ended == ""
+        await asyncio.sleep(2)
+        assert (run.ended, run.shown) == ("AGENT_LOST", True)  # the page is shown again: it is the evidence
         await playing
 
     play(main())

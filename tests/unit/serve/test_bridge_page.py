@@ -18,6 +18,12 @@ def test_each_requirement_has_a_verdict() -> None:
     assert [number for number, verdict, named in rows if (verdict == "works") != (".py::" in named)] == []
 
 
+def test_each_point_of_the_acceptance_list_has_a_test() -> None:
+    (table,) = re.findall(r"^## The acceptance list of section 3\n(.*?)^## ", PAGE, re.MULTILINE | re.DOTALL)
+    points = re.findall(r"^\| (\d+) \| .+ \| .+\.py::.+ \|$", table, re.MULTILINE)
+    assert points == [str(number) for number in range(1, 11)]
+
+
 def test_each_row_names_tests_that_exist() -> None:
     rows = [line for line in PAGE.splitlines() if line.startswith("| ") and ".py::" in line]
     named = [name.strip() for row in rows for name in row.rstrip(" |").rpartition("|")[2].split(",")]

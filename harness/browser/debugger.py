@@ -1,0 +1,224 @@
+"""A way into the browser for programs that speak the DevTools protocol: they see one context, and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+from typing import Any, Final
+
+import psutil
+from msgspec import Struct
+from playwright.async_api import CDPSession
+
+from harness.resilience import Clock, poll_until
+
+_FILE: Final = "DevToolsActivePort"
+_FOUND_WITHIN: Final = 3.0
+_FIRST_OF_OURS: Final = 2_000_000_000
+"""Ids of questions that the filter itself asks; those of clients are smaller."""
+_WITH_CONTEXT: Final = frozenset({
+    "Target.createTarget", "Browser.setDownloadBehavior", "Browser.grantPermissions", "Browser.resetPermissions",
+    "Browser.setPermission", "Storage.getCookies", "Storage.setCookies", "Storage.clearCookies",
+})  # fmt: skip
+"""Commands that are about one context; they are told which."""
+_OF_TARGET: Final = frozenset({
+    "Target.attachToTarget", "Target.activateTarget", "Target.closeTarget", "Target.getTargetInfo",
+    "Browser.getWindowForTarget",
+})  # fmt: skip
+_AS_THEY_ARE: Final = frozenset({
+    "Browser.getVersion", "Browser.getWindowBounds", "Target.attachToBrowserTarget", "Target.detachFromTarget",
+    "Target.getTargets",
+    "Target.setAutoAttach", "Target.setDiscoverTargets",
+})  # fmt: skip
+_ATTACHING: Final = ("Target.attachToTarget", "Target.attachToBrowserTarget")
+_ACTING: Final = ("Input.", "Page.navigate", "Page.reload")
+"""Commands that act on a page."""
+_GUARDED: Final = ("Target.", "Browser.", "Storage.getCookies", "Storage.setCookies", "Storage.clearCookies")
+"""Commands that reach beyond a page, and so beyond the context."""
+
+
+class DebuggedContext(Struct, frozen=True):
+    """A browser context, and where its browser speaks the DevTools protocol."""
+
+    url: str
+    """`ws://127.0.0.1:PORT/devtools/browser/...`"""
+    context: str
+    """Its `browserContextId`."""
+
+
+async def debugged(control: CDPSession, pid: int, clock: Clock) -> DebuggedContext:
+    """The context of a page. `pid` is the browser's, started with `DEBUGGING_PORT`. Raises OSError without a port."""
+    info = await control.send("Target.getTargetInfo")
+    words = psutil.Process(pid).cmdline()
+    folder = next((word.partition("=")[2] for word in words if word.startswith("--user-data-dir=")), "")
+    file = Path(folder, _FILE)
+    await poll_until(clock, lambda: bool(_text(file)), 0.02, _FOUND_WITHIN)
+    port, path = _text(file).split()
+    return DebuggedContext(f"ws://127.0.0.1:{port}{path}", info["targetInfo"]["browserContextId"])
+
+
+def _text(file: Path) -> str:
+    """What the browser has written into the file; empty if nothing yet."""
+    with suppress(OSError):
+        return file.read_text("utf-8")
+    return ""
+
+
+Send = Callable[[str], Awaitable[None]]
+Receive = Callable[[], Awaitable[str | bytes | None]]
+"""The next message of the client; None when it is gone."""
+
+
+async def serve_debugger(
+    place: DebuggedContext, receive: Receive, send: Send, told: Callable[[str], object] = lambda _: None
+) -> None:
+    """Pass on messages between a client and the browser until one of them is gone.
+
+    `told` hears the target of each page that the client acts on. Raises OSError without a browser.
+    """
+    from websockets.asyncio.client import connect
+    from websockets.exceptions import ConnectionClosed
+
+    async with connect(place.url, max_size=None, proxy=None, compression=None) as browser:
+        gate = ContextGate(place.context, send, browser.send, told)
+
+        async def answers() -> None:
+            with suppress(ConnectionClosed):
+                async for message in browser:
+                    await gate.from_browser(json.loads(message))
+
+        async def asks() -> None:
+            with suppress(ConnectionClosed):
+                while (message := await receive()) is not None:
+                    await gate.from_client(message)
+
+        works = {asyncio.create_task(answers()), asyncio.create_task(asks())}
+        try:
+            await asyncio.wait(works, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for work in works:
+                work.cancel()
+            await asyncio.gather(*works, return_exceptions=True)
+
+
+class ContextGate:
+    """Lets through what is about one context: other tasks have theirs in the same browser."""
+
+    def __init__(
+        self, context: str, to_client: Send, to_browser: Send, told: Callable[[str], object] = lambda _: None
+    ) -> None:
+        """`told` hears the target of the page that the client has acted on."""
+        self._context = context
+        self._to_client = to_client
+        self._to_browser = to_browser
+        self._sessions: dict[str, str] = {}
+        """The sessions with targets of the context -> the page; empty for workers and frames."""
+        self._told = told
+        self._asked: dict[int, str] = {}
+        """Id of a client's command -> its method."""
+        self._own: dict[int, asyncio.Future[Mapping[str, Any]]] = {}
+        self._numbers = count(_FIRST_OF_OURS)
+
+    async def from_client(self, text: str | bytes) -> None:
+        """Pass a command on, or answer it with an error."""
+        try:
+            command = json.loads(text)
+            number, method, params = int(command["id"]), str(command["method"]), dict(command.get("params") or {})
+        except (ValueError, TypeError, KeyError):
+            await self._to_client(_error(0, "a command is an object with `id`, `method` and `params`"))
+            return
+        session = command.get("sessionId")
+        if session is not None and session not in self._sessions:
+            await self._to_client(_error(number, f"there is no session {session} here", session))
+        elif refusal := await self._refusal(method, params):
+            await self._to_client(_error(number, refusal, session))
+        else:
+            self._asked[number] = method
+            if method.startswith(_ACTING) and (page := self._sessions.get(session or "")):
+                self._told(page)
+            await self._to_browser(json.dumps({**command, "params": params}))
+
+    async def _refusal(self, method: str, params: dict[str, Any]) -> str:
+        """Why the browser is not asked; empty if it is. Parameters that name a context become this one's."""
+        if not method.startswith(_GUARDED):
+            return ""
+        if method in _WITH_CONTEXT:
+            params["browserContextId"] = self._context
+        elif method in _OF_TARGET:
+            target = params.get("targetId")
+            if target is not None and not await self._is_ours(str(target)):
+                return f"there is no target {target} here"
+        elif method not in _AS_THEY_ARE:
+            return f"`{method}` is not offered: the browser has contexts of other tasks, too"
+        if method == "Target.setAutoAttach":
+            params["waitForDebuggerOnStart"] = False  # it would stop the pages of other tasks
+        return ""
+
+    async def _is_ours(self, target: str) -> bool:
+        number = next(self._numbers)
+        self._own[number] = answer = asyncio.get_running_loop().create_future()
+        question = {"id": number, "method": "Target.getTargetInfo", "params": {"targetId": target}}
+        await self._to_browser(json.dumps(question))
+        try:
+            found = await answer
+        finally:
+            del self._own[number]
+        return self._shows(found.get("result", {}).get("targetInfo", {}))
+
+    def _shows(self, info: Mapping[str, Any]) -> bool:
+        return info.get("browserContextId") == self._context
+
+    async def from_browser(self, message: dict[str, Any]) -> None:
+        """Pass an answer or an event on, unless it is about another context."""
+        if (number := message.get("id")) is not None:
+            await self._answered(number, message)
+        elif await self._concerns(message):
+            await self._to_client(json.dumps(message))
+
+    async def _answered(self, number: int, message: dict[str, Any]) -> None:
+        if (own := self._own.get(number)) is not None:
+            if not own.done():
+                own.set_result(message)
+            return
+        method, result = self._asked.pop(number, ""), message.get("result", {})
+        if method == "Target.getTargets":
+            result["targetInfos"] = [each for each in result.get("targetInfos", ()) if self._shows(each)]
+        elif method in _ATTACHING and "sessionId" in result:
+            self._sessions.setdefault(result["sessionId"], "")
+        if number < _FIRST_OF_OURS:
+            await self._to_client(json.dumps(message))
+
+    async def _concerns(self, event: Mapping[str, Any]) -> bool:
+        """Whether an event is about the context. A session with a target of another one is given up."""
+        session, params = event.get("sessionId"), event.get("params", {})
+        if session is not None and session not in self._sessions:
+            return False
+        match event["method"]:
+            case "Target.attachedToTarget":
+                if self._shows(params["targetInfo"]) or params["targetInfo"]["type"] == "browser":
+                    page = params["targetInfo"]["targetId"] if params["targetInfo"]["type"] == "page" else ""
+                    self._sessions[params["sessionId"]] = page
+                    return True
+                await self._detach(params["sessionId"], session)
+                return False
+            case "Target.targetCreated" | "Target.targetInfoChanged":
+                return self._shows(params["targetInfo"])
+            case "Target.detachedFromTarget":
+                known = params.get("sessionId") in self._sessions
+                self._sessions.pop(params.get("sessionId", ""), None)
+                return known
+        return True
+
+    async def _detach(self, session: str, parent: str | None) -> None:
+        inside = {} if parent is None else {"sessionId": parent}
+        command = {"id": next(self._numbers), "method": "Target.detachFromTarget", "params": {"sessionId": session}}
+        await self._to_browser(json.dumps({**command, **inside}))
+
+
+def _error(number: int, why: str, session: str | None = None) -> str:
+    told: dict[str, Any] = {"id": number, "error": {"code": -32000, "message": why}}
+    return json.dumps(told if session is None else {**told, "sessionId": session})

@@ -1,0 +1,154 @@
+"""`harness serve` without a run of pytest: agents take the project's tasks, and each is a run of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import psutil
+import pytest
+import websockets
+
+from harness.bridge.client import Bridge
+from harness.bridge.client.losses import MessageRefusedError
+from harness.reporting.history.reading import recent_runs
+from harness.serve.tokens import Tokens, TokenScope
+from tests.acceptance.conftest import Project
+from tests.acceptance.test_bridge import BUY, ONE_ORDER
+from tests.unit.bridge.stage import message
+
+
+class ServedProject:
+    """The server of a project as a process."""
+
+    def __init__(self, project: Project) -> None:
+        self.path = project.path
+        with (self.path / "pyproject.toml").open("a", encoding="utf-8") as file:
+            file.write('\n[tool.harness.serve]\ntasks = ["."]\n')
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", "from harness.cli import main; main()", "serve"],
+            cwd=self.path,
+            env={**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONPATH": os.pathsep.join(sys.path)},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert self.process.stdout is not None
+        self.said = self.process.stdout.readline()
+        found = re.search(r"http://(\S+?)/", self.said)
+        assert found is not None
+        self.url = f"ws://{found[1]}/bridge"
+        self.token = Tokens.of(self.path).issue(TokenScope.AGENT, datetime.now(UTC), timedelta(hours=1))
+
+    def does(self, agent: Callable[[Bridge], Awaitable[None]]) -> None:
+        """Let an agent work on the server."""
+
+        async def main() -> None:
+            async with Bridge(self.url, self.token, agent="tester 1") as bridge:
+                await agent(bridge)
+
+        asyncio.run(main())
+
+    def events(self, run: str = "") -> list[dict[str, Any]]:
+        """The events of a run that is over, as a subscriber gets them."""
+
+        async def main() -> list[dict[str, Any]]:
+            found: list[dict[str, Any]] = []
+            async with websockets.connect(self.url, proxy=None) as socket:
+                for kind, payload in (("auth", {"token": self.token}), ("subscribe", {"run": run})):
+                    await socket.send(json.dumps(message(kind, **payload)))
+                while not any(each["type"] == "task" for each in found):
+                    told = json.loads(await asyncio.wait_for(socket.recv(), 10))
+                    found += told["payload"].get("events", ())
+            return found
+
+        return asyncio.run(main())
+
+    def end(self) -> str:
+        """Stop it as `harness serve stop` does; what it has said."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        self.said += self.process.communicate(timeout=40)[0]
+        return self.said
+
+
+@pytest.fixture
+def served(project: Project) -> Iterator[ServedProject]:
+    made = ServedProject(project)
+    yield made
+    made.end()
+
+
+async def refused(bridge: Bridge, task_id: str) -> str:
+    with pytest.raises(MessageRefusedError) as error:
+        await bridge.take(task_id)
+    return str(error.value)
+
+
+def test_each_task_that_an_agent_takes_is_a_run_of_its_own(project: Project, served: ServedProject) -> None:
+    project.task("A-BUYS", steps=[], success_criteria=ONE_ORDER)
+    project.task("B-FAILS", steps=[], success_criteria=["text('h1') == 'Nothing'"])
+    project.task("C-BROKEN", steps=[], gaol="a typing error")
+    project.task("D-DEPENDS", dependencies=["B-FAILS"])
+    verdicts: list[Any] = []
+
+    async def agent(bridge: Bridge) -> None:
+        for steps in (BUY, BUY[:1]):
+            task = await bridge.take()
+            assert task is not None
+            for step in steps:
+                assert (await task.act(step)).passed
+            verdict = await task.finish()
+            verdicts.append((task.task_id, verdict.passed, verdict.code))
+        assert await bridge.take() is None  # each once, and the others cannot begin
+        assert "C-BROKEN.task.json:" in await refused(bridge, "C-BROKEN")
+        assert "did you mean" in await refused(bridge, "A-BUY")
+        assert "depends on B-FAILS" in await refused(bridge, "D-DEPENDS")
+        project.task("C-BROKEN", steps=[])
+        mended = await bridge.take("C-BROKEN")  # the file is read anew
+        assert mended is not None
+        assert mended.task_id == "C-BROKEN"
+        await mended.give_up("that is enough")
+
+    served.does(agent)
+    assert {each["task_id"] for each in served.events() if each["type"] == "task"} == {"C-BROKEN"}
+    said = served.end()
+    assert verdicts == [("A-BUYS", True, ""), ("B-FAILS", False, "CRITERIA_UNMET")]
+    assert "A-BUYS: asked for by tester 1" in said
+    runs = sorted(recent_runs(project.path, 10), key=lambda run: run.run)
+    assert [(run.ending, run.passed, run.failed) for run in runs] == [("finished", 1, 0), *[("finished", 0, 1)] * 2]
+    assert project.report("B-FAILS")["code"] == "CRITERIA_UNMET"
+    types = [
+        json.loads(line)["type"]
+        for line in (project.path / f".harness/events/{runs[0].run}.jsonl").read_text("utf-8").splitlines()
+    ]
+    assert types.count("run-begun") == types.count("task") == 1
+
+
+def test_a_server_that_is_stopped_ends_its_task_with_evidence(project: Project, served: ServedProject) -> None:
+    project.task("T", steps=[])
+    begun: list[psutil.Process] = []
+
+    async def agent(bridge: Bridge) -> None:
+        task = await bridge.take("T")
+        assert task is not None
+        await task.act(BUY[0])
+        begun.extend(psutil.Process(served.process.pid).children(recursive=True))
+        served.process.send_signal(signal.SIGTERM)
+        await asyncio.to_thread(served.process.wait, 40)
+        await bridge.detach()
+
+    served.does(agent)
+    served.end()
+    assert project.report("T")["code"] == "INTERRUPTED"
+    (run,) = recent_runs(project.path, 10)
+    assert run.ending == "interrupted"
+    assert begun
+    assert not [each for each in begun if each.is_running() and each.status() != psutil.STATUS_ZOMBIE]

@@ -1,0 +1,119 @@
+"""What a program may see and do that drives one context of a browser over the DevTools protocol."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from harness.browser.debugger import ContextGate
+
+OURS, THEIRS = "CONTEXT-1", "CONTEXT-2"
+
+
+def target(name: str, context: str = OURS, kind: str = "page") -> dict[str, Any]:
+    return {"targetId": name, "type": kind, "browserContextId": context}
+
+
+class FakeBrowser:
+    """A browser with a page of ours and one of another task, and the client's side of the gate."""
+
+    def __init__(self) -> None:
+        self.asked: list[dict[str, Any]] = []
+        self.told: list[dict[str, Any]] = []
+        self.acted: list[str] = []
+        self.gate = ContextGate(OURS, self._to_client, self._to_browser, self.acted.append)
+
+    async def _to_client(self, text: str) -> None:
+        self.told.append(json.loads(text))
+
+    async def _to_browser(self, text: str) -> None:
+        command = json.loads(text)
+        self.asked.append(command)
+        if command["method"] == "Target.getTargetInfo":
+            found = target("P1") if command["params"]["targetId"] == "P1" else target("P2", THEIRS)
+            await self.gate.from_browser({"id": command["id"], "result": {"targetInfo": found}})
+
+    async def says(self, method: str, session: str = "", number: int = 1, **params: Any) -> None:
+        inside = {"sessionId": session} if session else {}
+        await self.gate.from_client(json.dumps({"id": number, "method": method, "params": params, **inside}))
+
+    async def attached(self, session: str, info: dict[str, Any]) -> None:
+        params = {"sessionId": session, "targetInfo": info, "waitingForDebugger": False}
+        await self.gate.from_browser({"method": "Target.attachedToTarget", "params": params})
+
+
+def play(main: Any) -> None:
+    asyncio.run(asyncio.wait_for(main, 5))
+
+
+@pytest.mark.parametrize(
+    "method", ["Browser.close", "Browser.crash", "Target.createBrowserContext", "Target.disposeBrowserContext"]
+)
+def test_what_is_about_the_whole_browser_is_refused(method: str) -> None:
+    async def main() -> None:
+        browser = FakeBrowser()
+        await browser.says(method)
+        assert "is not offered" in browser.told[0]["error"]["message"]
+        assert browser.asked == []
+
+    play(main())
+
+
+@pytest.mark.parametrize("method", ["Target.createTarget", "Storage.getCookies", "Browser.setDownloadBehavior"])
+def test_what_names_a_context_gets_ours(method: str) -> None:
+    async def main() -> None:
+        browser = FakeBrowser()
+        await browser.says(method, browserContextId=THEIRS)
+        assert browser.asked[0]["params"]["browserContextId"] == OURS
+
+    play(main())
+
+
+def test_pages_of_other_tasks_are_not_there() -> None:
+    async def main() -> None:
+        browser = FakeBrowser()
+        await browser.says("Target.getTargets", number=1)
+        await browser.gate.from_browser({"id": 1, "result": {"targetInfos": [target("P1"), target("P2", THEIRS)]}})
+        assert [each["targetId"] for each in browser.told[-1]["result"]["targetInfos"]] == ["P1"]
+        for name, refused in (("P2", True), ("P1", False)):
+            browser.told.clear()
+            await browser.says("Target.attachToTarget", number=2, targetId=name)
+            assert bool(browser.told) == refused
+        await browser.gate.from_browser(
+            {"method": "Target.targetCreated", "params": {"targetInfo": target("P2", THEIRS)}}
+        )
+        await browser.attached("S2", target("P2", THEIRS))
+        await browser.gate.from_browser({"method": "Page.loadEventFired", "sessionId": "S2", "params": {}})
+        assert browser.told == []
+        assert browser.asked[-1]["method"] == "Target.detachFromTarget"
+        await browser.says("Runtime.evaluate", "S2", expression="document.cookie")
+        assert "there is no session S2" in browser.told[-1]["error"]["message"]
+        await browser.says("Target.setAutoAttach", autoAttach=True, waitForDebuggerOnStart=True)
+        assert browser.asked[-1]["params"]["waitForDebuggerOnStart"] is False
+
+    play(main())
+
+
+def test_the_page_that_was_acted_on_last_is_known() -> None:
+    async def main() -> None:
+        browser = FakeBrowser()
+        await browser.attached("S1", target("P1"))
+        await browser.attached("W", target("W1", kind="worker"))
+        for method, session in (("Page.navigate", "S1"), ("Runtime.evaluate", "S1"), ("Input.insertText", "W")):
+            await browser.says(method, session)
+        assert browser.acted == ["P1"]
+
+    play(main())
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"id": 1}', '{"id": "x", "method": "Page.enable"}', "\x00"])
+def test_nonsense_gets_an_error(text: str) -> None:
+    async def main() -> None:
+        browser = FakeBrowser()
+        await browser.gate.from_client(text)
+        assert "a command is an object" in browser.told[0]["error"]["message"]
+
+    play(main())
