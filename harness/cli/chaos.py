@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -49,7 +49,8 @@ def given(paths: list[Path], faults: Path) -> Given:
     """Load them. Raises SpecError or SettingsError for files with errors."""
     tasks, settings = given_tasks(paths)
     loaded, places = given_faults(faults, settings)
-    odd = (*loaded.warnings, *places, *idle_patterns(loaded, tasks), *_missing_dependency_warnings(loaded, tasks))
+    struck = [task for task in tasks if any(True for _ in loaded.plan.of(task.spec))]
+    odd = (*loaded.warnings, *places, *idle_patterns(loaded, tasks), *missing_dependencies(struck, tasks))
     return Given(loaded, tasks, settings, odd)
 
 
@@ -72,12 +73,10 @@ def given_faults(faults: Path, settings: Settings) -> tuple[LoadedFaultPlan, tup
     return loaded, places
 
 
-def _missing_dependency_warnings(loaded: LoadedFaultPlan, tasks: tuple[Loaded, ...]) -> Iterator[Problem]:
-    """Yield warnings for struck tasks with a missing dependency, which cannot run before them."""
+def missing_dependencies(wanted: Iterable[Loaded], tasks: tuple[Loaded, ...]) -> Iterator[Problem]:
+    """Yield warnings for the wanted tasks with a missing dependency, which cannot run before them."""
     known = by_name(tasks)
-    for task in tasks:
-        if not any(True for _ in loaded.plan.of(task.spec)):
-            continue
+    for task in wanted:
         for number, name in enumerate(task.spec.dependencies):
             if name not in known:
                 message, hint = f"`{name}` is not among these tasks", "name its file too"

@@ -14,7 +14,16 @@ import typer
 from msgspec import Struct
 from rich.console import Console
 
-from harness.cli.chaos import INTERRUPTED, LOCK, NARROWEST, USAGE, given_faults, given_tasks, refuse_unwritable
+from harness.cli.chaos import (
+    INTERRUPTED,
+    LOCK,
+    NARROWEST,
+    USAGE,
+    given_faults,
+    given_tasks,
+    missing_dependencies,
+    refuse_unwritable,
+)
 from harness.cli.ending import fail
 from harness.model.cassette_settings import CassetteMode
 from harness.model.evaluation import Evaluation, EvaluationTrial
@@ -34,11 +43,10 @@ from harness.runner.evaluation.run import EvaluationRun
 from harness.runner.evaluation.trials import EvaluationSize, Judging, agents_attacks, without_memory
 from harness.spec.agents import BRIDGE, MANUAL, SCRIPTED, unknown_agent
 from harness.spec.evaluation_gate import EvaluationGate, load_gate
-from harness.spec.fault_plan import LoadedFaultPlan
+from harness.spec.fault_plan import LoadedFaultPlan, idle_patterns
 from harness.spec.loaded import Loaded
 from harness.spec.names import new_run_id
 from harness.spec.problems import SpecError
-from harness.spec.suite import dependencies
 
 NO_VERDICT = 3
 PLACE = Path(".harness", "eval")
@@ -138,7 +146,8 @@ def _read_all(
         earlier = read_evaluation(Path(thresholds.no_worse_than)) if thresholds and thresholds.no_worse_than else None
     except ValueError as error:
         _refuse(str(error))
-    for warning in (*(loaded.warnings if loaded else ()), *warnings):
+    odd = (*loaded.warnings, *warnings, *idle_patterns(loaded, tasks)) if loaded else ()
+    for warning in (*odd, *missing_dependencies(tasks, tasks)):
         typer.echo(f"warning: {warning}", err=True)
     mode = models or settings.cassettes.mode_in(os.environ)
     settings = settings.model_copy(update={"cassettes": settings.cassettes.model_copy(update={"mode": mode})})
@@ -174,7 +183,6 @@ def _prepared(found: EvaluationFiles, size: EvaluationSize, run: str) -> Evaluat
     if SCRIPTED in found.agents and without:
         _refuse(f"--agents: `scripted` does the steps of the file, and {', '.join(without)} has none: leave one out")
     try:
-        dependencies(found.tasks)
         attacks = agents_attacks(found.agents, found.loaded, found.tasks, found.settings, run)
     except SpecError as error:
         _refuse(str(error))

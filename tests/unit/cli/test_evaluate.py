@@ -97,3 +97,12 @@ def test_a_task_that_its_file_skips_is_named(project: Path) -> None:
     assert done.exit_code == 2
     assert "skipped: T-1 (not now)" in done.stderr
     assert "there is nothing to evaluate" in done.stderr
+
+
+def test_what_is_odd_is_told(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "make_trials", lambda *_: False)
+    write(project, HEAD + "dependencies: [GONE]\n")
+    write(project, "faults:\n  - {kind: refuse, host: shop.local, connections: 1, tasks: NOBODY}\n", "f.faults.yaml")
+    done = evaluate("--faults", "f.faults.yaml")
+    assert "warning: t.task.yaml:5:16: dependencies[0]: `GONE` is not among these tasks" in done.stderr
+    assert "no task matches `NOBODY`" in done.stderr
