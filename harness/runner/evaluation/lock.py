@@ -15,12 +15,14 @@ import msgspec
 from msgspec import Struct
 
 from harness.model.cassette_settings import CASSETTES
+from harness.model.plan import Plan
 from harness.model.settings import Settings
 from harness.runner.campaign.trials import Attack
 from harness.runner.evaluation.trials import EvaluationSize
 from harness.spec.agents import GROUP
 from harness.spec.fault_plan import LoadedFaultPlan
 from harness.spec.names import slug
+from harness.spec.steps import Assert, Upload
 
 LOCK = "lock.json"
 PACKAGES = ("pytest-taskspec", "playwright", "pydantic-ai-slim", "openai", "anthropic")
@@ -66,6 +68,22 @@ def _of_tasks(found: Mapping[str, Sequence[Attack]]) -> Parts:
             yield f"task {spec.task_id} ({attack.task.source})", _digest(spec.model_dump(mode="json", by_alias=True))
             for plan in attack.preludes:
                 yield f"task {plan.task_id} ({plan.source})", _digest(plan.spec.model_dump(mode="json"))
+            for plan in (attack.plan, *attack.preludes):
+                yield from _of_files(plan)
+
+
+def _of_files(plan: Plan) -> Parts:
+    """Yield the files that the steps of a task upload, and those with which they compare a page."""
+    for step in plan.steps:
+        found: list[Path] = []
+        if isinstance(step, Upload):
+            found = [plan.folder / name for name in ([step.value] if isinstance(step.value, str) else step.value)]
+        elif isinstance(step, Assert) and step.baseline:
+            declared = plan.folder / step.baseline
+            found = sorted(declared.parent.glob(f"{declared.stem.partition('.')[0]}*"))
+        for file in found:
+            if file.is_file():
+                yield f"file {file.relative_to(plan.folder)}", _sha(file.read_bytes())
 
 
 def _of_settings(settings: Settings) -> Parts:

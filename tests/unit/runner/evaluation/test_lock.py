@@ -96,6 +96,21 @@ def test_a_change_of_the_command_or_a_task_is_named(tmp_path: Path) -> None:
     assert all(each.startswith("task ") and each.endswith("has changed") for each in told)
 
 
+def test_a_change_of_an_uploaded_file_or_a_baseline_is_named(tmp_path: Path) -> None:
+    project(tmp_path)
+    steps = [
+        {"act": "upload", "selector": "#f", "value": ["photo.png", "note.txt"]},
+        {"act": "assert", "screenshot": "card.png"},
+    ]
+    for name in ("photo.png", "note.txt", "card-linux.png", "other.png"):
+        (tmp_path / name).write_text("1", "utf-8")
+    before = found(tmp_path, steps=steps)
+    for name in ("note.txt", "card-linux.png", "other.png"):
+        (tmp_path / name).write_text("2", "utf-8")
+    told = list(changes(before, found(tmp_path, steps=steps)))
+    assert told == ["file card-linux.png: has changed", "file note.txt: has changed"]
+
+
 def test_another_version_is_named(tmp_path: Path) -> None:
     before = found(project(tmp_path))
     now = {**before, "version of playwright": "9.9"}
