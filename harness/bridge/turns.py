@@ -432,7 +432,7 @@ class Desk:
                 return found.taken_by(session)
             if started is not None and started.over:
                 raise RefusedMessageError("SESS_TASK_REFUSED", started.over)
-            left = until - clock.now()
+            left = 1.0 if started is not None else until - clock.now()  # one that was started comes, or is over
             if left <= 0:
                 raise RefusedMessageError("SESS_NO_TASK", f"no task was offered within {within:g} s")
             self._news.clear()

@@ -76,7 +76,8 @@ class BridgeHost:
         self._tokens = Tokens.of(settings.root)
         own = settings.agents.get(BRIDGE, AgentSettings())
         rules = RemoteRules(own.timeout, wait, bool(own.options.get("reveal", True)))
-        self.redactor = redactor
+        self.redactors = [redactor]
+        """The redactor of the host, and those of the runs that it serves, which learn secrets while they run."""
         desk = Desk(tuple(ACTS), self._redacted)
         store = SessionStore(settings.root)
         self.note = store.note
@@ -87,7 +88,9 @@ class BridgeHost:
         self._ending = False
 
     def _redacted(self, value: Any, plan: Plan) -> Any:
-        return self.redactor.plus(plan.secrets).json(value)
+        for each in self.redactors:
+            value = each.plus(plan.secrets).json(value)
+        return value
 
     def agent(self) -> HubAgent:
         """The agent `bridge` of one run of a task."""

@@ -362,7 +362,10 @@ def debugger_route(place: DebuggedContext, told: Callable[[str], object]) -> Bas
     async def endpoint(websocket: WebSocket) -> None:
         async def receive() -> str | bytes | None:
             message = await websocket.receive()
-            return (message.get("text") or message.get("bytes")) if message["type"] == "websocket.receive" else None
+            if message["type"] != "websocket.receive":
+                return None
+            text: str | bytes | None = message.get("text")
+            return message["bytes"] if text is None else text
 
         await websocket.accept()
         with contextlib.suppress(OSError, WebSocketDisconnect):  # the browser or the program is gone

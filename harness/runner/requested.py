@@ -46,6 +46,7 @@ from harness.spec.problems import SpecError, did_you_mean
 
 ENDED_WITHIN: Final = 20.0
 """Seconds that running tasks have to write their evidence when the server ends."""
+LONGEST_SAID: Final = 200
 _log = logging.getLogger(__name__)
 
 # What a project has to offer. It blocks, since it reads files.
@@ -138,6 +139,7 @@ class RequestedRuns:
         """Session -> ids of the tasks that it has had."""
         self._passed: set[str] = set()
         self._newest = ""
+        self._starting = asyncio.Lock()
         self._history = ThreadPoolExecutor(1, "history")  # SQLite: one thread, and never the loop's
 
     def serve(self, host: BridgeHost) -> None:
@@ -172,20 +174,30 @@ class RequestedRuns:
 
     async def start(self, session: BridgeSession, task_id: str) -> RequestedRun:
         """Start a task for a session; the same one again while it waits to be taken. Raises RefusedMessageError."""
-        running = self._runs.get(session.id)
-        if running is not None and running.judged and running.work is not None:
-            await asyncio.wait({running.work})  # its browser and services are closing, which is bounded
-        if running is not None and not running.over:
-            if task_id not in ("", running.plan.task_id):
-                raise RefusedMessageError("SESS_BUSY", f"task {running.plan.task_id} is being started for the session")
-            return running
-        known = await self._known()
-        loaded = self._chosen(known, session.id, task_id)
-        run = self._compiled(loaded, known.settings, session.id)
-        self._runs[session.id] = run
-        self._had.setdefault(session.id, set()).add(run.plan.task_id)
-        run.work = asyncio.get_running_loop().create_task(self._run(run, session))
-        return run
+        before = self._runs.get(session.id)
+        if before is not None and before.judged and before.work is not None:
+            await asyncio.wait({before.work})  # its browser and services are closing, which is bounded
+        async with self._starting:
+            running = self._runs.get(session.id)
+            if running is not None and not running.over:
+                if task_id not in ("", running.plan.task_id):
+                    name = running.plan.task_id
+                    raise RefusedMessageError("SESS_BUSY", f"task {name} is being started for the session")
+                return running
+            known = await self._known()
+            run = self._compiled(self._chosen(known, session.id, task_id), known.settings, session.id)
+            self._forget_old()
+            self._runs[session.id] = run
+            self._had.setdefault(session.id, set()).add(run.plan.task_id)
+            run.work = asyncio.get_running_loop().create_task(self._run(run, session))
+            return run
+
+    def _forget_old(self) -> None:
+        """Forget the runs of sessions that are over."""
+        open_ones = self._host.hub.sessions if self._host is not None else {}
+        for gone in [name for name, run in self._runs.items() if run.over and name not in open_ones]:
+            self._runs.pop(gone)
+            self._had.pop(gone, None)
 
     async def _known(self) -> ProjectTasks:
         try:
@@ -268,7 +280,6 @@ class RequestedRuns:
         """Run the task; returns how it ended."""
         redactor, ended = Redactor.of(run.settings), list[TaskEnded]()
         assert self._host is not None
-        self._host.redactor = redactor
         kept = KeptRun(run, self._root, who, redactor)
         notes = [await self._kept(kept.begin)]
         run.stream = stream = begun_stream(run.settings, run.run_id, redactor)
@@ -282,11 +293,13 @@ class RequestedRuns:
         try:
             stream.emit(RunBegun(1))
             harness = Harness(run.settings, run.run_id, stream.emit)
+            self._host.redactors.append(harness.redactor)
             try:
                 harness.use_bridge(LentBridge(self._host.hub, run.session))
                 await harness.run(run.plan, sink)
             finally:
                 await harness.close()
+                self._host.redactors.remove(harness.redactor)
                 kept.environment["Browser"] = harness.browsers.described
         finally:
             stream.close()
@@ -304,7 +317,7 @@ class RequestedRuns:
             self._passed.add(name)
         if result.failure is None:
             return f"task {name} is over: {result.final_state}"
-        return f"task {name} is over: {result.failure.code}, {result.failure.message}"
+        return f"task {name} is over: {result.failure.code}, {result.failure.message.splitlines()[0][:LONGEST_SAID]}"
 
     async def _kept(self, write: Callable[[], str]) -> str:
         """Write into the history, on its thread; returns what to say about it."""
@@ -312,11 +325,15 @@ class RequestedRuns:
 
     async def close(self) -> None:
         """End the running tasks with their evidence. Bounded."""
-        works = [run.work for run in self._going_on() if run.work is not None]
-        for work in works:
-            work.cancel()
+        going_on = [(run, run.work) for run in self._going_on() if run.work is not None]
+        for run, work in going_on:
+            if not run.judged:  # of the others, browser and services are closing
+                work.cancel()
+        works = [work for _, work in going_on]
         if works:
             await asyncio.wait(works, timeout=ENDED_WITHIN)
+        for work in works:
+            work.cancel()
         self._history.shutdown(wait=False)
 
 

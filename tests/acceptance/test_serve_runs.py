@@ -20,10 +20,14 @@ import websockets
 from harness.bridge.client import Bridge
 from harness.bridge.client.losses import MessageRefusedError
 from harness.reporting.history.reading import recent_runs
+from harness.serve.address import address_of
 from harness.serve.tokens import Tokens, TokenScope
 from tests.acceptance.conftest import Project
 from tests.acceptance.test_bridge import BUY, ONE_ORDER
+from tests.acceptance.test_mcp import Spoken, gone
 from tests.unit.bridge.stage import message
+
+OPEN = {"act": "open", "url": "http://shop.local/"}
 
 
 class ServedProject:
@@ -152,3 +156,21 @@ def test_a_server_that_is_stopped_ends_its_task_with_evidence(project: Project, 
     assert run.ending == "interrupted"
     assert begun
     assert not [each for each in begun if each.is_running() and each.status() != psutil.STATUS_ZOMBIE]
+
+
+def test_an_agent_over_mcp_needs_no_run_and_no_server(project: Project) -> None:
+    (project.path / "tasks").mkdir()
+    project.task("T", steps=[], success_criteria=["exists('#search-box')"]).rename(project.path / "tasks/T.task.json")
+    agent = Spoken(project.path)
+    try:
+        assert [each["task_id"] for each in agent.called("tasks_list")["tasks"]] == ["T"]
+        session = agent.called("task_take")["session"]
+        assert agent.called("act", session=session, turn=1, step=OPEN)["passed"]
+        assert agent.called("finish", session=session, turn=2)["passed"] is True
+        server = address_of(project.path)
+    finally:
+        said = agent.left()
+    assert "ends, too" in said
+    assert server is not None
+    assert gone(server, 20)
+    assert [run.passed for run in recent_runs(project.path, 10)] == [1]
