@@ -10,7 +10,7 @@ import pytest
 from starlette.applications import Starlette
 from starlette.types import Message
 
-from harness.bridge.http_face import ANSWERED_WITHIN, session_events, http_routes
+from harness.bridge.http_face import ANSWERED_WITHIN, http_routes, session_events
 from harness.cli.mcp_relay import ANSWERED_WITHIN as RELAYED_WITHIN
 from tests.unit.bridge.stage import FakeClient, make_hub, message, taken
 from tests.unit.resilience.virtual import play
