@@ -12,7 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from benchmarks import collection, each_act, first_step, further, light, memory, steps, throughput
+from benchmarks import collection, each_act, first_step, further, light, memory, steps, throughput, viewers
 from benchmarks.ground import Ground, ground
 from benchmarks.processor import metered
 from benchmarks.table import Row, lines
@@ -23,11 +23,10 @@ PARTS: dict[str, Callable[[Ground, argparse.Namespace], list[Row]]] = {
     "further": lambda ground, chosen: further.measure(ground, chosen.runs, chosen.further),
     "acts": lambda ground, chosen: each_act.measure(ground, chosen.runs, chosen.times),
     "steps": lambda ground, chosen: steps.measure(ground, chosen.rounds, chosen.sizes),
-    "throughput": lambda ground, chosen: throughput.measure(
-        ground, chosen.runs, throughput.Size(chosen.tasks, chosen.steps, chosen.failing), chosen.at_once
-    ),
+    "throughput": lambda ground, chosen: throughput.measure(ground, chosen.runs, _size(chosen), chosen.at_once),
     "collection": lambda ground, chosen: collection.measure(ground, chosen.runs, chosen.files),
     "memory": lambda ground, chosen: memory.measure(ground, chosen.long, chosen.every),
+    "viewers": lambda ground, chosen: viewers.measure(ground, chosen.runs, _size(chosen), chosen.viewers),
     "start": lambda ground, chosen: first_step.measure(ground, chosen.runs),
 }
 
@@ -50,6 +49,10 @@ def main(arguments: Sequence[str]) -> int:
     return int(any(row.verdict in ("not met", "wrong") for row in rows))
 
 
+def _size(chosen: argparse.Namespace) -> throughput.Size:
+    return throughput.Size(chosen.tasks, chosen.steps, chosen.failing)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     add = parser.add_argument
@@ -59,13 +62,14 @@ def _parser() -> argparse.ArgumentParser:
     add("--runs", type=_count, default=5, help="turns of all other parts but memory (default 5)")
     add("--further", type=_several, default=(6, 24), metavar="N,N", help="tasks of part further (default 6,24)")
     add("--times", type=_several, default=(4, 64), metavar="N,N", help="how often part acts does an act (default 4,64)")
-    add("--tasks", type=_count, default=24, help="tasks of part throughput (default 24)")
+    add("--tasks", type=_count, default=24, help="tasks of parts throughput and viewers (default 24)")
     add("--steps", type=_count, default=32, help="steps of each of them (default 32)")
     add("--failing", type=int, default=2, help="how many of them fail (default 2)")
     add("--at-once", type=_sizes, default=(1, 2, 3, 4, 5, 6), metavar="N,N", help="what raw Playwright tries")
     add("--files", type=_count, default=10_000, help="files of part collection (default 10000)")
     add("--long", type=_count, default=1000, help="tasks of part memory (default 1000)")
     add("--every", type=_count, default=50, help="tasks between two of its samples (default 50)")
+    add("--viewers", type=_count, default=50, help="viewers of part viewers (default 50)")
     add("--json", type=Path, metavar="FILE", help="where the figures go (default benchmarks/results/<date>.json)")
     return parser
 

@@ -128,7 +128,7 @@ class _HttpFace:
         from starlette.responses import StreamingResponse
 
         last = request.headers.get("last-event-id", "")
-        events = _events(self._hub, self._session(request), last)
+        events = session_events(self._hub, self._session(request), last)
         return StreamingResponse(events, media_type="text/event-stream")
 
     async def blob(self, request: Request) -> Response:
@@ -187,7 +187,7 @@ class StreamOutlet:
                 self.waiting.append(b": still there\n\n")
 
 
-async def _events(hub: BridgeHub, session: BridgeSession, last: str) -> AsyncIterator[bytes]:
+async def session_events(hub: BridgeHub, session: BridgeSession, last: str) -> AsyncIterator[bytes]:
     """What `last` had not seen, and what comes. The client counts as being there from the first look at this on."""
     epoch, _, seq = last.rpartition(":")
     after = int(seq) if _SEQ.fullmatch(seq) else session.buffer.last

@@ -84,6 +84,13 @@ class BridgeSession:
 
     resumed = False
     """Whether it goes on after its server has ended or was killed."""
+    tasks = 0
+    """The number of tasks that it has taken."""
+    turns = 0
+    """The number of the newest turn of all its tasks."""
+    blob_bytes = 0
+    kept = True
+    """Whether it could be written down when it last changed."""
 
     def __init__(self, clock: Clock, limits: BridgeLimits, agent: str = "", folder: str = "", client: str = "") -> None:
         self.id = f"sess-{uuid4().hex[:12]}"
@@ -105,12 +112,7 @@ class BridgeSession:
         """Correlation id -> the reply of that work."""
         self.blobs: OrderedDict[str, tuple[str, bytes]] = OrderedDict()
         """SHA-256 -> media type and content."""
-        self.blob_bytes = 0
         self.task: RemoteTask | None = None
-        self.tasks = 0
-        """The number of tasks that it has taken."""
-        self.turns = 0
-        """The number of the newest turn of all its tasks."""
         self.last_outcome: Mapping[str, Any] | None = None
         self.wrote = False
         """Whether its task has begun a step that must not be done twice."""
@@ -127,8 +129,7 @@ class BridgeSession:
         """Told whenever the client comes or goes, or the state changes."""
         self.forget: Callable[[BridgeSession], None] = lambda _: None
         self.keep: Callable[[BridgeSession], None] = lambda _: None
-        """Writes it down, so that it outlives its server; `kept` says whether that was possible."""
-        self.kept = True
+        """Writes it down, so that it outlives its server."""
         self.emit: Emit = discard
 
     # The state.

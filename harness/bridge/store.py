@@ -17,7 +17,7 @@ from harness.values import replace
 STORE: Final = Path(".harness/serve.sqlite3")
 KEPT_SESSIONS: Final = 200
 _PATIENCE = 2.0
-_WAIT_MS: Final = 200
+WAIT_MS: Final = 200
 """Milliseconds that a change waits for another process: the whole bridge waits with it."""
 _SAME = 1.0
 
@@ -88,7 +88,7 @@ class SessionStore:
             database.execute("PRAGMA synchronous = NORMAL")
             database.execute("CREATE TABLE IF NOT EXISTS sessions (id TEXT PRIMARY KEY, content BLOB NOT NULL)")
             database.execute("SELECT count(*) FROM sessions").fetchone()
-            database.execute(f"PRAGMA busy_timeout = {_WAIT_MS}")
+            database.execute(f"PRAGMA busy_timeout = {WAIT_MS}")
         except BaseException:
             database.close()
             raise

@@ -37,3 +37,13 @@ def test_every_row_of_processor_time_is_of_work_that_went_right(
     assert len(rows) == count
     assert [row["wrong"] for row in rows if row["wrong"]] == []
     assert all(row["ours"]["median"] > 0 for row in rows if part == "light")
+
+
+@pytest.mark.thorough
+def test_every_viewer_of_the_measured_run_sees_all_of_it(tmp_path: Path) -> None:
+    file = tmp_path / "figures.json"
+    size = ("--tasks", "2", "--steps", "8", "--failing", "1", "--viewers", "3")
+    main(["viewers", "--runs", "1", *size, "--json", str(file)])
+    rows = json.loads(file.read_text("utf-8"))["rows"]
+    assert [row["wrong"] for row in rows] == ["", ""]
+    assert all(row["ours"]["median"] > 0 for row in rows)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import collection, memory, soak, steps, throughput
+from benchmarks import collection, memory, soak, steps, throughput, viewers
 from benchmarks.playing import PytestRun
 
 
@@ -94,3 +94,18 @@ def test_a_long_run_names_what_grows(grows: str | None) -> None:
     assert [said.partition(" ")[0] for said in soak.growing_figures(samples)] == ([grows] if grows else [])
     short = [{**each, "tasks": each["tasks"] / 2} for each in samples]
     assert len(list(soak.growing_figures(short))) == (grows in memory.COUNTS), "memory wants a long run"
+
+
+def test_viewers_that_miss_the_end_of_a_task_make_the_figures_worthless() -> None:
+    size = throughput.Size(tasks=4, steps=8, failing=1)
+    right = {"passed": 3, "failed": 1}
+    runs = {
+        viewers.WITH: [played(10.2, 8, **right), played(20.4, 8, **right)],
+        viewers.WITHOUT: [played(10, 8, **right), played(20, 8, **right)],
+    }
+    run, server = viewers.rows(runs, size, 50, seen=[50, 50], served=[0.5, 0.7])
+    assert run.figure is not None
+    assert (run.figure.value, run.verdict) == (pytest.approx(1.02), "met")
+    assert (server.ours.median, server.verdict) == (pytest.approx(0.6), "-")
+    blind, _ = viewers.rows(runs, size, 50, seen=[50, 49], served=[0.5, 0.7])
+    assert (blind.verdict, blind.wrong) == ("wrong", "only 49 of 50 viewers saw the end of every task")

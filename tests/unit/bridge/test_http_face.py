@@ -10,7 +10,7 @@ import pytest
 from starlette.applications import Starlette
 from starlette.types import Message
 
-from harness.bridge.http_face import ANSWERED_WITHIN, _events, http_routes
+from harness.bridge.http_face import ANSWERED_WITHIN, http_routes, session_events
 from harness.cli.mcp_relay import ANSWERED_WITHIN as RELAYED_WITHIN
 from tests.unit.bridge.stage import FakeClient, make_hub, message, taken
 from tests.unit.resilience.virtual import play
@@ -76,7 +76,7 @@ def test_a_replay_larger_than_what_may_wait_for_a_client_is_sent() -> None:
         session = hub.sessions[FakeClient(hub).joins()]
         for _ in range(30):
             session.send("outcome", {"message": "x" * 100_000})
-        events = _events(hub, session, f"{session.buffer.epoch}:0")
+        events = session_events(hub, session, f"{session.buffer.epoch}:0")
         seen = [await anext(events) for _ in range(30)]
         assert b'"seq":30' in seen[-1]
         await events.aclose()

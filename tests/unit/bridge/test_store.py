@@ -102,7 +102,7 @@ def test_rows_that_cannot_be_read_are_left_out_and_said(tmp_path: Path) -> None:
 def test_while_the_file_cannot_be_written_sessions_go_on_and_no_write_begins(
     tmp_path: Path, seconds: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("harness.bridge.store._WAIT_MS", 1)
+    monkeypatch.setattr("harness.bridge.store.WAIT_MS", 1)
 
     async def main() -> None:
         hub = hub_of(tmp_path)
