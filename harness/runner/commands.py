@@ -148,6 +148,7 @@ class CommandAgent:
         """The step that the process chooses, unchecked; None when it is done, or its time is over. Raises Failed."""
         if plan.key not in self._running:
             self._running[plan.key] = RunningCommand(self._task, self._source, plan)
+        if not self._running[plan.key].started:
             await self._running[plan.key].start(observe, history)
         return await self._running[plan.key].propose(plan, history, observe, policy)
 
@@ -189,6 +190,11 @@ class RunningCommand:
         self._page = ""
         """The target of the page that a command which drives the browser itself has acted on last."""
 
+    @property
+    def started(self) -> bool:
+        """Whether its process was started; whoever asks again after a failure hears that failure again."""
+        return self._ended is not None
+
     def _acts_on(self, page: str) -> None:
         self._page = page
 
@@ -203,14 +209,14 @@ class RunningCommand:
             message = f"Agent `{self._name}`: its command cannot take a task: pip install 'pytest-taskspec[{missing}]'"
             raise Failed(Failure("AGENT_UNAVAILABLE", message, details={"agent": self._name}))
         seconds = await self._seconds_left(observe)
-        self._door = await self._run.doors.open(self._app)
+        self._door = self._door or await self._run.doors.open(self._app)
         self._run.redactor.learn((self._door.token,))
         folder = self._task.folder_of(self._plan)
         log = folder / "files" / f"agent-{safe_name(self._name)}.log"
         try:
             program = self._program(self._door, folder, seconds, history)
             self._child = Child(program, log, Path(os.devnull), self._run.clock)
-        except OSError as error:
+        except (OSError, ValueError) as error:  # ValueError: a word of it has the character NUL
             message = f"Agent `{self._name}`: its command was not started: {error}"
             raise Failed(Failure("AGENT_UNAVAILABLE", message, details={"agent": self._name})) from error
         self._ended = asyncio.create_task(self._watch(self._child, seconds - min(JUDGED, seconds / 4)))
