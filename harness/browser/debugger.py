@@ -38,8 +38,8 @@ _ATTACHING: Final = ("Target.attachToTarget", "Target.attachToBrowserTarget")
 _ACTING: Final = ("Input.", "Page.navigate", "Page.reload")
 """Commands that act on a page."""
 _GUARDED: Final = (
-    "Target.", "Browser.", "Storage.getCookies", "Storage.setCookies", "Storage.clearCookies", "Tracing.", "SystemInfo.",
-    "Extensions.", "Memory.", "IO.",
+    "Target.", "Browser.", "Storage.getCookies", "Storage.setCookies", "Storage.clearCookies", "Tracing.",
+    "SystemInfo.", "Extensions.", "Memory.",
 )  # fmt: skip
 """Commands that reach beyond a page, and so beyond the context, also from the session of a page."""
 
