@@ -21,27 +21,33 @@ from harness.spec.recorded.importing import ImportedTask, imported_tasks
 _JAVASCRIPT = (".js", ".ts", ".mjs", ".mts", ".cjs", ".cts", ".jsx", ".tsx")
 
 
+Folder = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="DIR",
+        help="The folder of the task files. Default: tasks; of miniwob: miniwob.",
+        show_default=False,
+    ),
+]
+Pages = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="Of miniwob: the folder with its pages.", show_default=False)
+]
+Only = Annotated[str, typer.Option(metavar="PAGE,PAGE", help="Of miniwob: only these pages.", show_default=False)]
+Seeds = Annotated[str, typer.Option(metavar="N,N", help="Of miniwob: the seeds; each makes a task.")]
+Partial = Annotated[bool, typer.Option("--partial", help="Exit with 0 also if something is missing.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace existing files.")]
+
+
 def import_tests(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Tests in Python, or what codegen wrote.")],
-    folder: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="DIR",
-            help="The folder of the task files. Default: tasks; of miniwob: miniwob.",
-            show_default=False,
-        ),
-    ] = None,
-    pages: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Of miniwob: the folder with its pages.", show_default=False)
-    ] = None,
-    only: Annotated[
-        str, typer.Option(metavar="PAGE,PAGE", help="Of miniwob: only these pages.", show_default=False)
-    ] = "",
-    seeds: Annotated[str, typer.Option(metavar="N,N", help="Of miniwob: the seeds; each makes a task.")] = "1",
-    partial: Annotated[bool, typer.Option("--partial", help="Exit with 0 also if something is missing.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
+    folder: Folder = None,
+    pages: Pages = None,
+    only: Only = "",
+    seeds: Seeds = "1",
+    partial: Partial = False,
+    force: Force = False,
 ) -> None:
     """Turn Playwright tests in Python into task files, line by line.
 
