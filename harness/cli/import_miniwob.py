@@ -13,6 +13,7 @@ import typer
 from harness.cli.ending import fail
 from harness.cli.record import replace_file, schema_line
 from harness.reporting.files import shown_path
+from harness.spec.names import how_many
 from harness.spec.problems import did_you_mean
 
 NAME: Final = "miniwob"
@@ -57,8 +58,7 @@ health = "http://{host}/core/core.js"
 TASK: Final = """\
 task_id: MINIWOB-{name}
 goal: Open http://{host}/miniwob/{name}.html and do what the page asks for at its top. There is one attempt.
-parametrize: {{seed: [{seeds}]}}
-page_values: {{miniwob: {{seed: "${{param.seed}}", seconds: {seconds}}}}}
+{cases}page_values: {{miniwob: {{seed: {seed}, seconds: {seconds}}}}}
 allowed_domains: [{host}]
 timeout: {timeout}
 success_criteria:
@@ -79,15 +79,19 @@ def import_miniwob(pages: Path | None, folder: Path, only: Sequence[str], seeds:
     texts = {folder / "pyproject.toml": project, folder / "miniwob.js": SCRIPT}
     for name in names:
         file = folder / "tasks" / f"{name}.task.yaml"
-        numbers = ", ".join(map(str, seeds))
-        task = TASK.format(name=name, host=HOST, seeds=numbers, seconds=SECONDS, timeout=2 * SECONDS)
+        several = len(seeds) > 1
+        cases = f"parametrize: {{seed: [{', '.join(map(str, seeds))}]}}\n" if several else ""
+        seed = '"${param.seed}"' if several else seeds[0]
+        task = TASK.format(name=name, host=HOST, cases=cases, seed=seed, seconds=SECONDS, timeout=2 * SECONDS)
         texts[file] = f"{schema_line(file)}{task}"
     if there := [file for file in texts if file.exists() and not force]:
         fail(f"{shown_path(there[0])} exists already: --force replaces it")
     for file, text in texts.items():
         replace_file(file, text)
     count = len(names) * len(seeds)
-    typer.echo(f"wrote {len(names)} pages of MiniWoB++ as {count} tasks into {shown_path(folder)}")
+    typer.echo(
+        f"wrote {how_many(len(names), 'page')} of MiniWoB++ as {how_many(count, 'task')} into {shown_path(folder)}"
+    )
     typer.echo(f"next: cd {shown_path(folder)} && pytest tasks/ --agent NAME")
 
 
