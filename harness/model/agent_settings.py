@@ -88,6 +88,8 @@ _NOT_OF_DRIVERS = {
     "fallback_if_unmet": "what it has done is not known step by step, so that no other agent can go on",
     "takeover": "it cannot go on where another agent has stopped",
 }
+_STEP_BY_STEP: Final = ("mcp", "bridge")
+"""The placeholders of the ways to a task on which the harness performs each step."""
 OF_COMMANDS = ("environment", "cwd", "models")
 """The keys that only a `command` has."""
 _NOT_OF_COMMANDS = {
@@ -185,8 +187,20 @@ class AgentSettings(Declaration):
         if not command[0]:
             raise ValueError("`command` must begin with the name of a program")
         self._check_process(command)
-        if self.drives_itself and (said := [key for key in _NOT_OF_DRIVERS if key in self.model_fields_set]):
+        self._check_driving({found for word in command for found in placeholders_in(word)})
+
+    def _check_driving(self, found: Collection[str]) -> None:
+        """Raises ValueError for what has no effect on a command that drives the browser itself, or needs one."""
+        if not self.drives_itself:
+            if "browser_use" in found:
+                raise ValueError("`{browser_use}` needs `{cdp}`: browser-use drives the browser itself")
+            return
+        if said := [key for key in _NOT_OF_DRIVERS if key in self.model_fields_set]:
             raise ValueError(f"`{said[0]}` has no effect with `{{cdp}}`: {_NOT_OF_DRIVERS[said[0]]}")
+        if other := [each for each in _STEP_BY_STEP if each in found]:
+            raise ValueError(
+                f"`{{{other[0]}}}` leads nowhere beside `{{cdp}}`: a command drives the browser, or has it driven"
+            )
 
     def _check_process(self, command: tuple[str, ...]) -> None:
         """Raises ValueError for what no process can have, and for a variable that the run itself sets."""
@@ -210,10 +224,14 @@ class AgentSettings(Declaration):
 
 def drives_itself(name: str | None, agents: Mapping[str, AgentSettings]) -> bool:
     """Whether the agent of that name, or the one that it stands for, drives the browser itself."""
-    table = agents.get(name or "")
-    if table is not None and table.agent is not None:
-        table = agents.get(table.agent)
-    return table is not None and table.drives_itself
+    passed: set[str | None] = set()
+    while name not in passed:
+        passed.add(name)
+        table = agents.get(name or "")
+        if table is None or table.agent is None:
+            return table is not None and table.drives_itself
+        name = table.agent
+    return False
 
 
 def agents_problem(agents: Mapping[str, AgentSettings]) -> str:
@@ -248,6 +266,18 @@ def _bridge_problem(settings: AgentSettings) -> str:
     return ""
 
 
+def _no_effect_problem(settings: AgentSettings, other: str, table: AgentSettings) -> str:
+    """The first key of an agent that has no effect since it stands for `other`, a command; empty if there is none."""
+    unused = _NOT_OF_COMMANDS if table.command is not None else {}
+    for key, why in unused.items():
+        if key in settings.model_fields_set:
+            return f".{key}: `{other}` is a command, so it has no effect: {why}"
+    for key, why in _NOT_OF_DRIVERS.items():
+        if table.drives_itself and key in settings.model_fields_set:
+            return f".{key}: `{other}` drives the browser itself (`{{cdp}}`), so it has no effect: {why}"
+    return ""
+
+
 def _stands_for_problem(name: str, settings: AgentSettings, agents: Mapping[str, AgentSettings]) -> str:
     """The problem of the agent that this one is with other settings; empty if there is none."""
     way, other = [name], settings.agent
@@ -257,9 +287,8 @@ def _stands_for_problem(name: str, settings: AgentSettings, agents: Mapping[str,
             return f".agent: {circle}" + (" goes round in a circle" if other in way else ", which takes no options")
         way.append(other)
         table = agents.get(other, AgentSettings())
-        keys = [key for key in _NOT_OF_COMMANDS if key in settings.model_fields_set]
-        if table.command is not None and keys:
-            return f".{keys[0]}: `{other}` is a command, so it has no effect: {_NOT_OF_COMMANDS[keys[0]]}"
+        if problem := _no_effect_problem(settings, other, table):
+            return problem
         other = table.agent
     return ""
 

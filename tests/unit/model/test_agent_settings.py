@@ -6,11 +6,21 @@ from pathlib import Path
 
 import pytest
 
+from harness.model.agent_settings import drives_itself
 from harness.model.settings import SettingsError, load_settings
 from harness.resilience import SystemClock
 from harness.resilience.events import discard
 from harness.runner.circuits import RunCircuits
 
+DRIVER = "[tool.harness.agents.d]\ncommand = ['x', '{cdp}']\n[tool.harness.agents.m]\nagent = 'd'\n"
+"""An agent that drives the browser itself, and one that stands for it."""
+OF_STEPS = (
+    "policy = { writes = 'declared' }",
+    "timeout = 5",
+    "fallback = ['manual']",
+    "fallback_if_unmet = true",
+    "takeover = 'restart'",
+)
 BAD = [
     ("[tool.harness.agents.manual]\n", "agents.manual: `manual` is an agent of the harness"),
     ("[tool.harness.agents.scripted]\ntimeout = 3\n", "agents.scripted: `scripted` is an agent of the harness"),
@@ -54,6 +64,27 @@ BAD = [
         '[tool.harness.agents.a]\ncommand = ["x"]\n[tool.harness.agents.b]\nagent = "a"\noptions = { y = 1 }\n',
         "agents.b.options: `a` is a command, so it has no effect",
     ),
+    *(
+        (
+            f"[tool.harness.agents.a]\ncommand = ['x', '{{cdp}}']\n{line}\n",
+            f"`{line.split()[0]}` has no effect with `{{cdp}}`",
+        )
+        for line in OF_STEPS
+    ),
+    *(
+        (
+            f"{DRIVER}[tool.harness.agents.b]\nagent = 'm'\n{line}\n",
+            f"agents.b.{line.split()[0]}: `d` drives the browser itself",
+        )
+        for line in OF_STEPS
+    ),
+    (
+        f"{DRIVER}[tool.harness.agents.b]\nagent = 'm'\n[tool.harness.agents.c]\npython = 'x:Y'\nfallback = ['b']\n",
+        "agents.c.fallback: `b` drives the browser itself",
+    ),
+    ("[tool.harness.agents.a]\ncommand = ['x', '{browser_use}']\n", "`{browser_use}` needs `{cdp}`"),
+    ("[tool.harness.agents.a]\ncommand = ['x', '{cdp}', '{mcp}']\n", "`{mcp}` leads nowhere beside `{cdp}`"),
+    ("[tool.harness.agents.a]\ncommand = ['x', '{cdp}', '{bridge}']\n", "`{bridge}` leads nowhere beside `{cdp}`"),
     ('[tool.harness.agents.a]\npython = "x:Y"\nbreaker = { failures = 3 }\n', "unknown key `failures`"),
 ]
 
@@ -64,6 +95,13 @@ def test_what_cannot_be_is_refused(tmp_path: Path, text: str, said: str) -> None
     with pytest.raises(SettingsError) as caught:
         load_settings(tmp_path)
     assert said in str(caught.value)
+
+
+def test_who_stands_for_a_driver_drives_the_browser(tmp_path: Path) -> None:
+    """However many names are between them."""
+    (tmp_path / "pyproject.toml").write_text(f"{DRIVER}[tool.harness.agents.b]\nagent = 'm'\n", "utf-8")
+    agents = load_settings(tmp_path).agents
+    assert [name for name in ("d", "m", "b", "e", None) if drives_itself(name, agents)] == ["d", "m", "b"]
 
 
 def test_a_circuit_has_the_numbers_of_its_agent_over_those_of_all(tmp_path: Path) -> None:
