@@ -38,6 +38,7 @@ from harness.cli.failures import (
 )
 from harness.cli.project import project_of
 from harness.model.diagnosis import after_faults, undone_fault
+from harness.model.record import control_of
 from harness.model.report import ErrorReport
 from harness.reporting.console import (
     CRITERION,
@@ -261,6 +262,8 @@ def _agent(report: ErrorReport) -> Iterator[str]:
     """The agent and what it has asked; the command that tells more."""
     if report.agent:
         used = f": {report.models_total.describe()}" if report.models_total else ""
+        if control := control_of(report.warnings):
+            used += f", control: {control}"
         yield f"  agent: {report.agent}{used} (harness show {shlex.quote(report.task_id)} --agent)"
 
 

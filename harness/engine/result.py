@@ -279,6 +279,7 @@ def _with_alternative(ending: TaskStop, alternative: TaskResult | None) -> Failu
 def _warnings(played: TaskRun, score: Score | None) -> Iterator[Warning_]:
     yield from warnings(tuple(played.journal.trace))
     yield from takeover_warnings(played.journal.takeovers)
+    yield from played.ports.agent_warnings(played.plan)
     for index, why in played.journal.unsaved.items():
         text = f"The checkpoint before step {index} could not be taken: {why}"
         yield Warning_("checkpoint_not_saved", text, index)

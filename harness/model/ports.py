@@ -15,7 +15,7 @@ from harness.model.events import Event
 from harness.model.inference import ModelCall
 from harness.model.plan import Plan
 from harness.model.policy import UNLIMITED, AgentPolicy, WritePermission
-from harness.model.record import History, MetFault, MetRoute, PageRequest, Sent, TaskResult
+from harness.model.record import History, MetFault, MetRoute, PageRequest, Sent, TaskResult, Warning_
 from harness.model.report import ErrorReport
 from harness.model.tools import OfferedTool, ToolAnswer, ToolCall, ToolDescription, ToolRequest
 from harness.recovery import Capture, Random
@@ -579,6 +579,8 @@ class Ports(Struct, frozen=True):
     """The calls of tools of a task so far."""
     agent_events: Callable[[Plan], tuple[AgentEvent, ...]] = _no_agent_events
     """What the hooks of a task's agent have told so far."""
+    agent_warnings: Callable[[Plan], tuple[Warning_, ...]] = lambda _: ()
+    """What a person should know about the agents of a task so far."""
     ask: Ask | None = None
     """Asks a person at a terminal; None if there is none."""
     repair: RepairHook | None = None

@@ -219,6 +219,11 @@ class Warning_(Struct, frozen=True):  # noqa: N801 - `Warning` is a builtin
         return {"type": self.type, "step_index": self.step_index, "message": self.message, **self.details}
 
 
+def control_of(warnings: Iterable[Mapping[str, Any]]) -> str:
+    """`observed` if one of these warnings, or their details, says so; else empty."""
+    return next((str(each["control"]) for each in warnings if "control" in each), "")
+
+
 class MetFault(Struct, frozen=True):
     """The result of one declared fault. Times are seconds since the start of the task."""
 
@@ -437,6 +442,11 @@ class TaskResult(Struct, frozen=True):
         """The names of all agents that chose steps, in order; `first` began, None: the steps of the file."""
         begun = (first or SCRIPTED,) if first or self.takeovers else ()
         return (*begun, *(each.after for each in self.takeovers))
+
+    @property
+    def control(self) -> str:
+        """`observed` if an agent has driven the browser itself; empty if the harness has performed every step."""
+        return control_of(each.details for each in self.warnings)
 
     @property
     def makeshift(self) -> bool:

@@ -85,9 +85,9 @@ class RunCommands:
         self.emit = emit
         self.doors = Doors()
 
-    def of(self, inference: TaskInference) -> TaskCommands:
-        """The commands for one task and the tasks inside it, which ask these models."""
-        return TaskCommands(self, inference)
+    def of(self, inference: TaskInference, key: str) -> TaskCommands:
+        """The commands for the task of this key and the tasks inside it, which ask these models."""
+        return TaskCommands(self, inference, key)
 
     async def close(self) -> None:
         """End the server. Bounded."""
@@ -97,13 +97,14 @@ class RunCommands:
 class TaskCommands:
     """The commands of one task and of the tasks inside it."""
 
-    def __init__(self, run: RunCommands, inference: TaskInference) -> None:
+    def __init__(self, run: RunCommands, inference: TaskInference, key: str) -> None:
         self.run = run
         self.inference = inference
+        self._key = key
         self._folders: dict[str, Path] = {}
         self.contexts: dict[str, tuple[DebuggedContext, PlaywrightSession]] = {}
         self._agents: list[CommandAgent] = []
-        self._warnings: list[Warning_] = []
+        self._warnings: list[tuple[str, Warning_]] = []
 
     def found_at(self, plan: Plan, folder: Path) -> None:
         """The folder in which the task keeps its files while it runs."""
@@ -125,13 +126,12 @@ class TaskCommands:
         """What the hooks of a task's agents have told so far, those of other agents first."""
         return lambda plan: (*others(plan), *(event for each in self._agents for event in each.events_of(plan)))
 
-    def warn(self, warning: Warning_) -> None:
-        self._warnings.append(warning)
+    def warn(self, plan: Plan, warning: Warning_) -> None:
+        self._warnings.append((plan.key, warning))
 
-    @property
-    def warnings(self) -> tuple[Warning_, ...]:
-        """What a person should know about the processes."""
-        return tuple(self._warnings)
+    def warnings_of(self, plan: Plan) -> tuple[Warning_, ...]:
+        """What a person should know about the processes of a task and the tasks inside it (ports.Ports.agent_warnings)."""
+        return tuple(warning for key, warning in self._warnings if plan.key in (key, self._key))
 
 
 class CommandAgent:
@@ -267,7 +267,7 @@ class RunningCommand:
         passed = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
         given = {"HOME": str(own), "TMPDIR": str(own), "TASKSPEC_BRIDGE": bridge, TOKEN: door.token}
         if self._driven is not None:
-            self._task.warn(control_observed(self._name))
+            self._task.warn(self._plan, control_observed(self._name))
         if self._table.models:
             given |= _addresses_of_models(door)
         environment = {**passed, **given, **declared(self._name, self._table, os.environ)}
@@ -322,7 +322,7 @@ class RunningCommand:
     def _judge_or_fail(self, code: int | None) -> None:
         """The process has ended: return if its task is to be judged. Raises Failed for one that failed."""
         if self._killed:
-            self._task.warn(command_ended(self._name))
+            self._task.warn(self._plan, command_ended(self._name))
         elif code:
             raise Failed(self._failure("AGENT_FAILED", f"Agent `{self._name}`: its command ended with status {code}"))
 

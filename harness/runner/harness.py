@@ -178,7 +178,7 @@ class Harness:
         notes = self._trajectories.notes(plan)
         ended: TaskResult | None = None
         models, saw = (notes.models(inference.client), notes.saw) if notes else (inference.client, None)
-        commands = self._commands(inference)
+        commands = self._commands(inference, plan.key)
         agent = self.agents.agent(None, models=models, ask=interaction.ask, saw=saw)
         agent.make_command = commands.make if commands else None
         try:
@@ -186,7 +186,7 @@ class Harness:
                 async with self._ground(plan) as empty, self.tools.task(plan, emit, empty.slot) as tools:
                     ground = await self._logged_in(plan, replace(empty, tools=tools, commands=commands))
                     result = await run_task(plan, self._ports(plan, agent, emit, interaction, ground, inference))
-            more = [*result.warnings, *inference.finish(result), *(commands.warnings if commands else ())]
+            more = [*result.warnings, *inference.finish(result)]
             result = replace(result, warnings=(*more, *self._trajectories.keep(plan, result, notes)))
             self._hand_on(plan, result, ground)
             ended = result
@@ -195,7 +195,7 @@ class Harness:
             await agent.close(ended)
             await inference.close()
 
-    def _commands(self, inference: TaskInference) -> TaskCommands | None:
+    def _commands(self, inference: TaskInference, key: str) -> TaskCommands | None:
         """The agents of a task that are processes; None if the project has none."""
         if not any(each.command for each in self.settings.agents.values()):
             return None
@@ -203,7 +203,7 @@ class Harness:
             from harness.runner.commands import RunCommands  # few runs start agents
 
             self.commands = RunCommands(self.settings, self.redactor, self.clock, self._tell)
-        return self.commands.of(inference)
+        return self.commands.of(inference, key)
 
     async def _logged_in(self, plan: Plan, ground: Ground) -> Ground:
         """The ground of a task that names a login, with the browser storage of someone who is logged in."""
@@ -348,17 +348,17 @@ class Harness:
         random = Random(plan.spec.seed).random
         explain, breaker = partial(self.services.explain, slot=ground.slot), self.circuits.of(plan)
         recover, stage = partial(self._recover, ground.slot), partial(self._stage, ground, inference)
-        ready, ask, repair = partial(self.services.await_ready, ground.slot), interaction.ask, interaction.repair
         ports = Ports(
-            stage, agent, self.archive, self.clock, emit, random, explain, breaker, recover, ready,
-            inference.calls, ask=ask, repair=repair,
-            policy=agent.policy, witness=None if plan.in_full else self._witness,
+            stage, agent, self.archive, self.clock, emit, random, explain, breaker, recover,
+            partial(self.services.await_ready, ground.slot), inference.calls, ask=interaction.ask,
+            repair=interaction.repair, policy=agent.policy, witness=None if plan.in_full else self._witness,
             tool_breaker=self.circuits.tool_of(plan),
         )  # fmt: skip
         if self.bridge is not None:
             ports = replace(ports, agent_events=self.bridge.events_of)
         if ground.commands is not None:
-            ports = replace(ports, agent_events=ground.commands.told_by_hooks(ports.agent_events))
+            told = ground.commands.told_by_hooks(ports.agent_events)
+            ports = replace(ports, agent_events=told, agent_warnings=ground.commands.warnings_of)
         return replace(ports, tool_calls=ground.tools.calls) if ground.tools else ports
 
     async def _recover(self, slot: int, url: str) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from tests.acceptance.conftest import Project
 from tests.acceptance.test_bridge import ONE_ORDER
+from tests.acceptance.warm import harness
 
 STRANGER = Path(__file__).parent / "stranger_agent.py"
 KEY = "demo-model-key"
@@ -204,14 +205,21 @@ def test_a_program_that_drives_the_browser_itself_sees_its_own_task_only(project
     """Its steps are observed: the network's rules, the criteria and the evidence hold, and the result says so."""
     command = [sys.executable, str(STRANGER.with_name("driving_agent.py")), "{cdp}", "123 Main St"]
     path = project.path / "pyproject.toml"
-    path.write_text(f"{path.read_text('utf-8')}\n[tool.harness.agents.driver]\ncommand = {_toml(command)}\n", "utf-8")
+    tables = f"[tool.harness.agents.base]\ncommand = {_toml(command)}\n[tool.harness.agents.middle]\nagent = 'base'\n"
+    driver = "[tool.harness.agents.driver]\nagent = 'middle'\n"
+    path.write_text(f"{path.read_text('utf-8')}\n{tables}{driver}", "utf-8")
     for name in ("T", "U"):
         total = {"T": [], "U": ["json('env', 'shop.orders.O-10001.total') == 0"]}[name]
         project.task(
             name, agent="driver", steps=[], allowed_domains=["shop.local"], success_criteria=[*ONE_ORDER, *total]
         )
-    result = project.run("--task-workers", "2")
+    result = project.run("--task-workers", "2", "--alluredir", "allure")
     result.assert_outcomes(passed=1, failed=1)
+    written = [json.loads(each.read_text("utf-8")) for each in (project.path / "allure").glob("*-result.json")]
+    given = [(each["name"], each["value"]) for one in written for each in one["parameters"]]
+    assert given.count(("control", "observed")) == len(written) == 2
+    assert [each["control"] for each in project.report("U")["warnings"]] == ["observed"]
+    assert "agent: driver, control: observed" in harness("show", "U", cwd=project.path).stdout
     assert "control_observed: Agent `driver` drove the browser itself" in result.stdout.str()
     said = output(project, "U", "driver")
     assert "pages ['about:blank']" in said

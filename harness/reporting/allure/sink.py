@@ -157,6 +157,7 @@ def _describe(test: TestResult, plan: Plan, result: TaskResult, browser: str) ->
     figured = {"retries": counted.retries, "fallbacks": counted.fallbacks, "recovered": counted.recovered}
     values = {"seed": plan.spec.seed, "browser": browser, "final_state": state, "score": score}
     values["agent"] = " -> ".join(result.chosen_by(plan.agent))
+    values["control"] = result.control
     models = by_model(model_calls(result))
     agents = (name for name in result.chosen_by(plan.agent) if name != SCRIPTED)
     test.labels += [Label("agent", name) for name in dict.fromkeys(agents)]
