@@ -130,7 +130,7 @@ class TaskCommands:
         self._warnings.append((plan.key, warning))
 
     def warnings_of(self, plan: Plan) -> tuple[Warning_, ...]:
-        """What a person should know about the processes of a task and the tasks inside it (ports.Ports.agent_warnings)."""
+        """What a person should know about the processes of a task and of the tasks inside it (Ports.agent_warnings)."""
         return tuple(warning for key, warning in self._warnings if plan.key in (key, self._key))
 
 
