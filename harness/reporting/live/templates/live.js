@@ -74,6 +74,7 @@ function see(all, name, record) {
   all.get(name).set(record.worker, record);
 }
 
+function count(n, one, several) { return `${n} ${n === 1 ? one : several}`; }
 function nameOf(record) { return `${record.worker}|${record.task_id}`; }
 function note(run, record, text) { const now = run.running.get(nameOf(record)); if (now) now.note = text; }
 
@@ -94,11 +95,10 @@ function fold(run, line) {
 
 // The page.
 
-const view = { run: null, name: "", chosen: new URLSearchParams(location.search).get("run") || "", stream: null, lines: 0, usual: {}, listed: [], files: new Map(), open: new Set(), dirty: true, connected: false, refused: false };
+const view = { run: null, name: "", chosen: new URLSearchParams(location.search).get("run") || "", stream: null, lines: 0, usual: {}, listed: [], files: new Map(), open: new Set(), dirty: true, connected: false, refused: false, away: false, end: 0 };
 
-function table(caption, heads, rows) {
-  const made = element("table", "", { class: "stack tasks" });
-  made.append(element("caption", caption));
+function table(name, heads, rows) {
+  const made = element("table", "", { class: "stack tasks", "aria-label": name });
   const head = element("tr");
   heads.forEach((each) => head.append(element("th", each, { scope: "col" })));
   const top = element("thead"); top.append(head); made.append(top);
@@ -144,18 +144,18 @@ function links(key) {
 function showHead(run, listed) {
   const { passed, failed, skipped } = run.counts, ended = passed + failed + skipped;
   const total = Math.max(run.tasks, ended + run.running.size), over = listed && listed.running === false;
-  const word = (n) => `${n} ${n === 1 ? "task" : "tasks"}`;
+  const word = (n) => count(n, "task", "tasks"), going = over ? 0 : run.running.size;
   const whole = over && ended >= run.tasks && ["finished", "", null].includes(listed.ending);
   byId("verdict").textContent = whole ? (failed ? `${failed} of ${word(ended)} failed` : passed ? `${word(passed)} passed` : ended ? `${word(ended)} skipped` : "No task has ended") :
     `${ended} of ${word(total)} ended${failed ? `, ${failed} failed` : ""}${over ? ", then the run was cut off" : ""}`;
   byId("head").className = failed ? "bad" : whole && passed ? "good" : "unsure";
   document.title = `${failed ? `✗ ${failed} failed · ` : ""}${ended}/${total} · ${view.name}`;
-  const parts = { passed, failed, skipped, running: run.running.size };
+  const parts = { passed, failed, skipped, running: going };
   for (const [name, n] of Object.entries(parts)) byId("progress").querySelector(`.${name}`).style.width = total ? `${100 * n / total}%` : "0";
-  byId("progress").setAttribute("aria-label", `${passed} passed, ${failed} failed, ${skipped} skipped, ${run.running.size} running, of ${total}`);
+  byId("progress").setAttribute("aria-label", `${passed} passed, ${failed} failed, ${skipped} skipped, ${going} running, of ${total}`);
   const now = over ? run.last : Date.now(), meta = [`${over ? "took" : "running for"} ${duration((now - run.began) / 1000)}`];
   const rest = left(run, total - ended);
-  if (!over && rest) meta.push(`about ${duration(rest)} to go, by the usual times`);
+  if (!over && rest) meta.push(`about ${duration(rest)} to go, by the ${[...run.ended.keys()].some((task) => task in view.usual) ? "usual times" : "tasks that have ended"}`);
   if (over) meta.push(listed.ending && listed.ending !== "finished" ? listed.ending : "ended");
   put(byId("meta"), ...meta.map((each) => element("li", each)));
 }
@@ -169,7 +169,7 @@ function left(run, open) {
 }
 
 function showTiles(run) {
-  const tiles = [["passed", run.counts.passed], ["failed", run.counts.failed], ["skipped", run.counts.skipped], ["running", run.running.size],
+  const tiles = [["passed", run.counts.passed], ["failed", run.counts.failed], ["skipped", run.counts.skipped], ["running", listedRun()?.running === false ? 0 : run.running.size],
     ["attempts", run.attempts], ["failed attempts", run.failures], ["retries", run.retries], ["recovered", run.recovered]];
   if (run.fallbacks) tiles.push(["fallbacks", run.fallbacks]);
   if (run.calls) tiles.push(["model calls", run.calls], ["cost", `$${run.cost.toFixed(4)}`]);
@@ -181,12 +181,12 @@ function showNow(run) {
   const rows = [...run.running.values()].sort((a, b) => a.since - b.since).slice(0, ROWS).map((each) => {
     const seconds = (Date.now() - each.since) / 1000, usual = view.usual[each.task];
     const time = element("span", `${duration(seconds)}${usual ? ` of usually ${duration(usual)}` : ""}`, usual && seconds > SLOW * usual ? { class: "late" } : {});
-    const step = each.step === null ? "" : each.step < 0 ? "before its steps" : `${each.step + 1}${each.steps ? ` of ${each.steps}` : ""}`;
+    const step = each.step === null ? "" : each.step < 0 ? "before its steps" : `${each.step}${each.steps ? ` (of 0-${each.steps - 1})` : ""}`;
     return ["", [each.task, step, each.note || each.what, time, each.worker]];
   });
   const over = listedRun()?.running === false;
   if (!rows.length || over) { put(byId("now"), element("p", over ? "The run has ended." : "No task runs at this moment.", { class: "none" })); return; }
-  put(byId("now"), table("", ["Task", "Step", "What", "Time", "Worker"], rows));
+  put(byId("now"), table("Running now", ["Task", "Step", "What", "Time", "Worker"], rows));
 }
 
 // Failures have one cause if they have one code and one message, apart from numbers and quoted values.
@@ -211,7 +211,7 @@ function showCauses(run) {
 
 function cause(run, name, failed) {
   const card = element("div", "", { class: "cause" }), head = element("h3", failed[0].code || failed[0].state);
-  head.append(" ", element("span", `${failed.length} ${failed.length === 1 ? "task" : "tasks"}`, { class: "badge count" }));
+  head.append(" ", element("span", `${count(failed.length, "task", "tasks")}`, { class: "badge count" }));
   const told = run.errors.get(failed[0].task), open = view.open.has(name);
   card.append(head);
   if (told) card.append(element("p", `${told.name}: ${told.error}`, { class: "hint" }));
@@ -238,7 +238,7 @@ function showAround(run) {
   }
   for (const r of run.thresholds.values()) rows.push(["", [`threshold ${r.metric}`, level(r.after, r.after), `${r.value}`]]);
   if (run.inconsistent) rows.push(["", ["states that exclude each other", level(String(run.inconsistent), "warning"), "see Lately"]]);
-  put(byId("around"), rows.length ? table("", ["What", "State", "Reason"], rows) : element("p", "Nothing to report.", { class: "none" }));
+  put(byId("around"), rows.length ? table("Sites, circuits and thresholds", ["What", "State", "Reason"], rows) : element("p", "Nothing to report.", { class: "none" }));
 }
 
 function showDone(run) {
@@ -248,9 +248,9 @@ function showDone(run) {
   const rows = found.slice(0, ROWS).map((each) => {
     const usual = view.usual[each.task];
     return [each.outcome, [each.task, element("span", each.expected ? `${each.state}, as declared` : each.state, { class: "state" }), each.code || each.reason,
-      `${duration(each.seconds)}${usual ? ` (usually ${duration(usual)})` : ""}`, each.retries ? `${each.retries} retries` : ""]];
+      `${duration(each.seconds)}${usual ? ` (usually ${duration(usual)})` : ""}`, each.retries ? count(each.retries, "retry", "retries") : ""]];
   });
-  put(byId("done"), rows.length ? table("", ["Task", "State", "Code", "Time", "Retries"], rows) : element("p", "None.", { class: "none" }));
+  put(byId("done"), rows.length ? table("Ended tasks", ["Task", "State", "Code", "Time", "Retries"], rows) : element("p", "None.", { class: "none" }));
 }
 
 const WORDS = {
@@ -277,9 +277,13 @@ function listedRun() { return view.listed.find((each) => each.run === view.name)
 
 function show() {
   const link = byId("link");
-  link.textContent = view.connected ? "live" : view.refused ? "not allowed any more" : "connecting";
-  byId("notices").hidden = !view.refused;
-  byId("notices").textContent = view.refused ? "The address that you have opened is no longer valid. Open the one that `harness serve status` prints." : "";
+  link.textContent = view.connected ? "live" : view.refused ? "not allowed any more" : view.name || view.away ? "connecting" : "no run yet";
+  const notice = view.refused ? "The address that you have opened is no longer valid. Open the one that `harness serve status` prints." :
+    view.away ? "The server does not answer, so this page may be out of date. It goes on by itself when the server runs again at this address." : "";
+  byId("notices").hidden = !notice;
+  if (byId("notices").textContent !== notice) byId("notices").textContent = notice;
+  const newest = view.listed[0];
+  byId("newest").hidden = !newest?.running || newest.run === view.name;
   link.className = view.connected ? "on" : "";
   const run = view.run;
   if (!run || run.began === null) return;
@@ -291,13 +295,16 @@ function show() {
 
 function follow(name) {
   view.stream?.close();
-  Object.assign(view, { run: emptyRun(), name, lines: 0, dirty: true, connected: false });
+  Object.assign(view, { run: emptyRun(), name, lines: 0, end: 0, dirty: true, connected: false });
   document.body.dataset.run = name;
   // The browser asks again by itself, from the offset of the last message that it got.
   const stream = view.stream = new EventSource(`/api/runs/${encodeURIComponent(name)}/events`);
   stream.onopen = () => { view.connected = true; };
   stream.onerror = () => { view.connected = false; if (stream.readyState === EventSource.CLOSED) setTimeout(() => view.stream === stream && follow(name), RUNS_EVERY); };
   stream.onmessage = (message) => {
+    const end = Number(message.lastEventId);
+    if (end <= view.end) Object.assign(view, { run: emptyRun(), lines: 0 }); // the file was cut or replaced: it comes from its beginning
+    view.end = end;
     for (const line of message.data.split("\n")) { fold(view.run, line); view.lines += 1; }
     document.body.dataset.lines = view.lines;
     view.dirty = true;
@@ -306,11 +313,10 @@ function follow(name) {
 
 async function look() {
   try {
-    const [runs, usual] = await Promise.all([fetch("/api/runs"), fetch(`/api/usual?besides=${encodeURIComponent(view.name)}`)]);
-    view.refused = runs.status === 401;
+    const runs = await fetch("/api/runs");
+    Object.assign(view, { refused: runs.status === 401, away: false });
     if (runs.ok) view.listed = await runs.json();
-    if (usual.ok) view.usual = await usual.json();
-  } catch { return; } // the server is away: the next look finds it again
+  } catch { view.away = true; return; } // the next look finds it again
   const select = byId("run"), names = view.listed.map((each) => each.run);
   if (select.options.length !== names.length || names.some((name, place) => select.options[place].value !== name)) {
     select.replaceChildren(...view.listed.map((each) => element("option", each.run, { value: each.run })));
@@ -319,12 +325,21 @@ async function look() {
   const wanted = names.includes(view.chosen) ? view.chosen : names[0];
   if (wanted && wanted !== view.name) follow(wanted);
   select.value = view.name;
+  const usual = await fetch(`/api/usual?besides=${encodeURIComponent(view.name)}`).catch(() => null); // after the run is known: its own times are not usual ones
+  if (usual?.ok) view.usual = await usual.json().catch(() => view.usual);
 }
 
 byId("run").addEventListener("change", (event) => {
   view.chosen = event.target.value;
   history.replaceState(null, "", `?run=${encodeURIComponent(view.chosen)}`);
   follow(view.chosen);
+});
+byId("newest").addEventListener("click", () => {
+  view.chosen = "";
+  history.replaceState(null, "", location.pathname);
+  follow(view.listed[0].run);
+  byId("run").value = view.name;
+  byId("run").focus();
 });
 byId("causes").addEventListener("toggle", ({ target }) => {
   const name = target.dataset?.cause;
