@@ -45,14 +45,14 @@ class Served:
             file.write(json.dumps(record) + "\n")
         self.lines += 1
 
-    def task(self, number: int, *, code: str = "", error: str = HOSTILE) -> None:
+    def task(self, number: int, *, code: str = "", error: str = HOSTILE, faulted: bool = False) -> None:
         name = f"SHOP-{number:04d}"
         self.add("task-begun", name, key=name, steps=3)
         if code:
             self.add("failed", name, 2, name="assert text('#total')", error=error, code=code)
         counts = {"attempts": 3, "failures": int(bool(code)), "retries": 0, "recovered": 0}
         state = {"final_state": "failed" if code else "completed", "code": code, "expected": False, "reason": ""}
-        self.add("task", name, seconds=1.5, steps=3, **counts, **state)
+        self.add("task", name, seconds=1.5, steps=3, faulted=faulted, **counts, **state)
 
     def start(self, port: int = 0) -> str:
         """Start the server; return the address that it prints."""
@@ -231,6 +231,41 @@ def test_a_page_of_one_run_offers_the_one_that_goes_on(browser: Browser, tmp_pat
     expect(page.locator("h1")).to_have_text("0 of 7 tasks ended", timeout=15_000)
     assert "run=" not in page.url
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert told == []
+    page.context.close()
+    served.end()
+
+
+def test_a_task_that_runs_again_is_counted_once(browser: Browser, served: Served) -> None:
+    served.add("run-begun", tasks=2)
+    served.add("task-begun", "SHOP-0002", key="SHOP-0002", steps=3, worker="gw0")  # and gw0 dies
+    served.task(1, code="NET_TIMEOUT")
+    served.add("task-begun", "SHOP-0001", key="SHOP-0001", steps=3)
+    served.add("task-begun", "SHOP-0002", key="SHOP-0002", steps=3, worker="gw1")
+    address, told = served.start(), list[str]()
+    page = opened(browser, address, told, viewport=DESKTOP)
+    expect(page.locator("h1")).to_have_text("0 of 2 tasks ended", timeout=15_000)
+    expect(page.locator("#now tbody tr")).to_have_count(2)
+    served.task(1)
+    served.add("task", "SHOP-0002", final_state="aborted", code="INTERRUPTED", seconds=1.0, retries=0, expected=False)
+    expect(page.locator("h1")).to_have_text("1 of 2 tasks ended")
+    expect(page.locator("#tiles .interrupted")).to_have_text("1interrupted")
+    expect(page.locator("#tiles .running")).to_have_text("0running")
+    assert told == []
+    page.context.close()
+
+
+def test_each_execution_of_a_campaign_counts(browser: Browser, tmp_path: Path) -> None:
+    """`harness chaos` runs a task several times, and does not tell how many tasks there are."""
+    served = Served(tmp_path, OVER)
+    for code in ("", "NET_TIMEOUT", "", "NET_TIMEOUT"):
+        served.task(1, code=code, faulted=bool(code))
+    address, told = served.start(), list[str]()
+    page = opened(browser, address, told, viewport=PHONE, color_scheme="dark")
+    expect(page.locator("h1")).to_have_text("2 of 4 executions failed", timeout=15_000)
+    expect(page.locator("#done tbody tr")).to_have_count(4)
+    expect(page.locator("#done .state").first).to_have_text("failed, under a fault")
+    assert page.evaluate(CONTRASTS)["poor"] == []
     assert told == []
     page.context.close()
     served.end()

@@ -174,6 +174,12 @@ class Telemetry:
         if wake is not None and not isinstance(event, ThresholdCrossed):
             wake(record)
 
+    def tell(self, event: TelemetryEvent, plan: Plan) -> None:
+        """Take an event of a task that has run in another process, which can no longer tell it."""
+        with self.lock:
+            self._redactor = self._redactor.plus(plan.all_secrets)
+            self._pass_on(event, plan, None)
+
     def on(self, event: Event | Record) -> None:
         """Take an event of the engine; from any thread, in the order of each task. A record was already passed on."""
         if isinstance(event, Record):

@@ -26,20 +26,21 @@ function duration(seconds) {
 function emptyRun() {
   return {
     began: null, last: null, tasks: 0, running: new Map(), ended: new Map(), keys: new Map(), errors: new Map(),
-    counts: { passed: 0, failed: 0, skipped: 0 }, attempts: 0, failures: 0, retries: 0, recovered: 0, fallbacks: 0, waits: 0,
+    counts: { passed: 0, failed: 0, skipped: 0, interrupted: 0 }, attempts: 0, failures: 0, retries: 0, recovered: 0, fallbacks: 0, waits: 0,
     circuits: new Map(), services: new Map(), tools: new Map(), clients: new Map(), thresholds: new Map(), calls: 0, cost: 0, toolCalls: 0, inconsistent: 0, lately: [],
   };
 }
 
 function outcomeOf(record) {
   if (record.final_state === "skipped") return "skipped";
+  if (record.code === "INTERRUPTED") return "interrupted"; // it has no verdict
   const good = record.final_state === "completed" || record.final_state === "partial_success";
   return good || record.expected ? "passed" : "failed";
 }
 
 const FOLD = {
   "run-begun": (run, r) => { run.tasks = r.tasks; },
-  "task-begun": (run, r, at) => { run.running.set(nameOf(r), { task: r.task_id, since: at, steps: r.steps, worker: r.worker, step: null, what: "", note: "" }); run.keys.set(r.task_id, r.key); },
+  "task-begun": (run, r, at) => { leave(run, r.task_id); forget(run, r.task_id); run.running.set(nameOf(r), { task: r.task_id, since: at, steps: r.steps, worker: r.worker, step: null, what: "", note: "" }); run.keys.set(r.task_id, r.key); },
   "step-begun": (run, r) => { const now = run.running.get(nameOf(r)); if (now) { now.step = r.step; now.what = r.name; now.note = ""; } },
   "retry": (run, r) => { run.retries += r.step === null ? 0 : 1; note(run, r, `retry ${r.attempt} of ${r.retries}: ${r.error}`); },
   "waiting": (run, r) => { run.waits += 1; note(run, r, `waits up to ${duration(r.seconds)}: ${r.reason}`); },
@@ -57,16 +58,26 @@ const FOLD = {
   "threshold": (run, r) => run.thresholds.set(r.metric, r),
   "invariant-violated": (run) => { run.inconsistent += 1; },
   "task": (run, r, at) => {
-    run.running.delete(nameOf(r));
-    // A worker that died left its task behind; the controller, which has no name, tells its end.
-    if (!r.worker) for (const [name, now] of run.running) if (now.task === r.task_id) run.running.delete(name);
-    const outcome = outcomeOf(r), before = run.ended.get(r.task_id);
-    if (before) run.counts[before.outcome] -= 1; // it was run again: the last execution counts
-    const ended = { task: r.task_id, outcome, state: r.final_state, code: r.code, seconds: r.seconds, retries: r.retries, recovered: r.recovered, at, reason: r.reason, expected: r.expected };
-    run.ended.set(r.task_id, ended); run.counts[outcome] += 1;
+    leave(run, r.task_id);
+    const outcome = outcomeOf(r);
+    forget(run, r.task_id);
+    const ended = { task: r.task_id, outcome, state: r.final_state, code: r.code, seconds: r.seconds, retries: r.retries, recovered: r.recovered, at, reason: r.reason, expected: r.expected, faulted: r.faulted };
+    run.ended.set(run.tasks ? r.task_id : `${r.task_id} ${run.ended.size}`, ended); run.counts[outcome] += 1;
     run.attempts += r.attempts || 0; run.failures += r.failures || 0;
   },
 };
+
+// A task runs in one process at a time. One that died left it behind: the controller, or who runs it again, tells.
+function leave(run, task) {
+  for (const [name, now] of run.running) if (now.task === task) run.running.delete(name);
+}
+
+// A task is run again, so the last execution counts. A command that does not tell how many tasks there are, such as
+// `harness chaos`, runs each several times, and each execution counts.
+function forget(run, task) {
+  const before = run.ended.get(task);
+  if (before) { run.counts[before.outcome] -= 1; run.ended.delete(task); }
+}
 
 // What each process of the run has last seen of a circuit, a site or a server.
 function see(all, name, record) {
@@ -142,12 +153,12 @@ function links(key) {
 }
 
 function showHead(run, listed) {
-  const { passed, failed, skipped } = run.counts, ended = passed + failed + skipped;
-  const total = Math.max(run.tasks, ended + run.running.size), over = listed && listed.running === false;
-  const word = (n) => count(n, "task", "tasks"), going = over ? 0 : run.running.size;
+  const { passed, failed, skipped, interrupted } = run.counts, ended = passed + failed + skipped;
+  const total = Math.max(run.tasks, ended + interrupted + run.running.size), over = listed && listed.running === false;
+  const word = (n) => (run.tasks ? count(n, "task", "tasks") : count(n, "execution", "executions")), going = over ? 0 : run.running.size;
   const whole = over && ended >= run.tasks && ["finished", "", null].includes(listed.ending);
   byId("verdict").textContent = whole ? (failed ? `${failed} of ${word(ended)} failed` : passed ? `${word(passed)} passed` : ended ? `${word(ended)} skipped` : "No task has ended") :
-    `${ended} of ${word(total)} ended${failed ? `, ${failed} failed` : ""}${over ? ", then the run was cut off" : ""}`;
+    `${ended} of ${word(total)} ended${failed ? `, ${failed} failed` : ""}${over ? `, then the run was ${listed.ending === "interrupted" ? "interrupted" : "cut off"}` : ""}`;
   byId("head").className = failed ? "bad" : whole && passed ? "good" : "unsure";
   document.title = `${failed ? `✗ ${failed} failed · ` : ""}${ended}/${total} · ${view.name}`;
   const parts = { passed, failed, skipped, running: going };
@@ -155,8 +166,9 @@ function showHead(run, listed) {
   byId("progress").setAttribute("aria-label", `${passed} passed, ${failed} failed, ${skipped} skipped, ${going} running, of ${total}`);
   const now = over ? run.last : Date.now(), meta = [`${over ? "took" : "running for"} ${duration((now - run.began) / 1000)}`];
   const rest = left(run, total - ended);
-  if (!over && rest) meta.push(`about ${duration(rest)} to go, by the ${[...run.ended.keys()].some((task) => task in view.usual) ? "usual times" : "tasks that have ended"}`);
+  if (!over && rest) meta.push(`about ${duration(rest)} to go, by the ${[...run.ended.values()].some((each) => each.task in view.usual) ? "usual times" : "tasks that have ended"}`);
   if (over) meta.push(listed.ending && listed.ending !== "finished" ? listed.ending : "ended");
+  if (!run.tasks && [...run.ended.values()].some((each) => each.faulted && each.outcome === "failed")) meta.push("a failure under a fault may be wanted: the command judges it");
   put(byId("meta"), ...meta.map((each) => element("li", each)));
 }
 
@@ -171,6 +183,7 @@ function left(run, open) {
 function showTiles(run) {
   const tiles = [["passed", run.counts.passed], ["failed", run.counts.failed], ["skipped", run.counts.skipped], ["running", listedRun()?.running === false ? 0 : run.running.size],
     ["attempts", run.attempts], ["failed attempts", run.failures], ["retries", run.retries], ["recovered", run.recovered]];
+  if (run.counts.interrupted) tiles.push(["interrupted", run.counts.interrupted]);
   if (run.fallbacks) tiles.push(["fallbacks", run.fallbacks]);
   if (run.calls) tiles.push(["model calls", run.calls], ["cost", `$${run.cost.toFixed(4)}`]);
   if (run.toolCalls) tiles.push(["tool calls", run.toolCalls]);
@@ -247,7 +260,7 @@ function showDone(run) {
   byId("shown").textContent = found.length > ROWS ? `the last ${ROWS} of ${found.length}` : `${found.length}`;
   const rows = found.slice(0, ROWS).map((each) => {
     const usual = view.usual[each.task];
-    return [each.outcome, [each.task, element("span", each.expected ? `${each.state}, as declared` : each.state, { class: "state" }), each.code || each.reason,
+    return [each.outcome, [each.task, element("span", each.expected ? `${each.state}, as declared` : each.faulted && each.outcome === "failed" ? `${each.state}, under a fault` : each.state, { class: "state" }), each.code || each.reason,
       `${duration(each.seconds)}${usual ? ` (usually ${duration(usual)})` : ""}`, each.retries ? count(each.retries, "retry", "retries") : ""]];
   });
   put(byId("done"), rows.length ? table("Ended tasks", ["Task", "State", "Code", "Time", "Retries"], rows) : element("p", "None.", { class: "none" }));
