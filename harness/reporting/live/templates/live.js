@@ -155,10 +155,10 @@ function links(key) {
 function showHead(run, listed) {
   const { passed, failed, skipped, interrupted } = run.counts, ended = passed + failed + skipped;
   const total = Math.max(run.tasks, ended + interrupted + run.running.size), over = listed && listed.running === false;
-  const word = (n) => (run.tasks ? count(n, "task", "tasks") : count(n, "execution", "executions")), going = over ? 0 : run.running.size;
+  const word = (n) => (run.tasks || !ended ? count(n, "task", "tasks") : count(n, "execution", "executions")), going = over ? 0 : run.running.size;
   const whole = over && ended >= run.tasks && ["finished", "", null].includes(listed.ending);
   byId("verdict").textContent = whole ? (failed ? `${failed} of ${word(ended)} failed` : passed ? `${word(passed)} passed` : ended ? `${word(ended)} skipped` : "No task has ended") :
-    `${ended} of ${word(total)} ended${failed ? `, ${failed} failed` : ""}${over ? `, then the run was ${listed.ending === "interrupted" ? "interrupted" : "cut off"}` : ""}`;
+    `${run.tasks || !ended ? `${ended} of ${word(total)}` : word(ended)} ended${failed ? `, ${failed} failed` : ""}${over ? `, then the run was ${listed.ending === "interrupted" ? "interrupted" : "cut off"}` : ""}`;
   byId("head").className = failed ? "bad" : whole && passed ? "good" : "unsure";
   document.title = `${failed ? `✗ ${failed} failed · ` : ""}${ended}/${total} · ${view.name}`;
   const parts = { passed, failed, skipped, running: going };
