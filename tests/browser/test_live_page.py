@@ -263,6 +263,7 @@ def test_each_execution_of_a_campaign_counts(browser: Browser, tmp_path: Path) -
     page = opened(browser, address, told, viewport=PHONE, color_scheme="dark")
     expect(page.locator("h1")).to_have_text("2 of 4 executions failed", timeout=15_000)
     expect(page.locator("#done tbody tr")).to_have_count(4)
+    expect(page.locator("#causes .count")).to_have_text("1 task")
     expect(page.locator("#done .state").last).to_have_text("failed, under a fault")
     assert page.evaluate(CONTRASTS)["poor"] == []
     assert told == []

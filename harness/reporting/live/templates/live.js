@@ -214,7 +214,7 @@ function showCauses(run) {
     if (each.outcome !== "failed") continue;
     const name = causeOf(run, each);
     if (!causes.has(name)) causes.set(name, []);
-    causes.get(name).push(each);
+    if (!causes.get(name).some((other) => other.task === each.task)) causes.get(name).push(each);
   }
   const found = [...causes.entries()].sort((a, b) => b[1].length - a[1].length), shown = found.slice(0, CAUSES);
   const cards = shown.map(([name, failed]) => cause(run, name, failed));
