@@ -99,7 +99,8 @@ export class Bridge {
     Object.assign(this, { session, delays, tell, state: "connecting", status: {}, epoch: "", seq: 0 });
     this.hello = { token, client: CLIENT };
     this.about = { agent, folder };
-    this.sleep = options.sleep ?? ((seconds) => new Promise((done) => setTimeout(done, seconds * 1000)));
+    this.timers = new Map(); // what would keep Node alive -> what ends it
+    this.sleep = options.sleep ?? ((seconds) => this.#rest(seconds));
     this.now = options.now ?? (() => performance.now() / 1000);
     this.socket = options.socket ?? ((address) => openSocket(address, this.pin));
     this.circuit = new Circuit(this.now);
@@ -110,8 +111,13 @@ export class Bridge {
   /** Connect; after `ReconnectionExhausted`, begin anew. */
   async connect() {
     this.failure = null;
-    const link = await this.#connect(FIRST_DELAYS, null);
-    this.kept = this.#keep(link);
+    try {
+      this.kept = this.#keep(await this.#connect(FIRST_DELAYS, null));
+    } catch (error) {
+      this.state = "failed";
+      this.#fail(error); // a request would wait for ever
+      throw error;
+    }
   }
 
   /**
@@ -177,6 +183,17 @@ export class Bridge {
     this.state = "closed";
     this.#fail(new BridgeError("CONN_CLOSED", "the bridge was closed"));
     this.link?.close();
+    for (const [timer, done] of this.timers) {
+      clearTimeout(timer);
+      done();
+    }
+  }
+
+  #rest(seconds) {
+    return new Promise((done) => {
+      const timer = setTimeout(() => (this.timers.delete(timer), done()), seconds * 1000);
+      this.timers.set(timer, done);
+    });
   }
 
   async [Symbol.asyncDispose ?? Symbol.for("asyncDispose")]() {
@@ -278,8 +295,8 @@ export class Bridge {
       this.link = null;
       if (this.state === "closed") return;
       this.state = "failed";
-      this.tell(error.message);
       this.#fail(error);
+      if (error instanceof BridgeError) this.tell(error.message); // else it may be `tell` that failed
     }
   }
 

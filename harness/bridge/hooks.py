@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from harness.bridge.messages import HookEvent, HookName, Violation
 from harness.bridge.refusals import RefusedMessageError
-from harness.model.agent_events import AgentEvent
+from harness.model.agent_events import AgentEvent, bounded
 from harness.resilience.events import Emit, HookRefused
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class HookDesk:
         if session is not None:
             self._bind(event.session_id, session.id)
         found = self._session(event)
-        kept = AgentEvent(event.timestamp, event.event, event.session_id, event.payload)
+        kept = AgentEvent(event.timestamp, event.event, event.session_id, bounded(event.payload))
         if found is None:
             self._keep_early(event.session_id, kept)
             return {"received": True, "session": None, "task": None}

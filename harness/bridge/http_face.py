@@ -29,7 +29,7 @@ HEARTBEAT: Final = 15.0
 """Seconds between two signs of life in a stream."""
 STATUS: Final[Mapping[str, int]] = {
     "SESS_NOT_FOUND": 404, "SESS_CLOSED": 410, "SESS_LIMIT": 429, "SESS_TURN_OVER": 409, "SESS_BUSY": 409,
-    "SESS_NO_TASK": 409, "SESS_TASK_REFUSED": 409,
+    "SYS_STOPPING": 503, "SESS_NO_TASK": 409, "SESS_TASK_REFUSED": 409,
     "SESS_NOT_RESUMABLE": 409, "AUTH_FORBIDDEN": 403, "PROTO_INVALID_MESSAGE": 400,
     "PROTO_SEQUENCE_ERROR": 409, "PROTO_ID_REUSED": 409, "HOOK_VALIDATION_FAILED": 400,
 }  # fmt: skip
@@ -37,6 +37,7 @@ STATUS: Final[Mapping[str, int]] = {
 MayAct = Callable[[Mapping[str, Any]], bool]
 """Whether the ASGI scope of a request has a token that may take tasks."""
 _HASH = re.compile("[0-9a-f]{64}")
+_SEQ = re.compile("[0-9]{1,18}")
 
 
 def http_routes(hub: BridgeHub, may_act: MayAct) -> list[BaseRoute]:
@@ -73,7 +74,14 @@ def refusal(refused: RefusedMessageError) -> Response:
     from starlette.responses import JSONResponse
 
     status = STATUS.get(refused.code, 400)
-    names = {404: "NotFound", 403: "Forbidden", 410: "Gone", 409: "Conflict", 429: "TooManyRequests"}
+    names = {
+        404: "NotFound",
+        403: "Forbidden",
+        410: "Gone",
+        409: "Conflict",
+        429: "TooManyRequests",
+        503: "ServiceUnavailable",
+    }
     return JSONResponse({"error": names.get(status, "BadRequest"), **refused.payload}, status)
 
 
@@ -90,7 +98,8 @@ class _HttpFace:
         from starlette.responses import JSONResponse
 
         try:
-            wanted = SessionCreate.model_validate(await _json(request) or {})
+            body = await _json(request)
+            wanted = SessionCreate.model_validate({} if body is None else body)
         except ValidationError as error:
             raise RefusedMessageError("PROTO_INVALID_MESSAGE", str(error.errors(include_url=False)[0]["msg"])) from None
         session = self._hub.create(wanted, request.headers.get("user-agent", "")[:200])
@@ -125,18 +134,9 @@ class _HttpFace:
         """The session's messages as server-sent events; `Last-Event-ID` has the last that was received."""
         from starlette.responses import StreamingResponse
 
-        session = self._session(request)
-        epoch, _, seq = request.headers.get("last-event-id", "").rpartition(":")
-        after = int(seq) if seq.isdecimal() else session.buffer.last
-        outlet = StreamOutlet(session)
-        replay = session.buffer.after(after, epoch, self._hub.clock.now())
-        session.attach(outlet)
-        self._hub.desk.wake()
-        if not replay.complete:
-            outlet.send({"type": "replay_buffer", "payload": {**replay.payload, "messages": []}})
-        for each in replay.messages:
-            outlet.send(each)
-        return StreamingResponse(_events(session, outlet), media_type="text/event-stream")
+        last = request.headers.get("last-event-id", "")
+        events = session_events(self._hub, self._session(request), last)
+        return StreamingResponse(events, media_type="text/event-stream")
 
     async def blob(self, request: Request) -> Response:
         from starlette.responses import PlainTextResponse, Response
@@ -152,11 +152,13 @@ class _HttpFace:
 
 
 class StreamOutlet:
-    """A stream of server-sent events; bounded by what a replay keeps, since it starts as one."""
+    """A stream of server-sent events; it starts with a replay."""
 
     MOST: Final = 1024 * 1024
+    """Bytes that may wait for a client that does not read, beside a replay."""
 
-    def __init__(self, session: BridgeSession) -> None:
+    def __init__(self, session: BridgeSession, most: int) -> None:
+        self._most = most
         self.waiting: deque[bytes] = deque()
         self.over = False
         self._session = session
@@ -169,7 +171,7 @@ class StreamOutlet:
         seq = message.get("seq")
         head = f"id: {message['epoch']}:{seq}\n".encode() if seq else b""
         self.waiting.append(head + b"data: " + msgspec.json.encode(message) + b"\n\n")
-        if sum(map(len, self.waiting)) > self.MOST:
+        if sum(map(len, self.waiting)) > self._most:
             self.waiting.clear()
             self.cut("CONN_SLOW_CONSUMER")
             self._session.detach(self)
@@ -192,8 +194,19 @@ class StreamOutlet:
                 self.waiting.append(b": still there\n\n")
 
 
-async def _events(session: BridgeSession, outlet: StreamOutlet) -> AsyncIterator[bytes]:
+async def session_events(hub: BridgeHub, session: BridgeSession, last: str) -> AsyncIterator[bytes]:
+    """What `last` had not seen, and what comes. The client counts as being there from the first look at this on."""
+    epoch, _, seq = last.rpartition(":")
+    after = int(seq) if _SEQ.fullmatch(seq) else session.buffer.last
+    outlet = StreamOutlet(session, StreamOutlet.MOST + hub.limits.replay_bytes)
+    replay = session.buffer.after(after, epoch, hub.clock.now())
+    session.attach(outlet)
     try:
+        hub.desk.wake()
+        if not replay.complete:
+            outlet.send({"type": "replay_buffer", "payload": {**replay.payload, "messages": []}})
+        for each in replay.messages:
+            outlet.send(each)
         while True:
             while outlet.waiting:
                 yield outlet.waiting.popleft()

@@ -25,7 +25,7 @@ from harness.bridge.messages import (
     TaskTake,
 )
 from harness.bridge.refusals import RefusedMessageError, no_session
-from harness.bridge.session import BridgeLimits, BridgeSession, KeptReply
+from harness.bridge.session import ALL_BLOBS, BridgeLimits, BridgeSession, KeptReply
 from harness.bridge.store import SessionStore, StoredSession
 from harness.bridge.turns import Desk, RemoteRules, RemoteTask, Reply, TurnAnswer, described
 from harness.model.agent_events import AgentEvent
@@ -45,6 +45,10 @@ LONG: Final = frozenset({"task_take", "observe", "act", "finish", "session_pause
 POLL: Final = 1000
 """Milliseconds after which a client asks again for pending work."""
 _STORED = frozenset({"state", "agent", "client", "folder", "created", "task", "turn", "why"})
+LONGEST_TEXT: Final = 4000
+"""Characters of an address, a title or a dialog that an observation has."""
+MOST_ROWS: Final = 100
+"""Pages, dialogs and held back requests that an observation has."""
 INLINE: Final = 16 * 1024
 """Bytes of a body that a message may contain; a larger one is a blob."""
 
@@ -133,7 +137,14 @@ class BridgeHub:
     def _keep(self, session: BridgeSession) -> None:
         if self._store is not None:
             known = {name: each for name, each in session.summary().items() if name in _STORED}
-            self._store.save(StoredSession(session.id, wrote=session.wrote, **known))
+            stored = StoredSession(session.id, wrote=session.wrote, had=tuple(session.had), **known)
+            try:
+                self._store.save(stored)
+                session.kept = True
+            except OSError as error:  # a full disk must not keep a session from its change
+                if session.kept:
+                    _log.warning("Session %s cannot be resumed after a kill: %s", session.id, error)
+                session.kept = False
 
     def join(self, wanted: SessionJoin) -> BridgeSession:
         """The session that a client goes on with. Raises RefusedMessageError."""
@@ -157,7 +168,7 @@ class BridgeHub:
             raise RefusedMessageError("SESS_NOT_RESUMABLE", f"task {left.task} of session '{name}' had begun to write")
         del self._left[name]
         session = BridgeSession(self.clock, self.limits, left.agent, left.folder, left.client)
-        session.id, session.resumed = left.id, True
+        session.id, session.resumed, session.had = left.id, True, list(left.had)
         self._begin(session)
         return session
 
@@ -178,12 +189,19 @@ class BridgeHub:
     def _forget(self, session: BridgeSession) -> None:
         self.sessions.pop(session.id, None)
         self.closed[session.id] = session
+        while session.blobs:
+            session.drop_blob()
         while len(self.closed) > self.limits.sessions:
             del self.closed[next(iter(self.closed))]
         self.desk.wake()
 
-    async def stop(self) -> None:
-        """End all sessions, and the work that their clients wait for. Bounded."""
+    async def stop(self, *, resumable: bool = False) -> None:
+        """End all sessions, and the work that their clients wait for. Bounded.
+
+        `resumable`: the next server of the project may go on with them, as after a kill.
+        """
+        if resumable:
+            self._close_store()
         for session in tuple(self.sessions.values()):
             if session.outlet is not None:
                 session.outlet.cut("SYS_STOPPING")
@@ -195,6 +213,9 @@ class BridgeHub:
         for work in tuple(self._works):
             work.cancel()
         await asyncio.gather(*self._works, return_exceptions=True)
+        self._close_store()
+
+    def _close_store(self) -> None:
         if self._store is not None:
             self._store.close()
             self._store = None
@@ -329,6 +350,8 @@ class BridgeHub:
     ) -> None:
         """Keep the reply, and send it, however long the work has taken."""
         kept.reply = await late
+        if kept.reply[1].get("code") == "SESS_PAUSED":  # asked again after the pause, it is done
+            session.replies.pop(message.id, None)
         if not kept.quiet:
             session.send(*kept.reply, message.id)
 
@@ -357,6 +380,8 @@ class BridgeHub:
             return await self._done(session, message)
         except RefusedMessageError as refused:
             return "error", refused.payload
+        except asyncio.CancelledError:  # by `stop`: whoever waits at an HTTP request hears why
+            return "error", RefusedMessageError("SYS_STOPPING").payload
         except Exception as error:  # noqa: BLE001 - as above; it is logged
             if isinstance(error, Failed):
                 return "error", self._told(session, error)
@@ -403,18 +428,20 @@ class BridgeHub:
             "left": dict(seen.left),
             "tools": [f"{each.server}.{each.tool.name}" for each in seen.tools],
         }
-        told = dict(self._redacted(session, told))
+        told = _shortened(self._redacted(session, told))
         aria = str(told["aria"]).encode()
         if len(aria) > INLINE:
-            told["aria"], told["aria_blob"] = "", self._blob(session, "text/plain; charset=utf-8", aria)
+            told["aria"], told["aria_blob"] = "", self.keep_body(session, "text/plain; charset=utf-8", aria)
         if seen.screenshot is not None:
-            told["screenshot_blob"] = self._blob(session, "image/png", seen.screenshot)
+            told["screenshot_blob"] = self.keep_body(session, "image/png", seen.screenshot)
         return told
 
-    @staticmethod
-    def _blob(session: BridgeSession, kind: str, content: bytes) -> dict[str, Any]:
+    def keep_body(self, session: BridgeSession, kind: str, content: bytes) -> dict[str, Any]:
+        """Keep a body outside the messages; returns what a message has in its place."""
         name = hashlib.sha256(content).hexdigest()
         session.keep_blob(name, kind, content)
+        while sum(each.blob_bytes for each in self.sessions.values()) > ALL_BLOBS:
+            max(self.sessions.values(), key=lambda each: each.blob_bytes).drop_blob()
         return {"sha256": name, "bytes": len(content), "type": kind, "path": f"/blobs/{name}"}
 
     def blob(self, sha256: str) -> tuple[str, bytes] | None:
@@ -449,6 +476,19 @@ class HubAgent:
             self._hub.end(key, task)
             task.end(result if result is not None and result.key == key else None)
         self._tasks.clear()
+
+
+def _shortened(seen: Mapping[str, Any]) -> dict[str, Any]:
+    """What was seen, with its texts cut: a page chooses its title, and a message has to fit into a connection."""
+
+    def short(value: Any) -> Any:
+        if isinstance(value, str):
+            return value if len(value) <= LONGEST_TEXT else f"{value[:LONGEST_TEXT]}..."
+        if isinstance(value, Mapping):
+            return {key: short(each) for key, each in value.items()}
+        return [short(each) for each in value[:MOST_ROWS]] if isinstance(value, list) else value
+
+    return {key: value if key == "aria" else short(value) for key, value in seen.items()}
 
 
 def digest_of(message: ClientMessage) -> str:

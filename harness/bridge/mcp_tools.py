@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any, ClassVar, Final
-from uuid import UUID, uuid4, uuid5
+from uuid import NAMESPACE_OID, UUID, uuid4, uuid5
 
 from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
@@ -33,8 +32,6 @@ from harness.spec.validation import ACTS
 
 LONGEST_ARIA: Final = 64 * 1024
 """Bytes of a page's text that an answer contains; of a larger page it has the beginning."""
-FACES: Final = 1000
-"""Sessions of which a face remembers the present task."""
 
 
 # What the tools take.
@@ -205,8 +202,6 @@ class BridgeTools:
 
     def __init__(self, hub: BridgeHub) -> None:
         self._hub = hub
-        self._takes: OrderedDict[str, UUID] = OrderedDict()
-        """Session -> a name for the task that it took: equal steps of two tasks are not the same message."""
 
     async def call(self, name: str, arguments: Mapping[str, Any], client: str = "") -> FaceReply:
         """Call a tool; refusals are answers, too. `client`: name and version of the agent's program."""
@@ -251,12 +246,15 @@ class BridgeTools:
         raise AssertionError(call)
 
     async def _take(self, call: TaskTakeCall, client: str) -> FaceReply:
-        session = call.session or self._hub.create(SessionCreate(agent=client, folder=""), client).id
-        self._takes[session] = uuid4()
-        self._takes.move_to_end(session)
-        while len(self._takes) > FACES:
-            self._takes.popitem(last=False)
-        return await self._answered(session, TaskTake(task=call.task, wait_ms=call.wait_ms), uuid4())
+        wanted = TaskTake(task=call.task, wait_ms=call.wait_ms)
+        if call.session:
+            return await self._answered(call.session, wanted, uuid4())
+        session = self._hub.create(SessionCreate(agent=client, folder=""), client)
+        reply = await self._answered(session.id, wanted, uuid4())
+        if reply.is_error:  # an agent that asks again and again would fill the bridge with sessions
+            self._hub.close(session, "it was opened for a task, and got none")
+            reply.structured.pop("session", None)
+        return reply
 
     async def _observe(self, call: ObserveCall) -> FaceReply:
         turn = call.turn
@@ -278,10 +276,13 @@ class BridgeTools:
         return FaceReply(told, seen.is_error, tuple(pictures))
 
     async def _acted(self, session: str, payload: Act | Finish) -> FaceReply:
-        """Act or finish. The id comes from what is asked: a call that a client sends anew is the same message."""
-        taken = self._takes.setdefault(session, uuid4())
+        """Act or finish. The id comes from what is asked: a call that a client sends anew is the same message.
+
+        Equal steps of two tasks are not: an agent that goes on with the turns of the last task must hear it.
+        """
+        task = self._hub.find(session).tasks
         asked = json.dumps([payload.type, payload.model_dump(mode="json")], sort_keys=True)
-        return await self._answered(session, payload, uuid5(taken, f"{session} {asked}"))
+        return await self._answered(session, payload, uuid5(NAMESPACE_OID, f"{session} {task} {asked}"))
 
     async def _offers(self) -> dict[str, Any]:
         sessions = [each.summary() for each in self._hub.sessions.values()]

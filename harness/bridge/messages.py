@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Final, Literal
 from uuid import UUID
 
 from msgspec import Struct
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from harness.spec.problems import did_you_mean
 
@@ -124,7 +124,7 @@ class RequestReplay(Payload):
     type: ClassVar[str] = "request_replay"
     after: int = Field(0, ge=0, description="The `seq` of the last message that was received.")
     epoch: str = Field("", max_length=100)
-    since: datetime | None = Field(None, description="Instead of `after`: the `timestamp` of that message.")
+    since: AwareDatetime | None = Field(None, description="Instead of `after`: the `timestamp` of that message.")
 
 
 class Cancel(Payload):

@@ -153,15 +153,24 @@ def invalid(violations: tuple[Violation, ...]) -> RefusedMessageError:
 
 def _document(text: str | bytes) -> Any:
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
+        return msgspec.json.decode(text)  # it refuses half characters and NaN, with which no answer could be sent
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         shown = text[:200] if isinstance(text, str) else f"{len(text)} bytes"
-        raise _InvalidError(invalid((Violation("", f"json: {str(error)[:100]}", shown),)), "") from None
+        shown = shown.encode("utf-8", "replace").decode()
+        raise _InvalidError(invalid((Violation("", f"json: {str(error)[:100]}", shown),)), _id_in(text)) from None
+
+
+def _id_in(text: str | bytes) -> str:
+    """The id of a message that is refused whole, if a more generous reader finds one: its sender waits for it."""
+    try:
+        return _id_of(json.loads(text))
+    except (ValueError, RecursionError):
+        return ""
 
 
 def _id_of(document: Any) -> str:
     found = document.get("id") if isinstance(document, dict) else None
-    return found if isinstance(found, str) and len(found) <= 100 else ""
+    return found if isinstance(found, str) and len(found) <= 100 and found.isprintable() else ""
 
 
 __all__ = ["AUTH_WITHIN", "REFUSALS", "Admit", "ClientConnection", "RequestReplay", "invalid"]

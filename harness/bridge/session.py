@@ -10,6 +10,7 @@ from uuid import uuid4
 
 from msgspec import Struct
 
+from harness.bridge.refusals import RefusedMessageError
 from harness.bridge.replay import REPLAY_BYTES, REPLAY_SECONDS, ReplayBuffer
 from harness.resilience import Clock
 from harness.resilience.connection import EXTENSION, Machine, TransitionTable
@@ -37,6 +38,8 @@ REPLIES: Final = 1000
 """Replies that a session keeps by the ids of their messages. What is older is fenced by the turn."""
 BLOBS: Final = 64 * 1024 * 1024
 """Bytes of bodies that a session keeps outside its messages."""
+ALL_BLOBS: Final = 256 * 1024 * 1024
+"""Bytes of the bodies of all sessions."""
 
 
 class BridgeLimits(Struct, frozen=True):
@@ -79,10 +82,18 @@ class KeptReply(Struct):
 class BridgeSession:
     """An agent's session: its messages, its replies, its task."""
 
+    resumed = False
+    """Whether it goes on after its server has ended or was killed."""
+    tasks = 0
+    """The number of tasks that it has taken."""
+    turns = 0
+    """The number of the newest turn of all its tasks."""
+    blob_bytes = 0
+    kept = True
+    """Whether it could be written down when it last changed."""
+
     def __init__(self, clock: Clock, limits: BridgeLimits, agent: str = "", folder: str = "", client: str = "") -> None:
         self.id = f"sess-{uuid4().hex[:12]}"
-        self.resumed = False
-        """Whether it goes on after its server was killed."""
         self.agent = agent
         self.folder = folder
         self.client = client
@@ -105,6 +116,8 @@ class BridgeSession:
         self.last_outcome: Mapping[str, Any] | None = None
         self.wrote = False
         """Whether its task has begun a step that must not be done twice."""
+        self.had: list[str] = []
+        """Ids of the tasks that a server has run for it: it is given none of them again unless it asks for it."""
         self.paused_at: float | None = None
         self.why = ""
         """Why it is closed, or in error."""
@@ -145,10 +158,17 @@ class BridgeSession:
         self.keep(self)
         self.changed()
 
-    def begins_to_write(self) -> None:
-        """Note that its task begins a step that must not be done twice. It is written down before the step is done."""
-        if not self.wrote:
+    def begins_to_write(self) -> bool:
+        """Note that its task begins a step that must not be done twice; False if that cannot be written down now."""
+        if not self.wrote or not self.kept:
             self.wrote = True
+            self.keep(self)
+        return self.kept
+
+    def has_had(self, task_id: str) -> None:
+        """Note that a task was done in it. It is written down."""
+        if task_id not in self.had:
+            self.had.append(task_id)
             self.keep(self)
 
     def grace_left(self, now: float) -> float:
@@ -232,20 +252,27 @@ class BridgeSession:
         return {"type": type, "id": id or str(uuid4()), "timestamp": moment, "payload": dict(payload)}
 
     def keep_reply(self, id: str, kept: KeptReply) -> None:  # noqa: A002
-        """Keep the reply to a message; the oldest finished ones make room."""
-        self.replies[id] = kept
-        while len(self.replies) > REPLIES:
+        """Keep the reply to a message; the oldest finished ones make room. Raises RefusedMessageError if none is."""
+        while len(self.replies) >= REPLIES:
             oldest = next((key for key, each in self.replies.items() if each.reply is not None), None)
             if oldest is None:
-                return
+                raise RefusedMessageError("SESS_BUSY", f"{REPLIES:,} messages of the session wait for their answers")
             del self.replies[oldest]
+        self.replies[id] = kept
 
     def keep_blob(self, sha256: str, kind: str, content: bytes) -> None:
         """Keep a body outside the messages; the oldest ones make room."""
-        self.blobs[sha256] = kind, content
+        if sha256 not in self.blobs:
+            self.blobs[sha256] = kind, content
+            self.blob_bytes += len(content)
         self.blobs.move_to_end(sha256)
-        while sum(len(each) for _, each in self.blobs.values()) > BLOBS:
-            self.blobs.popitem(last=False)
+        while self.blob_bytes > BLOBS:
+            self.drop_blob()
+
+    def drop_blob(self) -> None:
+        """Forget the oldest body."""
+        _, (_, content) = self.blobs.popitem(last=False)
+        self.blob_bytes -= len(content)
 
     # What it is.
 

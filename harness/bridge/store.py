@@ -17,6 +17,8 @@ from harness.values import replace
 STORE: Final = Path(".harness/serve.sqlite3")
 KEPT_SESSIONS: Final = 200
 _PATIENCE = 2.0
+WAIT_MS: Final = 200
+"""Milliseconds that a change waits for another process: the whole bridge waits with it."""
 _SAME = 1.0
 
 
@@ -33,6 +35,8 @@ class StoredSession(Struct, frozen=True):
     turn: int | None = None
     wrote: bool = False
     """Whether its task had begun a step that must not be done twice."""
+    had: tuple[str, ...] = ()
+    """Ids of the tasks that a server has run for it."""
     why: str = ""
     pid: int = 0
     started: float = 0.0
@@ -84,6 +88,7 @@ class SessionStore:
             database.execute("PRAGMA synchronous = NORMAL")
             database.execute("CREATE TABLE IF NOT EXISTS sessions (id TEXT PRIMARY KEY, content BLOB NOT NULL)")
             database.execute("SELECT count(*) FROM sessions").fetchone()
+            database.execute(f"PRAGMA busy_timeout = {WAIT_MS}")
         except BaseException:
             database.close()
             raise
@@ -106,10 +111,18 @@ class SessionStore:
             raise OSError(f"{STORE} cannot be written: {error}") from error
 
     def left(self) -> dict[str, StoredSession]:
-        """The newest sessions that no running server has: those of servers that ended or were killed."""
-        query = "SELECT content FROM sessions ORDER BY rowid DESC LIMIT ?"
-        with closing(self._database.execute(query, (KEPT_SESSIONS,))) as rows:
-            found = [msgspec.json.decode(content, type=StoredSession) for (content,) in rows]
+        """The newest sessions that no running server has: those of servers that ended or were killed.
+
+        What cannot be read is left out, and `note` says so.
+        """
+        query, rows, found = "SELECT content FROM sessions ORDER BY rowid DESC LIMIT ?", [], []
+        with suppress(sqlite3.Error):
+            rows = self._database.execute(query, (KEPT_SESSIONS,)).fetchall()
+        for (content,) in rows:
+            with suppress(msgspec.DecodeError, TypeError):
+                found.append(msgspec.json.decode(content, type=StoredSession))
+        if len(found) < len(rows):
+            self.note = self.note or f"{STORE}: {len(rows) - len(found)} of its sessions cannot be read, nor resumed"
         return {each.id: each for each in found if not each.owned}
 
     def close(self) -> None:

@@ -29,6 +29,10 @@ WAIT: Final = 60.0
 """Seconds that a task waits until an agent takes it, by default."""
 
 
+NOTED_WITHIN: Final = 5.0
+"""Seconds in which it must be possible to write down that a write begins."""
+
+
 class RemoteRules(Struct, frozen=True):
     """How tasks deal with remote agents."""
 
@@ -93,6 +97,8 @@ class RemoteTask:
         self._news = asyncio.Event()
         self.events: deque[AgentEvent] = deque(maxlen=MOST_EVENTS)
         """What the agent's hooks have told."""
+        self._before: list[dict[str, Any]] = []
+        """What agents before this one have done."""
         self._stopped = ""
         """The event by which the agent told that it does nothing more."""
         self._resume: Resume | None = None
@@ -107,6 +113,10 @@ class RemoteTask:
     async def propose(self, plan: Plan, history: History, observe: Sight) -> Mapping[str, Any] | None:
         """Hand a turn to the session and wait for its step. Raises Failed."""
         self.plan, self.number = plan, self.number + 1
+        if self.session is None:
+            self._before = steps_before(history)
+        else:
+            self.session.turns = self.number
         ends = self._clock.now() + self._rules.timeout
         turn = Turn(self.number, observe, asyncio.get_running_loop().create_future(), copy_context(), ends)
         self._turn = turn
@@ -120,10 +130,19 @@ class RemoteTask:
             for look in turn.looks:
                 look.cancel()
         if answer.kind == "act" and self.session is not None and may_write(answer.step):
-            self.session.begins_to_write()
+            await self._write_down(self.session)
         if answer.kind == "gave_up":
             raise Failed(Failure("AGENT_GAVE_UP", f"Agent `{self._rules.name}` gave up: {answer.why}"))
         return answer.step if answer.kind == "act" else None
+
+    async def _write_down(self, session: BridgeSession) -> None:
+        """Note that a write begins. Raises Failed if that cannot be kept: after a kill it would be done again."""
+        until = self._clock.now() + NOTED_WITHIN
+        while not session.begins_to_write():
+            if self._clock.now() >= until:
+                message = f"The step was not begun: session {session.id} cannot be written down, and a server that is "
+                raise Failed(Failure("ARTIFACTS_UNWRITABLE", f"{message}killed might let it be done twice"))
+            await self._clock.sleep(0.2)
 
     async def _be_taken(self) -> None:
         """Offer the task until a session takes it. Raises Failed."""
@@ -284,12 +303,17 @@ class RemoteTask:
     def taken_by(self, session: BridgeSession) -> Reply:
         """Give the task to a session; returns its first turn."""
         self.session, session.task, session.last_outcome = session, self, None
+        self.number += session.turns  # no number comes twice in a session: an old act is never one of this task
+        session.turns, session.tasks = self.number, session.tasks + 1
+        if self._turn is not None:
+            self._turn.number = self.number
         session.wrote = False
         session.keep(session)
         session.changed = self._news.set
         self._desk.withdraw(self)
         self._news.set()
-        return "turn", self.question()
+        before = {"history": self._desk.redact(self._before, self.plan)} if self._before else {}
+        return "turn", {**self.question(), **before}
 
     def question(self) -> dict[str, Any]:
         """The present turn, as messages have it."""
@@ -422,12 +446,14 @@ class Desk:
         while True:
             if session.over:
                 raise RefusedMessageError("SESS_CLOSED", f"session {session.id} is closed: {session.why}")
+            if session.task is not None:  # another message of the session was faster
+                raise RefusedMessageError("SESS_BUSY", f"the session has the task {session.task.task_id}")
             found = next((each for each in self._offers if each.suits(session, task_id)), None)
             if found is not None and session.attached:
                 return found.taken_by(session)
             if started is not None and started.over:
                 raise RefusedMessageError("SESS_TASK_REFUSED", started.over)
-            left = until - clock.now()
+            left = 1.0 if started is not None else until - clock.now()  # one that was started comes, or is over
             if left <= 0:
                 raise RefusedMessageError("SESS_NO_TASK", f"no task was offered within {within:g} s")
             self._news.clear()
@@ -443,6 +469,14 @@ T = TypeVar("T")
 
 async def _awaited(call: Callable[[], Awaitable[T]]) -> T:
     return await call()
+
+
+def steps_before(history: History) -> list[dict[str, Any]]:
+    """The steps that were done already, as an agent is told them that goes on after another one."""
+    return [
+        {"step": each.step.describe(), "passed": each.passed, "code": each.failure.code if each.failure else None}
+        for each in history
+    ]
 
 
 def outcome_of(record: StepRecord | None) -> dict[str, Any]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from starlette.websockets import WebSocket
 
 BEHIND: Final = 1024 * 1024
-"""Bytes that may wait for a client that does not read."""
+"""Bytes that may wait for a client that does not read, beside a replay."""
 A_SECOND: Final = 50
 """Messages of a client that are taken in a second; more wait."""
 CLOSED_BY_CODE: Final = 4000
@@ -48,7 +48,7 @@ def websocket_routes(hub: BridgeHub, admit: Admit, follow: FollowRun | None = No
 
     async def endpoint(websocket: WebSocket) -> None:
         await websocket.accept()
-        await SocketOutlet(websocket, follow).serve(hub, admit)
+        await SocketOutlet(websocket, follow, BEHIND + hub.limits.replay_bytes).serve(hub, admit)
 
     return [WebSocketRoute("/bridge", endpoint)]
 
@@ -56,7 +56,9 @@ def websocket_routes(hub: BridgeHub, admit: Admit, follow: FollowRun | None = No
 class SocketOutlet:
     """One WebSocket: what is sent waits in a bounded queue, so that a slow client delays nobody."""
 
-    def __init__(self, websocket: WebSocket, follow: FollowRun | None = None) -> None:
+    def __init__(self, websocket: WebSocket, follow: FollowRun | None = None, most: int = BEHIND) -> None:
+        """`most`: bytes that may wait for the client; a replay is one message."""
+        self._most = most
         self._websocket = websocket
         self._follow = follow
         self._subscription: asyncio.Task[None] | None = None
@@ -74,7 +76,7 @@ class SocketOutlet:
             return
         text = msgspec.json.encode(message).decode()
         self._size += len(text)
-        if self._size > BEHIND:
+        if self._size > self._most:
             self.cut("CONN_SLOW_CONSUMER")
             return
         self._waiting.append(text)

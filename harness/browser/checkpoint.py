@@ -57,6 +57,8 @@ class PageCheckpoint:
     """The answer to the next dialog, if a step has set one."""
     addresses: tuple[str, ...] = ()
     """The addresses of the pages and of their documents."""
+    posted: bool = False
+    """Whether the current page was the answer to an unsafe request, which is not sent again."""
 
     @property
     def url(self) -> str:

@@ -37,8 +37,11 @@ _AS_THEY_ARE: Final = frozenset({
 _ATTACHING: Final = ("Target.attachToTarget", "Target.attachToBrowserTarget")
 _ACTING: Final = ("Input.", "Page.navigate", "Page.reload")
 """Commands that act on a page."""
-_GUARDED: Final = ("Target.", "Browser.", "Storage.getCookies", "Storage.setCookies", "Storage.clearCookies")
-"""Commands that reach beyond a page, and so beyond the context."""
+_GUARDED: Final = (
+    "Target.", "Browser.", "Storage.getCookies", "Storage.setCookies", "Storage.clearCookies", "Tracing.",
+    "SystemInfo.", "Extensions.", "Memory.",
+)  # fmt: skip
+"""Commands that reach beyond a page, and so beyond the context, also from the session of a page."""
 
 
 class DebuggedContext(Struct, frozen=True):
@@ -116,7 +119,9 @@ class ContextGate:
         self._to_client = to_client
         self._to_browser = to_browser
         self._sessions: dict[str, str] = {}
-        """The sessions with targets of the context -> the page; empty for workers and frames."""
+        """The sessions with targets of the context -> the page; empty for workers, frames and the browser."""
+        self._targets: set[str | None] = set()
+        """Those of them that are not with the browser itself."""
         self._told = told
         self._asked: dict[int, str] = {}
         """Id of a client's command -> its method."""
@@ -134,7 +139,7 @@ class ContextGate:
         session = command.get("sessionId")
         if session is not None and session not in self._sessions:
             await self._to_client(_error(number, f"there is no session {session} here", session))
-        elif refusal := await self._refusal(method, params):
+        elif refusal := await self._refusal(method, params, of_a_target=session in self._targets):
             await self._to_client(_error(number, refusal, session))
         else:
             self._asked[number] = method
@@ -142,9 +147,12 @@ class ContextGate:
                 self._told(page)
             await self._to_browser(json.dumps({**command, "params": params}))
 
-    async def _refusal(self, method: str, params: dict[str, Any]) -> str:
-        """Why the browser is not asked; empty if it is. Parameters that name a context become this one's."""
-        if not method.startswith(_GUARDED):
+    async def _refusal(self, method: str, params: dict[str, Any], *, of_a_target: bool) -> str:
+        """Why the browser is not asked; empty if it is. Parameters that name a context become this one's.
+
+        `of_a_target`: the session is one of a page, a frame or a worker, and not of the browser itself.
+        """
+        if of_a_target and not method.startswith(_GUARDED):
             return ""
         if method in _WITH_CONTEXT:
             params["browserContextId"] = self._context
@@ -189,6 +197,8 @@ class ContextGate:
             result["targetInfos"] = [each for each in result.get("targetInfos", ()) if self._shows(each)]
         elif method in _ATTACHING and "sessionId" in result:
             self._sessions.setdefault(result["sessionId"], "")
+            if method == "Target.attachToTarget":
+                self._targets.add(result["sessionId"])
         if number < _FIRST_OF_OURS:
             await self._to_client(json.dumps(message))
 
@@ -202,6 +212,8 @@ class ContextGate:
                 if self._shows(params["targetInfo"]) or params["targetInfo"]["type"] == "browser":
                     page = params["targetInfo"]["targetId"] if params["targetInfo"]["type"] == "page" else ""
                     self._sessions[params["sessionId"]] = page
+                    if params["targetInfo"]["type"] != "browser":
+                        self._targets.add(params["sessionId"])
                     return True
                 await self._detach(params["sessionId"], session)
                 return False

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
+from weakref import WeakKeyDictionary
 
 import platformdirs
 import psutil
@@ -257,6 +258,9 @@ COMPILED = "NODE_COMPILE_CACHE"
 ANSWER_SECONDS = 5.0
 """Seconds of silence after which a driver counts as hung."""
 
+_STARTING: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
+"""One driver starts at a time: its environment is this process's, and it is known by being the new child."""
+
 
 class Driver(Struct, frozen=True):
     """A started Playwright. Its own liveness signals are wrong when it is killed, so its process is watched."""
@@ -267,12 +271,14 @@ class Driver(Struct, frozen=True):
     @classmethod
     async def start(cls, temp: Path) -> Driver:
         """Start Playwright; the driver's temporary files go below `temp`."""
-        asyncio.get_running_loop().set_exception_handler(exception_handler)
-        before = _driver_pids()
-        with _environment_of_driver(temp):
-            playwright = await async_playwright().start()
-            await isolated.register(playwright)
-        return cls(playwright, next(iter(_driver_pids() - before), None))
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(exception_handler)
+        async with _STARTING.setdefault(loop, asyncio.Lock()):
+            before = _driver_pids()
+            with _environment_of_driver(temp):
+                playwright = await async_playwright().start()
+                await isolated.register(playwright)
+            return cls(playwright, next(iter(_driver_pids() - before), None))
 
     @property
     def alive(self) -> bool:

@@ -51,7 +51,7 @@ class PageRecovery:
         self.addresses: tuple[str, ...] = ()
         """That address, and that of the document shown there."""
         self._filled = False
-        self._posted = False
+        self.posted = False
         """Whether the page is the answer to an unsafe request: to request its address again would give another page."""
 
     def passed(self, step: Step) -> None:
@@ -61,7 +61,7 @@ class PageRecovery:
             self.url, self.addresses = tab.page.url, tab.watch.addresses(tab.page)
         opened = tab.watch.navigation
         if opened is not None:
-            self._posted = opened.method not in SAFE_METHODS
+            self.posted = opened.method not in SAFE_METHODS
         self._filled = isinstance(step, _FILLS) or (self._filled and opened is None)
 
     async def renew(self, failure: Failure, until: Deadline, barred: str | None) -> Failure | None:
@@ -78,7 +78,7 @@ class PageRecovery:
             return await self._asked_again(failure, until)
         if failure.code in ("PAGE_CRASHED", "PAGE_CLOSED") and await self._handle.chromium.answers(FREE_SECONDS):
             return self._forgets(failure) or await self._reopened(until)
-        gone = self._posted or failure.code == "PAGE_UNRESPONSIVE"
+        gone = self.posted or failure.code == "PAGE_UNRESPONSIVE"
         return (self._forgets(failure) if gone else None) or await self._open_fresh_context(until)
 
     async def _asked_again(self, failure: Failure, until: Deadline) -> Failure | None:
@@ -91,7 +91,7 @@ class PageRecovery:
 
     def _forgets(self, failure: Failure) -> Failure | None:
         """The failure if a new page would lack what was typed into this one; None if nothing is lost."""
-        if not (self._filled or self._posted):
+        if not (self._filled or self.posted):
             return None
         what = "the input typed into the page is lost" if self._filled else "the page is the response to a write"
         why = f"{what}, and there is no checkpoint"
@@ -116,7 +116,7 @@ class PageRecovery:
         failure = await self._handle.replace(state, until)
         if failure is None and self.url is not None:
             failure = await self._way_back(until).to_url(self.url, script)
-        self._filled = self._posted = False
+        self._filled = self.posted = False
         self._handle.tab.watch.answer_next(prepared)
         return failure
 
@@ -133,7 +133,7 @@ class PageRecovery:
         tab = self._handle.tab
         self.url = saved.url if saved and saved.url.startswith("http") else None
         self.addresses = saved.addresses if saved and self.url else ()
-        self._filled, self._posted = saved is not None and any(page.fields for page in saved.pages), False
+        self._filled, self.posted = saved is not None and any(page.fields for page in saved.pages), False
         tab.passwords = set(saved.passwords) if saved else set()
         if saved is None:
             return ()

@@ -412,7 +412,8 @@ class PlaywrightSession:
         return await self._recovery.renew(failure, Deadline.after(within, self._clock.now()), barred)
 
     async def save(self, within: float) -> PageCheckpoint:
-        return await self._read_page("save a checkpoint", within, lambda: take(self.tab, self._clock))
+        saved = await self._read_page("save a checkpoint", within, lambda: take(self.tab, self._clock))
+        return replace(saved, posted=self._recovery.posted)
 
     async def restore(
         self, saved: Saved | None, within: float, *, restart: bool, barred: str | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -47,26 +47,36 @@ class Given(Struct, frozen=True):
 
 def given(paths: list[Path], faults: Path) -> Given:
     """Load them. Raises SpecError or SettingsError for files with errors."""
+    tasks, settings = given_tasks(paths)
+    loaded, places = given_faults(faults, settings)
+    struck = [task for task in tasks if any(True for _ in loaded.plan.of(task.spec))]
+    odd = (*loaded.warnings, *places, *idle_patterns(loaded, tasks), *missing_dependencies(struck, tasks))
+    return Given(loaded, tasks, settings, odd)
+
+
+def given_tasks(paths: list[Path]) -> tuple[tuple[Loaded, ...], Settings]:
+    """All cases of the tasks, and the settings of their project. Raises SpecError or SettingsError."""
     checked = check_paths(paths, strict=False, needs_steps=False)
     errors = [each for each in checked.problems if each.severity == "error" and each.file not in checked.plans]
     if errors or not checked.loaded:
         raise SpecError(errors or [Problem("", None, None, "", f"no task files in {', '.join(map(str, paths))}")])
     settings = load_settings(project_of(checked.loaded[0].folder) or Path.cwd())
+    return tuple(case for task in checked.loaded for case in expand(task)), settings
+
+
+def given_faults(faults: Path, settings: Settings) -> tuple[LoadedFaultPlan, tuple[Problem, ...]]:
+    """A fault plan, and the warnings about hosts, services and the like that it names. Raises SpecError."""
     loaded = load_fault_plan(faults, frozenset(settings.channels) or None)
-    tasks = tuple(case for task in checked.loaded for case in expand(task))
-    places = list(misplaced_in_plan(loaded, Project(settings)))
+    places = tuple(misplaced_in_plan(loaded, Project(settings)))
     if wrong := [each for each in places if each.severity == "error"]:
         raise SpecError(wrong)
-    odd = (*loaded.warnings, *places, *idle_patterns(loaded, tasks), *_missing_dependency_warnings(loaded, tasks))
-    return Given(loaded, tasks, settings, odd)
+    return loaded, places
 
 
-def _missing_dependency_warnings(loaded: LoadedFaultPlan, tasks: tuple[Loaded, ...]) -> Iterator[Problem]:
-    """Yield warnings for struck tasks with a missing dependency, which cannot run before them."""
+def missing_dependencies(wanted: Iterable[Loaded], tasks: tuple[Loaded, ...]) -> Iterator[Problem]:
+    """Yield warnings for the wanted tasks with a missing dependency, which cannot run before them."""
     known = by_name(tasks)
-    for task in tasks:
-        if not any(True for _ in loaded.plan.of(task.spec)):
-            continue
+    for task in wanted:
         for number, name in enumerate(task.spec.dependencies):
             if name not in known:
                 message, hint = f"`{name}` is not among these tasks", "name its file too"
@@ -104,7 +114,7 @@ def chaos(
     Example: harness chaos tasks/ --faults tasks/campaigns/e2e.faults.yaml --trials 3
     """
     started = datetime.now(UTC)
-    _refuse_unwritable(None if json == PRINTED else json, markdown_file)
+    refuse_unwritable(None if json == PRINTED else json, markdown_file)
     found = _load_given(paths, faults)
     size = Size(trials, trials if clean_trials is None else clean_trials, _seed(found, seed))
     running = _prepare_run(found, size, started)
@@ -192,7 +202,7 @@ def _progress(trial: Trial) -> str:
     return f"{name}: {ended}" + "".join(f"\n    {why}" for why in trial.unmet if why != trial.error)
 
 
-def _refuse_unwritable(*files: Path | None) -> None:
+def refuse_unwritable(*files: Path | None) -> None:
     """End the command before any trial if a file cannot be written: hours later would be too late."""
     for file in filter(None, files):
         folder = file.absolute().parent

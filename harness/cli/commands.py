@@ -49,6 +49,10 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
             "harness.cli.chaos:chaos",
             "Run the tasks of a fault plan: each task once without faults, and once with each of its faults.",
         ),
+        "eval": Command(
+            "harness.cli.evaluate:evaluate",
+            "Compare agents: each does the same tasks, with the same seeds, in turns, several times.",
+        ),
         "triage": Command(
             "harness.cli.triage:triage", "Group the failures of a run by cause, the cause of most failures first."
         ),

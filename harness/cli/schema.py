@@ -13,10 +13,12 @@ from pydantic import BaseModel
 
 from harness.bridge.schema import message_schema
 from harness.cli.ending import fail
+from harness.model.evaluation import Evaluation
 from harness.model.report import ErrorReport
 from harness.recovery import Rulebook
 from harness.runner.campaign.document import Campaign
 from harness.spec.documents import MemoryKV, Trace
+from harness.spec.evaluation_gate import EvaluationGate
 from harness.spec.fault_plan import FaultPlan
 from harness.spec.problems import did_you_mean
 from harness.spec.step_groups import SAMPLES, StepGroup, Use
@@ -233,6 +235,8 @@ def schemas() -> dict[str, Schema]:
             "step_group.schema.json": _step_group(),
             "fault_plan.schema.json": _fault_plan(),
             "campaign.schema.json": Campaign.model_json_schema(mode="serialization"),
+            "evaluation.schema.json": Evaluation.model_json_schema(mode="serialization"),
+            "evaluation_gate.schema.json": _evaluation_gate(),
             "trajectory.schema.json": _trajectory(),
             "bridge.schema.json": message_schema(),
         }.items()
@@ -285,6 +289,13 @@ def _fault_plan() -> Schema:
         definition["properties"] = {"tasks": tasks, **definition["properties"]}
     schema["properties"]["faults"]["items"] = planned["fault"]
     return _with_descriptions(_without_unused_definitions(schema))
+
+
+def _evaluation_gate() -> Schema:
+    """The schema of gates of evaluations."""
+    schema = EvaluationGate.model_json_schema()
+    schema["properties"] = {"$schema": dict(EDITORS_KEY), **schema["properties"]}
+    return schema
 
 
 def _with_descriptions(schema: Schema) -> Schema:

@@ -259,7 +259,7 @@ class ServedAgents:
     async def _stop(self) -> None:
         if self._runs is not None and self._host is not None:
             await self._runs.close()
-            await self._host.close()
+            await self._host.close(resumable=True)
 
     async def close(self) -> None:
         """End them. Bounded."""

@@ -18,7 +18,6 @@ from harness.cli.project import settings_at
 from harness.model.settings import SettingsError
 from harness.reporting.files import printable
 from harness.serve.address import BRIDGE, address_of
-from harness.serve.start import connection_to
 from harness.serve.tokens import Tokens, TokenScope
 from harness.spec.problems import did_you_mean
 
@@ -70,7 +69,7 @@ def list_sessions(as_json: AsJson = False) -> None:
         task = f"task {each.task}" if each.task else "no task"
         typer.echo(printable(f"{each.id}: {_state(each)}, {task}, {each.agent or each.client or 'no name'}"))
     if not found:
-        typer.echo("there are no sessions: `pytest --agent bridge` offers tasks to agents that run elsewhere")
+        typer.echo("there are no sessions: `harness serve` and `pytest --agent bridge` offer tasks to agents elsewhere")
 
 
 @app.command()
@@ -92,6 +91,8 @@ def close(session: Annotated[str, typer.Argument(help="Its id.")]) -> None:
     address = next((each for each in places if each is not None and each.pid == found.pid), None)
     if found.over or not found.owned or address is None:
         fail(f"session {session} is not open in any run or server ({_state(found)})")
+    from harness.serve.start import connection_to  # the lists need no server
+
     connection = connection_to(address, _ANSWERS_WITHIN)
     try:
         token = Tokens.of(root).issue(TokenScope.CONTROL, datetime.now(UTC), timedelta(minutes=1))

@@ -162,7 +162,12 @@ async def resume(run: Run, saved: Saved) -> tuple[str, ...]:
     pages = await run.stage.session.restore(saved, _time_to_restore(run), restart=False, barred=filling)
     if isinstance(pages, Failure):
         raise Failed(pages)
-    return pages
+    if not saved.posted:
+        return pages
+    return (
+        *pages,
+        f"{saved.url} was the answer to a form that was sent; it was opened anew, and may show another page",
+    )
 
 
 def _time_to_restore(run: Run) -> float:

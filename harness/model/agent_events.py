@@ -30,9 +30,14 @@ class AgentEvent(Struct, frozen=True):
 
     def document(self) -> dict[str, Any]:
         """The event as the trace has it; redact it, then `shown`."""
-        small = len(json.dumps(self.payload, default=str)) <= LONGEST_EVENT
-        payload = dict(self.payload) if small else {"left_out": "it is too long"}
+        payload = dict(bounded(self.payload))
         return {"at": self.at.isoformat(), "event": self.event, "session": self.session, "payload": payload}
+
+
+def bounded(payload: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The payload of an event, or what stands for one that is too long to be kept."""
+    small = len(json.dumps(payload, default=str)) <= LONGEST_EVENT
+    return payload if small else {"left_out": "it is too long"}
 
 
 def shown(events: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from typing import Final, Literal, Self
 
@@ -73,6 +74,9 @@ class AgentPolicyTable(Declaration):
         return acts
 
 
+RESERVED: Final = ("TASKSPEC_TOKEN", "TASKSPEC_BRIDGE")
+"""The variables of a command that no table may set."""
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 PLACEHOLDERS = ("prompt", "mcp", "bridge", "token", "cdp", "browser_use", "python")
 """What a `command` may contain in braces."""
 DRIVES: Final = "cdp"
@@ -180,8 +184,23 @@ class AgentSettings(Declaration):
                     raise ValueError(f"`command` has no placeholder {{{found}}}: there is {known}; {text}")
         if not command[0]:
             raise ValueError("`command` must begin with the name of a program")
+        self._check_process(command)
         if self.drives_itself and (said := [key for key in _NOT_OF_DRIVERS if key in self.model_fields_set]):
             raise ValueError(f"`{said[0]}` has no effect with `{{cdp}}`: {_NOT_OF_DRIVERS[said[0]]}")
+
+    def _check_process(self, command: tuple[str, ...]) -> None:
+        """Raises ValueError for what no process can have, and for a variable that the run itself sets."""
+        if any("\0" in word for word in (*command, self.cwd or "")):
+            raise ValueError("`command` and `cwd` must not contain the character NUL")
+        for name, value in self.environment.items():
+            if not _VARIABLE.fullmatch(name):
+                raise ValueError(
+                    f"`environment` has no variable of the name {name!r}: letters, digits and `_` make one"
+                )
+            if name in RESERVED:
+                raise ValueError(f"`environment.{name}` is set by the run, which finds by it what the command started")
+            if "\0" in value:
+                raise ValueError(f"`environment.{name}` must not contain the character NUL")
 
     @property
     def drives_itself(self) -> bool:

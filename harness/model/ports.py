@@ -158,6 +158,11 @@ class Saved(Protocol):
     def url(self) -> str: ...
 
     @property
+    def posted(self) -> bool:
+        """Whether the page was the answer to an unsafe request, which is not sent again."""
+        ...
+
+    @property
     def addresses(self) -> tuple[str, ...]:
         """The addresses of its pages and of the documents in them; a restore requests them again."""
         ...

@@ -42,7 +42,7 @@ class ServeSettings(Declaration):
     replay_bytes: int = Field(
         102_400,
         ge=0,
-        le=64 * 1024 * 1024,
+        le=4 * 1024 * 1024,
         description="Bytes of a session's messages that are kept for a client that was cut off.",
     )
     replay_seconds: float = Field(1800.0, ge=0, le=86_400, description="Seconds for which these messages are kept.")

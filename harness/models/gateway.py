@@ -280,7 +280,8 @@ def usage_of(dialect: Dialect, body: bytes, asked: int) -> Usage:
             found: Any = document
             for name in place.split("."):
                 found = found.get(name) if isinstance(found, dict) else None
-            told |= {key: value for key, value in (found or {}).items() if value is not None}
+            if isinstance(found, dict):
+                told |= {key: value for key, value in found.items() if value is not None}
     if not told:
         return Usage(input=asked, output=tokens_of_letters(letters), estimated=True)
     return _usage(told)
@@ -293,7 +294,8 @@ def _usage(told: Mapping[str, Any]) -> Usage:
         return next((int(told[name]) for name in names if isinstance(told.get(name), int)), 0)
 
     def detail(name: str, *groups: str) -> int:
-        return next((int(told[each].get(name) or 0) for each in groups if isinstance(told.get(each), dict)), 0)
+        found = [told[each].get(name) for each in groups if isinstance(told.get(each), dict)]
+        return next((each for each in found if isinstance(each, int)), 0)
 
     read, write = first("cache_read_input_tokens"), first("cache_creation_input_tokens")
     return Usage(

@@ -27,15 +27,11 @@ from harness.reporting.files import shown_path
 from harness.reporting.task_record import TaskRecord, task_record
 from harness.runner.compile import plans_of
 from harness.runner.parallel import BrokenTask, Make, ParallelRunner, Ran, ThreadInteraction, is_deferred, keep
-from harness.runner.schedule import Job
+from harness.runner.schedule import SHARED, Job
 from harness.spec.faults import Fault
 from harness.spec.suite import dependencies
 from harness.spec.task import TaskSpec
 
-SHARED = frozenset({
-    "browser_stop", "browser_kill", "driver_kill", "service_killed", "service_restarted", "port_taken",
-})  # fmt: skip
-"""Faults that affect what other tasks use too: such a task runs alone."""
 HARMLESS = frozenset({"request", "_pw_trace_api_requests"})
 """Fixtures that do not keep a task from running early: pytest's own, and what pytest-playwright gives to every test."""
 TOLD_IN_TURN = ("skip", "skipif", "xfail")

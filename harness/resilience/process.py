@@ -190,6 +190,19 @@ def members(group: int) -> Sequence[psutil.Process]:
     return found
 
 
+def with_variable(name: str, value: str) -> Sequence[psutil.Process]:
+    """The processes that exist now and have this environment variable, as everything that a program starts has.
+
+    They may have left its process group (`setsid`). All processes are searched, which takes some milliseconds.
+    """
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(OSError, psutil.Error):  # those of others cannot be read
+            if process.environ().get(name) == value:
+                found.append(process)
+    return found
+
+
 def signal_all(processes: Iterable[psutil.Process], number: int) -> None:
     for process in processes:
         with contextlib.suppress(psutil.Error):

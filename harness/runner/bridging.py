@@ -76,18 +76,21 @@ class BridgeHost:
         self._tokens = Tokens.of(settings.root)
         own = settings.agents.get(BRIDGE, AgentSettings())
         rules = RemoteRules(own.timeout, wait, bool(own.options.get("reveal", True)))
-        self.redactor = redactor
+        self.redactors = [redactor]
+        """The redactor of the host, and those of the runs that it serves, which learn secrets while they run."""
         desk = Desk(tuple(ACTS), self._redacted)
         store = SessionStore(settings.root)
+        self.hub = BridgeHub(clock, desk, _limits(settings.serve), rules, emit, store)
         self.note = store.note
         """What happened to a damaged file of sessions; empty if nothing did."""
-        self.hub = BridgeHub(clock, desk, _limits(settings.serve), rules, emit, store)
         self._followers = Followers(settings.root)
         self._served: asyncio.Task[None] | None = None
         self._ending = False
 
     def _redacted(self, value: Any, plan: Plan) -> Any:
-        return self.redactor.plus(plan.secrets).json(value)
+        for each in self.redactors:
+            value = each.plus(plan.secrets).json(value)
+        return value
 
     def agent(self) -> HubAgent:
         """The agent `bridge` of one run of a task."""
@@ -139,9 +142,9 @@ class BridgeHost:
             return "AUTH_FORBIDDEN", "a token of the scope `view` only looks: `harness serve token --scope agent`"
         return None
 
-    async def close(self) -> None:
-        """End the sessions and the server. Bounded."""
-        await self.hub.stop()
+    async def close(self, *, resumable: bool = False) -> None:
+        """End the sessions and the server. Bounded. `resumable`: the next server may go on with the sessions."""
+        await self.hub.stop(resumable=resumable)
         self._ending = True
         if self._served is not None:
             await asyncio.wait({self._served}, timeout=ENDED_WITHIN)

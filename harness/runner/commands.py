@@ -7,6 +7,7 @@ import contextlib
 import hmac
 import json
 import os
+import signal
 import sys
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
@@ -18,7 +19,7 @@ from harness.agents.python import AgentSource, chosen_index
 from harness.bridge.http_face import http_routes
 from harness.bridge.hub import BridgeHub
 from harness.bridge.mcp_face import mcp_routes
-from harness.bridge.turns import Desk, RemoteRules
+from harness.bridge.turns import Desk, RemoteRules, steps_before
 from harness.bridge.websocket_face import websocket_routes
 from harness.browser import PlaywrightSession
 from harness.browser.debugger import DebuggedContext, serve_debugger
@@ -37,7 +38,7 @@ from harness.reporting.files import safe_name
 from harness.reporting.redaction import Redactor
 from harness.resilience import Clock, poll_until
 from harness.resilience.events import Emit
-from harness.resilience.process import Child, Program
+from harness.resilience.process import Child, Program, signal_all, with_variable
 from harness.runner.inference import TaskInference
 from harness.serve.doors import Doors, TaskDoor
 from harness.serve.edges import SCOPE
@@ -53,6 +54,8 @@ if TYPE_CHECKING:
 
 PASSED_ON: Final = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ")
 """The variables of the run that each command has; all others are declared."""
+TOKEN: Final = "TASKSPEC_TOKEN"  # noqa: S105 - a name
+"""The variable with the token of a task, which its command and everything that it starts have."""
 JUDGED: Final = 5.0
 """Seconds of a task that are left for its success criteria when its command is ended."""
 LOOK: Final = 0.1
@@ -145,7 +148,8 @@ class CommandAgent:
         """The step that the process chooses, unchecked; None when it is done, or its time is over. Raises Failed."""
         if plan.key not in self._running:
             self._running[plan.key] = RunningCommand(self._task, self._source, plan)
-            await self._running[plan.key].start(observe)
+        if not self._running[plan.key].started:
+            await self._running[plan.key].start(observe, history)
         return await self._running[plan.key].propose(plan, history, observe, policy)
 
     def events_of(self, plan: Plan) -> tuple[AgentEvent, ...]:
@@ -186,6 +190,11 @@ class RunningCommand:
         self._page = ""
         """The target of the page that a command which drives the browser itself has acted on last."""
 
+    @property
+    def started(self) -> bool:
+        """Whether its process was started; whoever asks again after a failure hears that failure again."""
+        return self._ended is not None
+
     def _acts_on(self, page: str) -> None:
         self._page = page
 
@@ -194,20 +203,20 @@ class RunningCommand:
         """The context of a command that drives the browser itself, and its session; None for others."""
         return self._task.contexts.get(self._plan.key) if self._table.drives_itself else None
 
-    async def start(self, observe: Observe) -> None:
-        """Start the process. Raises Failed."""
+    async def start(self, observe: Observe, history: History) -> None:
+        """Start the process, which is told what agents before it have done. Raises Failed."""
         if missing := _missing_extra(self._table):
             message = f"Agent `{self._name}`: its command cannot take a task: pip install 'pytest-taskspec[{missing}]'"
             raise Failed(Failure("AGENT_UNAVAILABLE", message, details={"agent": self._name}))
         seconds = await self._seconds_left(observe)
-        self._door = await self._run.doors.open(self._app)
+        self._door = self._door or await self._run.doors.open(self._app)
         self._run.redactor.learn((self._door.token,))
         folder = self._task.folder_of(self._plan)
         log = folder / "files" / f"agent-{safe_name(self._name)}.log"
         try:
-            program = self._program(self._door, folder, seconds)
+            program = self._program(self._door, folder, seconds, history)
             self._child = Child(program, log, Path(os.devnull), self._run.clock)
-        except OSError as error:
+        except (OSError, ValueError) as error:  # ValueError: a word of it has the character NUL
             message = f"Agent `{self._name}`: its command was not started: {error}"
             raise Failed(Failure("AGENT_UNAVAILABLE", message, details={"agent": self._name})) from error
         self._ended = asyncio.create_task(self._watch(self._child, seconds - min(JUDGED, seconds / 4)))
@@ -240,7 +249,7 @@ class RunningCommand:
             routes += forwarding_routes(self._gateway)
         return Router(routes=routes)
 
-    def _program(self, door: TaskDoor, folder: Path, seconds: float) -> Program:
+    def _program(self, door: TaskDoor, folder: Path, seconds: float, history: History) -> Program:
         """The command to start. Raises Failed for a variable that is not set, OSError if it has no folder."""
         own = folder / f"agent-{safe_name(self._name)}"
         own.mkdir(exist_ok=True)
@@ -249,14 +258,14 @@ class RunningCommand:
         values = {
             "cdp": f"ws://{door.address}{DEBUGGER}",
             "browser_use": str(BROWSER_USE),
-            "prompt": prompt(self._plan, seconds, self._run.redactor, how),
+            "prompt": prompt(self._plan, seconds, self._run.redactor, how, history),
             "bridge": bridge,
             "token": door.token,
             "mcp": str(_mcp_file(own, door)),
             "python": sys.executable,
         }
         passed = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
-        given = {"HOME": str(own), "TMPDIR": str(own), "TASKSPEC_BRIDGE": bridge, "TASKSPEC_TOKEN": door.token}
+        given = {"HOME": str(own), "TMPDIR": str(own), "TASKSPEC_BRIDGE": bridge, TOKEN: door.token}
         if self._driven is not None:
             self._task.warn(control_observed(self._name))
         if self._table.models:
@@ -337,6 +346,9 @@ class RunningCommand:
                 self._ended.cancel()
                 await asyncio.gather(self._ended, return_exceptions=True)
                 await self._child.stop(AFTER_SIGTERM)
+        if self._child is not None and self._door is not None:
+            left = await asyncio.to_thread(with_variable, TOKEN, self._door.token)  # daemons leave the group
+            signal_all(left, signal.SIGKILL)
         await self.hub.stop()
         if self._gateway is not None:
             await self._gateway.close()
@@ -356,7 +368,10 @@ def debugger_route(place: DebuggedContext, told: Callable[[str], object]) -> Bas
     async def endpoint(websocket: WebSocket) -> None:
         async def receive() -> str | bytes | None:
             message = await websocket.receive()
-            return (message.get("text") or message.get("bytes")) if message["type"] == "websocket.receive" else None
+            if message["type"] != "websocket.receive":
+                return None
+            text: str | bytes | None = message.get("text")
+            return message["bytes"] if text is None else text
 
         await websocket.accept()
         with contextlib.suppress(OSError, WebSocketDisconnect):  # the browser or the program is gone
@@ -406,12 +421,15 @@ ITSELF: Final = (
 )
 
 
-def prompt(plan: Plan, seconds: float, redactor: Redactor, how: str = STEP_BY_STEP) -> str:
-    """The task in words, for an agent that is told nothing else."""
+def prompt(plan: Plan, seconds: float, redactor: Redactor, how: str = STEP_BY_STEP, history: History = ()) -> str:
+    """The task in words, for an agent that is told nothing else. `history`: what agents before it have done."""
     inputs = redactor.plus(plan.secrets).json(plan.spec.inputs)
     lines = [plan.spec.goal or plan.task_id]
     if inputs:
         lines += ["", f"Inputs: {json.dumps(inputs, ensure_ascii=False)}"]
+    if before := redactor.plus(plan.secrets).json(steps_before(history)):
+        lines += ["", "Other agents have done this already, in the same browser; do not do it again:"]
+        lines += [f"- {each['step']}: {'passed' if each['passed'] else each['code'] or 'failed'}" for each in before]
     return "\n".join([*lines, "", how.format(seconds=seconds)])
 
 

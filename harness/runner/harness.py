@@ -24,7 +24,6 @@ from harness.environment.channels import Channels
 from harness.environment.memory import MemoryStore
 from harness.environment.ownership import is_back
 from harness.environment.reset import StateReset
-from harness.environment.services import Services
 from harness.environment.slots import Slot, Slots
 from harness.environment.world import TaskWorld
 from harness.model.events import Event
@@ -49,6 +48,7 @@ from harness.runner.kept_ways import KeptWays
 from harness.runner.logins import Logins, NoArtifacts
 from harness.runner.loop import Caller, LoopFuture, LoopThread
 from harness.runner.scratch import Scratch
+from harness.runner.shared_services import OpenServices, own_services
 from harness.runner.toolbox import RunTools
 from harness.spec.names import new_run_id
 from harness.spec.task import TaskSpec
@@ -69,16 +69,16 @@ class Harness:
     commands: RunCommands | None = None
     """The agents that are processes of their own; None in most runs."""
 
-    def __init__(self, settings: Settings, run_id: str, tell: Emit = discard) -> None:
+    def __init__(
+        self, settings: Settings, run_id: str, tell: Emit = discard, open_services: OpenServices = own_services
+    ) -> None:
         """`tell` receives the events of circuits and services, on the loop's thread. Raises ValueError or OSError."""
         if found := unusable_folders(settings):
             raise OSError("; ".join(found))
         (state := settings.root / ".harness").mkdir(exist_ok=True)
         self.settings, self.clock, self._tell = settings, SystemClock(), tell
         self.circuits = RunCircuits(settings, self.clock, tell, os.environ)
-        self.services = Services(
-            settings.services, root=settings.root, logs=state / "logs", clock=self.clock, emit=self._of_services
-        )
+        self.services = open_services(settings, self.clock, self._of_services)
         hosts_of, mended = self.services.hosts_of, self.circuits.tool_mended
         self.tools = RunTools(settings, run_id, self.clock, tell, hosts_of, self._recover, mended)
         self._starts = state / "starts" / run_id
@@ -186,9 +186,8 @@ class Harness:
                 async with self._ground(plan) as empty, self.tools.task(plan, emit, empty.slot) as tools:
                     ground = await self._logged_in(plan, replace(empty, tools=tools, commands=commands))
                     result = await run_task(plan, self._ports(plan, agent, emit, interaction, ground, inference))
-            more = (*inference.finish(result), *(commands.warnings if commands else ()))
-            more = (*more, *self._trajectories.keep(plan, result, notes))
-            result = replace(result, warnings=(*result.warnings, *more))
+            more = [*result.warnings, *inference.finish(result), *(commands.warnings if commands else ())]
+            result = replace(result, warnings=(*more, *self._trajectories.keep(plan, result, notes)))
             self._hand_on(plan, result, ground)
             ended = result
             return result

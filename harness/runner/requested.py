@@ -37,6 +37,8 @@ from harness.resilience.events import ClientChanged, ResilienceEvent
 from harness.runner.bridging import BridgeHost
 from harness.runner.compile import compile_plan
 from harness.runner.harness import Harness
+from harness.runner.schedule import SHARED, TaskPlaces
+from harness.runner.shared_services import LentServices, ServicePool
 from harness.spec.agents import BRIDGE
 from harness.spec.load import find_tasks, load_file
 from harness.spec.loaded import Loaded
@@ -46,6 +48,7 @@ from harness.spec.problems import SpecError, did_you_mean
 
 ENDED_WITHIN: Final = 20.0
 """Seconds that running tasks have to write their evidence when the server ends."""
+LONGEST_SAID: Final = 200
 _log = logging.getLogger(__name__)
 
 # What a project has to offer. It blocks, since it reads files.
@@ -131,13 +134,13 @@ class RequestedRuns:
         self._root = root
         self._say = say
         self._host: BridgeHost | None = None
-        self._places = asyncio.Semaphore(workers)
+        self._places = TaskPlaces(workers)
+        self._services = ServicePool()
         self._runs: dict[str, RequestedRun] = {}
         """Session -> its newest run."""
-        self._had: dict[str, set[str]] = {}
-        """Session -> ids of the tasks that it has had."""
         self._passed: set[str] = set()
         self._newest = ""
+        self._starting = asyncio.Lock()
         self._history = ThreadPoolExecutor(1, "history")  # SQLite: one thread, and never the loop's
 
     def serve(self, host: BridgeHost) -> None:
@@ -172,20 +175,30 @@ class RequestedRuns:
 
     async def start(self, session: BridgeSession, task_id: str) -> RequestedRun:
         """Start a task for a session; the same one again while it waits to be taken. Raises RefusedMessageError."""
-        running = self._runs.get(session.id)
-        if running is not None and running.judged and running.work is not None:
-            await asyncio.wait({running.work})  # its browser and services are closing, which is bounded
-        if running is not None and not running.over:
-            if task_id not in ("", running.plan.task_id):
-                raise RefusedMessageError("SESS_BUSY", f"task {running.plan.task_id} is being started for the session")
-            return running
-        known = await self._known()
-        loaded = self._chosen(known, session.id, task_id)
-        run = self._compiled(loaded, known.settings, session.id)
-        self._runs[session.id] = run
-        self._had.setdefault(session.id, set()).add(run.plan.task_id)
-        run.work = asyncio.get_running_loop().create_task(self._run(run, session))
-        return run
+        before = self._runs.get(session.id)
+        if before is not None and before.judged and before.work is not None:
+            await asyncio.wait({before.work})  # its browser and services are closing, which is bounded
+        async with self._starting:
+            running = self._runs.get(session.id)
+            if running is not None and not running.over:
+                if task_id not in ("", running.plan.task_id):
+                    name = running.plan.task_id
+                    raise RefusedMessageError("SESS_BUSY", f"task {name} is being started for the session")
+                return running
+            known = await self._known()
+            chosen = self._chosen(known, session, task_id)
+            run = await asyncio.to_thread(self._compiled, chosen, known.settings, session.id)
+            self._forget_old()
+            session.wrote = False
+            self._runs[session.id] = run
+            run.work = asyncio.get_running_loop().create_task(self._run(run, session))
+            return run
+
+    def _forget_old(self) -> None:
+        """Forget the runs of sessions that are over."""
+        open_ones = self._host.hub.sessions if self._host is not None else {}
+        for gone in [name for name, run in self._runs.items() if run.over and name not in open_ones]:
+            del self._runs[gone]
 
     async def _known(self) -> ProjectTasks:
         try:
@@ -193,14 +206,13 @@ class RequestedRuns:
         except (SettingsError, SpecError, OSError) as error:
             raise RefusedMessageError("SESS_TASK_REFUSED", str(error)) from error
 
-    def _chosen(self, known: ProjectTasks, session: str, task_id: str) -> Loaded:
+    def _chosen(self, known: ProjectTasks, session: BridgeSession, task_id: str) -> Loaded:
         """The task of that id, or the next one for a session. Raises RefusedMessageError."""
         if not task_id:
-            had = self._had.get(session, set())
             for name, each in known.tasks.items():
-                if name not in had and not self._obstacle(each):
+                if name not in session.had and not self._obstacle(each):
                     return each
-            raise RefusedMessageError("SESS_NO_TASK", self._nothing_left(known, len(had)))
+            raise RefusedMessageError("SESS_NO_TASK", self._nothing_left(known, len(session.had)))
         found = known.tasks.get(task_id)
         if found is None:
             hint = did_you_mean(task_id, known.tasks)
@@ -252,23 +264,26 @@ class RequestedRuns:
         """Run the task to its end, whatever comes of it."""
         who, name = session.agent or session.client or session.id, run.plan.task_id
         try:
-            async with self._places:
-                self._say(f"{name}: asked for by {who}, run {run.run_id}")
-                run.over = await self._run_in_its_place(run, who)
+            async with self._places.place(alone=any(each.kind in SHARED for each in run.plan.faults)):
+                if session.over:
+                    run.over = f"task {name} was not begun: session {session.id} is over"
+                else:
+                    self._say(f"{name}: asked for by {who}, run {run.run_id}")
+                    run.over = await self._run_in_its_place(run, session, who)
         except Exception as error:  # noqa: BLE001 - the server and its other tasks go on, and the agent is told
             _log.exception("task %s could not be run", name)
             run.over = f"task {name} could not be run: {error}"
+            session.has_had(name)
         finally:
             run.over = run.over or f"task {name} was ended with the server"
             self._say(run.over)
             if self._host is not None:
                 self._host.hub.desk.wake()
 
-    async def _run_in_its_place(self, run: RequestedRun, who: str) -> str:
+    async def _run_in_its_place(self, run: RequestedRun, session: BridgeSession, who: str) -> str:
         """Run the task; returns how it ended."""
         redactor, ended = Redactor.of(run.settings), list[TaskEnded]()
         assert self._host is not None
-        self._host.redactor = redactor
         kept = KeptRun(run, self._root, who, redactor)
         notes = [await self._kept(kept.begin)]
         run.stream = stream = begun_stream(run.settings, run.run_id, redactor)
@@ -278,16 +293,13 @@ class RequestedRuns:
             if isinstance(event, TaskEnded):
                 ended.append(event)
                 run.judged = run.judged or event.plan.key == run.plan.key
+                if run.judged and (session.wrote or not was_cut_off(event)):
+                    session.has_had(run.plan.task_id)
 
         try:
             stream.emit(RunBegun(1))
-            harness = Harness(run.settings, run.run_id, stream.emit)
-            try:
-                harness.use_bridge(LentBridge(self._host.hub, run.session))
-                await harness.run(run.plan, sink)
-            finally:
-                await harness.close()
-                kept.environment["Browser"] = harness.browsers.described
+            async with self._services.lend() as services:
+                await self._played(run, sink, kept, services)
         finally:
             stream.close()
             told = ended[-1] if ended else None
@@ -295,6 +307,22 @@ class RequestedRuns:
             for note in filter(None, notes):
                 self._say(note)
         return self._judged(told)
+
+    async def _played(
+        self, run: RequestedRun, sink: Callable[[Event], None], kept: KeptRun, services: LentServices
+    ) -> None:
+        """Run the task in a harness of its own, with services that other runs may share."""
+        assert self._host is not None
+        assert run.stream is not None
+        harness = Harness(run.settings, run.run_id, run.stream.emit, services.open)
+        self._host.redactors.append(harness.redactor)
+        try:
+            harness.use_bridge(LentBridge(self._host.hub, run.session))
+            await harness.run(run.plan, sink)
+        finally:
+            await harness.close()
+            self._host.redactors.remove(harness.redactor)
+            kept.environment["Browser"] = harness.browsers.described
 
     def _judged(self, told: TaskEnded | None) -> str:
         if told is None:
@@ -304,7 +332,7 @@ class RequestedRuns:
             self._passed.add(name)
         if result.failure is None:
             return f"task {name} is over: {result.final_state}"
-        return f"task {name} is over: {result.failure.code}, {result.failure.message}"
+        return f"task {name} is over: {result.failure.code}, {result.failure.message.splitlines()[0][:LONGEST_SAID]}"
 
     async def _kept(self, write: Callable[[], str]) -> str:
         """Write into the history, on its thread; returns what to say about it."""
@@ -312,12 +340,21 @@ class RequestedRuns:
 
     async def close(self) -> None:
         """End the running tasks with their evidence. Bounded."""
-        works = [run.work for run in self._going_on() if run.work is not None]
-        for work in works:
-            work.cancel()
+        going_on = [(run, run.work) for run in self._going_on() if run.work is not None]
+        for run, work in going_on:
+            if not run.judged:  # of the others, browser and services are closing
+                work.cancel()
+        works = [work for _, work in going_on]
         if works:
             await asyncio.wait(works, timeout=ENDED_WITHIN)
+        for work in works:
+            work.cancel()
         self._history.shutdown(wait=False)
+
+
+def was_cut_off(told: TaskEnded | None) -> bool:
+    """Whether a task ended with its server, not by what it did."""
+    return told is None or (told.result.failure is not None and told.result.failure.code == "INTERRUPTED")
 
 
 class KeptRun:
@@ -395,7 +432,7 @@ class KeptRun:
         )
 
     def _ended(self, record: RunRecord, told: TaskEnded | None) -> RunRecord:
-        cut_off = told is None or (told.result.failure is not None and told.result.failure.code == "INTERRUPTED")
+        cut_off = was_cut_off(told)
         ending: Ending = "interrupted" if cut_off else "finished"
         good = told is not None and ended_as_declared(told.plan.spec, told.result)
         return record.model_copy(

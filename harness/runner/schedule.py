@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
 from itertools import islice, takewhile
 
 from msgspec import Struct, field
@@ -11,6 +13,11 @@ from harness.values import replace
 
 FARTHEST = 1000
 """The number of waiting jobs that are examined, so that many jobs that may not begin yet do not slow every call."""
+
+SHARED = frozenset({
+    "browser_stop", "browser_kill", "driver_kill", "service_killed", "service_restarted", "port_taken",
+})  # fmt: skip
+"""Faults that affect what other tasks use too: such a task runs alone."""
 
 
 class Job(Struct, frozen=True):
@@ -148,3 +155,26 @@ class Schedule(Struct):
         self.running.pop(name, None)
         self.waiting.pop(name, None)
         self.over[name] = well
+
+
+class TaskPlaces:
+    """The places of tasks that come one by one: so many at once, in the order in which they come."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+        self._free = asyncio.Semaphore(number)
+        self._queue = asyncio.Lock()
+
+    @asynccontextmanager
+    async def place(self, *, alone: bool = False) -> AsyncIterator[None]:
+        """Wait for a place, and have it. `alone`: nothing else runs meanwhile, and nothing overtakes it."""
+        held = 0
+        try:
+            async with self._queue:
+                while held < (self._number if alone else 1):
+                    await self._free.acquire()
+                    held += 1
+            yield
+        finally:
+            for _ in range(held):
+                self._free.release()

@@ -79,7 +79,7 @@ class Doors:
         waits.cancel()
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        _, name, *rest = scope["path"].split("/", 2)
+        _, name, *rest = [*scope["path"].split("/", 2), ""][:3]  # `OPTIONS *` has no slash
         door, connection = self._doors.get(name), HTTPConnection(scope)
         refusal = _refusal(connection, door)
         if refusal is not None and scope["type"] == "websocket":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hmac
 import os
 import secrets
@@ -48,12 +49,16 @@ class Tokens(Struct, frozen=True):
         """The tokens of a project, whose key is made at first use. Raises OSError."""
         file = root / KEY
         file.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            made = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        except FileExistsError:
-            return cls(_read_key(file))
-        with os.fdopen(made, "wb") as target:
-            target.write(secrets.token_hex(_BYTES).encode())
+        if not file.exists():
+            scratch = file.with_name(f".{file.name}.{secrets.token_hex(4)}")
+            made = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            try:
+                with os.fdopen(made, "wb") as target:
+                    target.write(secrets.token_hex(_BYTES).encode())
+                with contextlib.suppress(FileExistsError):
+                    os.link(scratch, file)  # at once and whole: another process may read it in this moment
+            finally:
+                scratch.unlink(missing_ok=True)
         return cls(_read_key(file))
 
     def issue(self, scope: TokenScope, now: datetime, valid: timedelta) -> str:

@@ -159,6 +159,7 @@ RULES: tuple[Rule, ...] = (
     Ran(r"harness verify tasks/", r"my-first: sound(.|\n)*1 task, 1 sound", line=f"harness verify {FIRST}"),
     Ran(r"harness schema", "task_id"),
     Ran(r"harness schema --write schemas", "schemas"),
+    Left(r"harness eval( examples/evaluation .*)?", "test_evaluation.py runs it", "tests.acceptance.command"),
     Ran(r"harness chaos tasks/ --faults \S+( --trials 3 --seed 1| --json \S+ --markdown \S+)?", "clean", line=CHAOS),
     # sites
     Served(r"harness demo", "Ctrl-C ends the sites", line="harness demo --port {base}"),

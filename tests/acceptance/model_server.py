@@ -22,6 +22,8 @@ class ModelServer:
     asked: list[dict[str, Any]] = field(default_factory=list)
     refuses: int = 0
     """The number of requests that it answers with 429."""
+    dies_after: int | None = None
+    """The number of requests after which it answers only 503; None: it lives."""
 
     @property
     def base_url(self) -> str:
@@ -40,6 +42,8 @@ def model_server() -> Iterator[ModelServer]:
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["content-length"]))
             state.asked.append(json.loads(body))
+            if state.dies_after is not None and len(state.asked) > state.dies_after:
+                return self._send(503, b'{"error": {"message": "dead"}}', {})
             if state.refuses:
                 state.refuses -= 1
                 return self._send(429, b'{"error": {"message": "slow down"}}', {"Retry-After": "0.2"})

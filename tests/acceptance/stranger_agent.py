@@ -10,6 +10,7 @@ import json
 import os
 import socket
 import struct
+import subprocess
 import sys
 import time
 import urllib.request
@@ -123,6 +124,10 @@ def main() -> None:
     for step in steps:
         if step.get("hang"):
             time.sleep(600)
+        elif "daemon" in step:  # it leaves the process group
+            subprocess.Popen(
+                [sys.executable, "-c", "import time; time.sleep(600)", step["daemon"]], start_new_session=True
+            )
         elif "exit" in step:
             sys.exit(step["exit"])
         elif "hook" in step:

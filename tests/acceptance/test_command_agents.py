@@ -58,9 +58,12 @@ def test_a_strangers_script_buys_a_mouse(project: Project, monkeypatch: pytest.M
     """Its environment has only what is declared, and its output is kept; the secret in it is masked."""
     monkeypatch.setenv("PRIVATE_WORD", "hunter2hunter2")
     environment = {"GIVEN": "${env:PRIVATE_WORD}"}
-    stranger(project, BUY, "{prompt}", "{{token}}", environment=environment)
+    opens = {"act": "open", "url": f"{SHOP}/product/${{inputs.sku}}"}
+    stranger(project, [opens, *BUY[1:]], "{prompt}", "{{token}}", environment=environment)
     project.task("T", steps=[], goal="Buy a mouse.", inputs={"sku": "WM-5521"}, **BOUGHT)
-    project.task("U", steps=[], success_criteria=["json('env', 'shop.orders.O-10001.total') == 0"])
+    project.task(
+        "U", steps=[], inputs={"sku": "WM-5521"}, success_criteria=["json('env', 'shop.orders.O-10001.total') == 0"]
+    )
     project.run().assert_outcomes(passed=1, failed=1)
     said = output(project, "U")
     environ = said.partition("[")[2].partition("]")[0]
@@ -79,7 +82,8 @@ def test_a_strangers_script_buys_a_mouse_over_mcp(project: Project) -> None:
 
 def test_a_hanging_command_is_ended_and_its_task_judged(project: Project) -> None:
     """What it has done counts, the result says that it was ended, and no process is left."""
-    stranger(project, [*BUY, {"hang": True}])
+    daemon = f"daemon-of-{project.path.name}"
+    stranger(project, [{"daemon": daemon}, *BUY, {"hang": True}])
     project.task("T", steps=[], timeout=12, **BOUGHT)
     project.task("U", steps=[], timeout=10, success_criteria=["json('env', 'shop.orders.O-10001.total') == 0"])
     result = project.run("--task-workers", "2")
@@ -87,6 +91,7 @@ def test_a_hanging_command_is_ended_and_its_task_judged(project: Project) -> Non
     assert "command_ended: Agent `stranger`: its command was ended" in result.stdout.str()
     assert "--- ended: the time of the task was over" in output(project, "U")
     assert not commands(str(STRANGER))
+    assert not commands(daemon)
 
 
 @pytest.mark.thorough
@@ -149,7 +154,10 @@ def test_the_gateway_passes_what_the_budget_allows(project: Project, monkeypatch
     asks = [{"ask": {"model": name, **question}} for name in ("other", "mine", "scripted-fast")]
     stranger(project, [*asks, {"exit": 5}], models=["mine"])
     project.task("T", steps=[], budget={"max_model_calls": 1})
-    project.run().assert_outcomes(failed=1)
+    project.task("U", steps=[], faults=[{"kind": "model_overflow", "model": "mine", "times": 1}])
+    project.run().assert_outcomes(failed=2)
+    assert "context" in output(project, "U").partition("model 400")[2]  # the fault has struck the command's own request
+    assert "fault_not_met" not in [each["type"] for each in project.report("U")["warnings"]]
     said, report = output(project), project.report("T")
     assert "model 404" in said
     assert "chat.completion.chunk" in said
@@ -217,3 +225,14 @@ def har_of(project: Project, task_id: str) -> list[dict[str, Any]]:
     document = json.loads((project.path / "errors" / task_id / "network_logs.har").read_text("utf-8"))
     entries: list[dict[str, Any]] = document["log"]["entries"]
     return entries
+
+
+def test_a_command_that_follows_another_is_told_what_was_done(project: Project) -> None:
+    stranger(project, [BUY[0], {"exit": 5}], name="first", fallback=["second"])
+    stranger(project, [], "{prompt}", name="second")
+    project.task("T", agent="first", steps=[], success_criteria=["text('h1') == 'Nothing'"])
+    project.run().assert_outcomes(failed=1)
+    said = output(project, "T", "second")
+    assert "do not do it again:\\n- open http://shop.local/product/WM-5521: passed" in said
+    turn = json.loads(next(line for line in said.splitlines() if line.startswith("turn ")).removeprefix("turn "))
+    assert turn["history"] == [{"step": f"open {SHOP}/product/WM-5521", "passed": True, "code": None}]

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -20,10 +21,14 @@ import websockets
 from harness.bridge.client import Bridge
 from harness.bridge.client.losses import MessageRefusedError
 from harness.reporting.history.reading import recent_runs
+from harness.serve.address import address_of
 from harness.serve.tokens import Tokens, TokenScope
 from tests.acceptance.conftest import Project
 from tests.acceptance.test_bridge import BUY, ONE_ORDER
+from tests.acceptance.test_mcp import Spoken, gone
 from tests.unit.bridge.stage import message
+
+OPEN = {"act": "open", "url": "http://shop.local/"}
 
 
 class ServedProject:
@@ -31,8 +36,10 @@ class ServedProject:
 
     def __init__(self, project: Project) -> None:
         self.path = project.path
-        with (self.path / "pyproject.toml").open("a", encoding="utf-8") as file:
-            file.write('\n[tool.harness.serve]\ntasks = ["."]\n')
+        settings = self.path / "pyproject.toml"
+        if "[tool.harness.serve]" not in settings.read_text("utf-8"):
+            with settings.open("a", encoding="utf-8") as file:
+                file.write('\n[tool.harness.serve]\ntasks = ["."]\n')
         self.process = subprocess.Popen(
             [sys.executable, "-c", "from harness.cli import main; main()", "serve"],
             cwd=self.path,
@@ -152,3 +159,132 @@ def test_a_server_that_is_stopped_ends_its_task_with_evidence(project: Project, 
     assert run.ending == "interrupted"
     assert begun
     assert not [each for each in begun if each.is_running() and each.status() != psutil.STATUS_ZOMBIE]
+
+
+def test_an_agent_over_mcp_needs_no_run_and_no_server(project: Project) -> None:
+    (project.path / "tasks").mkdir()
+    project.task("T", steps=[], success_criteria=["exists('#search-box')"]).rename(project.path / "tasks/T.task.json")
+    agent = Spoken(project.path)
+    try:
+        assert [each["task_id"] for each in agent.called("tasks_list")["tasks"]] == ["T"]
+        session = agent.called("task_take")["session"]
+        assert agent.called("act", session=session, turn=1, step=OPEN)["passed"]
+        assert agent.called("finish", session=session, turn=2)["passed"] is True
+        server = address_of(project.path)
+    finally:
+        said = agent.left()
+    assert "ends, too" in said
+    assert server is not None
+    assert gone(server, 20)
+    assert [run.passed for run in recent_runs(project.path, 10)] == [1]
+
+
+async def ended(path: Path, count: int) -> None:
+    """Return when so many runs of the project have ended with their browsers, for at most 40 s."""
+    async with asyncio.timeout(40):
+        while [run.ending for run in recent_runs(path, 10)].count("finished") < count:
+            await asyncio.sleep(0.2)
+
+
+@pytest.mark.thorough
+def test_the_end_of_one_run_leaves_the_other_its_browser(project: Project, served: ServedProject) -> None:
+    for name in ("A", "B"):
+        project.task(name, steps=[], success_criteria=ONE_ORDER)
+
+    async def buys(bridge: Bridge, name: str) -> None:
+        task = await bridge.take(name)
+        assert task is not None
+        for number, step in enumerate(BUY):
+            assert (await task.act(step)).passed
+            if (name, number) == ("B", len(BUY) // 2):
+                await ended(project.path, 1)
+        assert (await task.finish()).passed
+
+    async def agent(bridge: Bridge) -> None:
+        async with Bridge(served.url, served.token) as other:
+            await asyncio.gather(buys(bridge, "A"), buys(other, "B"))
+
+    served.does(agent)
+    served.end()
+    for run in recent_runs(project.path, 10):
+        lines = (project.path / f".harness/events/{run.run}.jsonl").read_text("utf-8").splitlines()
+        (end,) = [each for each in map(json.loads, lines) if each["type"] == "task"]
+        assert (end["final_state"], end["failures"], end["retries"]) == ("completed", 0, 0)
+
+
+@pytest.mark.thorough
+def test_more_tasks_than_workers_wait_as_pending(project: Project) -> None:
+    with (project.path / "pyproject.toml").open("a", encoding="utf-8") as file:
+        file.write('\n[tool.harness.serve]\ntasks = ["."]\nworkers = 1\n')
+    for name in ("A", "B"):
+        project.task(name, steps=[], success_criteria=["exists('#search-box')"])
+    served = ServedProject(project)
+
+    async def does(bridge: Bridge, before_its_end: Callable[[], Awaitable[object]]) -> None:
+        task = await bridge.take()
+        assert task is not None
+        await task.act(OPEN)
+        await before_its_end()
+        assert (await task.finish()).passed
+
+    async def agent(bridge: Bridge) -> None:
+        async with Bridge(served.url, served.token) as other:
+            waits: list[asyncio.Task[None]] = []
+
+            async def a_second_one_comes() -> None:
+                waits.append(asyncio.create_task(does(other, lambda: asyncio.sleep(0))))
+                async with asyncio.timeout(20):
+                    while "escalated" not in (project.path / ".harness/events.jsonl").read_text("utf-8"):
+                        await asyncio.sleep(0.2)
+
+            await does(bridge, a_second_one_comes)
+            await waits[0]
+
+    try:
+        served.does(agent)
+    finally:
+        said = served.end()
+    assert re.findall(r"^(?:task )?(\w): asked|^task (\w) is over", said, re.M) == [
+        ("A", ""),
+        ("", "A"),
+        ("B", ""),
+        ("", "B"),
+    ]
+
+
+@pytest.mark.thorough
+def test_a_session_outlives_a_server_that_is_stopped(project: Project, served: ServedProject) -> None:
+    for name in ("A", "B"):
+        project.task(name, steps=[], success_criteria=["exists('#search-box')"])
+    sessions: list[str] = []
+
+    async def agent(bridge: Bridge) -> None:
+        for stops in (False, True):
+            task = await bridge.take()
+            assert task is not None
+            await task.act(OPEN)
+            if stops:
+                served.process.send_signal(signal.SIGTERM)
+                await asyncio.to_thread(served.process.wait, 40)
+            else:
+                assert (await task.finish()).passed
+        sessions.append(bridge.session)
+        await bridge.detach()
+
+    served.does(agent)
+    served.end()
+    again = ServedProject(project)
+
+    async def goes_on() -> None:
+        async with Bridge(again.url, again.token, session=sessions[0]) as bridge:
+            task = await bridge.take()
+            assert task is not None
+            assert task.task_id == "B"  # it was cut off and had written nothing; A was done
+            await task.act(OPEN)
+            assert (await task.finish()).passed
+            assert await bridge.take() is None
+
+    try:
+        asyncio.run(goes_on())
+    finally:
+        again.end()

@@ -243,6 +243,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "circuits": (),
     "validate": (".",),
     "verify": ("GOOD-1.task.json",),
+    "eval": ("GOOD-1.task.json", "--agents", "scripted", "--trials", "1"),
     "chaos": ("GOOD-1.task.json", "--faults", "one.faults.yaml", "--clean-trials", "0"),
     "triage": (),
     "show": ("MISSING-1",),

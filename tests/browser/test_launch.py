@@ -128,6 +128,20 @@ def test_the_driver_keeps_its_compiled_code_for_the_next_one(
     assert [path for path in (tmp_path / "cache" / "node").rglob("*") if path.is_file()]
 
 
+def test_drivers_that_start_at_the_same_time_are_not_taken_for_each_other(run: Any, tmp_path: Path) -> None:
+    before = os.environ.get("TMPDIR")
+
+    async def body() -> None:
+        first, second = await asyncio.gather(Driver.start(tmp_path), Driver.start(tmp_path))
+        assert first.pid != second.pid
+        await first.stop()
+        assert await second.answers()
+        await second.stop()
+
+    run(body())
+    assert os.environ.get("TMPDIR") == before
+
+
 def test_closing_ends_a_stopped_browser_too(run: Any, stage: Stage) -> None:
     async def body() -> None:
         temp = stage.folder / "tmp"

@@ -121,7 +121,11 @@ class Bridge:
 
     async def open(self) -> None:
         """Connect, and open or join the session. Raises ReconnectionExhausted and ConnectionRefusedForGood."""
-        link = await self._connect(SCHEDULES["connect"], None)
+        try:
+            link = await self._connect(SCHEDULES["connect"], None)
+        except BridgeError as error:
+            self._fail(error, LinkState.FAILED)  # a request would wait for ever
+            raise
         self.state, self._link = LinkState.JOINED, link
         self._keeper = asyncio.create_task(self._keep(link))
 
@@ -142,30 +146,38 @@ class Bridge:
     async def detach(self) -> None:
         """Close the connection alone: within the server's grace, `Bridge(..., session=ID)` goes on."""
         self.state, link, self._link = LinkState.CLOSED, self._link, None
-        for each in (self._keeper, *self._background):
-            if each is not None:
-                each.cancel()
-                await asyncio.wait({each})
-        if link is not None:
-            await link.close()
         self._fail(BridgeError("CONN_CLOSED", "the bridge was closed"), LinkState.CLOSED)
+        try:
+            for each in (self._keeper, *self._background):
+                if each is not None:
+                    each.cancel()
+                    await asyncio.wait({each})
+        finally:
+            if link is not None:
+                await link.close()
 
     async def take(self, task: str = "", *, wait: float = 30.0) -> TakenTask | None:
         """Take the next task that is offered, or the one with that id. A joined session gives the one that it has.
 
         None: there is none in `wait` seconds, or the run is over.
         """
-        if self._found is not None:
-            found, self._found = self._found, None
+        if (found := self._left()) is not None:
             return found
         try:
             answer = await self.request("task_take", task=task, wait_ms=round(wait * 1000))
         except BridgeError as error:
             if error.code in NO_MORE:
                 return None
+            if error.code == "SESS_BUSY" and (found := self._left()) is not None:
+                return found
             raise
         self._task = TakenTask(self, answer["payload"])
         return self._task
+
+    def _left(self) -> TakenTask | None:
+        """The task that is this session's, and that nobody here has."""
+        found, self._found = self._found, None
+        return found if found is not None and not found.over else None
 
     async def blob(self, sha256: str) -> bytes:
         """A body that a message named, such as a screenshot. Raises BridgeError if the server no longer has it."""
@@ -292,10 +304,16 @@ class Bridge:
                 self.state, self._link = LinkState.JOINED, link
                 self._tell(f"connected again, session {self.session}")
         except BridgeError as error:
-            self._link = None
-            await link.close()
-            self._tell(str(error))
-            self._fail(error, LinkState.FAILED)
+            await self._give_up(link, error)
+        except Exception as error:  # noqa: BLE001 - what the server sent, or `tell`: nobody may wait for ever
+            _log.exception("The bridge's connection is given up")
+            await self._give_up(link, BridgeError("CONN_FAILED", f"{type(error).__name__}: {error}"))
+
+    async def _give_up(self, link: BridgeLink, error: BridgeError) -> None:
+        self._link = None
+        self._fail(error, LinkState.FAILED)
+        await link.close()
+        self._tell(str(error))
 
     async def _serve(self, link: BridgeLink) -> LinkLost:
         """Take in messages until the connection is lost. What waits for it is sent first."""
@@ -318,6 +336,9 @@ class Bridge:
                 except BridgeError:
                     each.sent = False
                     return
+                except asyncio.CancelledError:
+                    each.sent = False  # whether it was is unknown, and the server does none twice
+                    raise
 
     def _message(self, type: str, payload: Mapping[str, Any]) -> dict[str, Any]:  # noqa: A002
         moment = self._clock.wall().isoformat(timespec="milliseconds")
@@ -350,6 +371,8 @@ class Bridge:
                 self._take_in(each)
         elif not self._is_new(message) and waiting is None:
             return
+        if kind == "turn" and waiting is None:  # whoever asked has given up: the next one gets it
+            self._task = self._found = TakenTask(self, payload)
         if kind == "task_ended" and self._task is not None:
             self._task.has_ended(payload)
         if waiting is not None and not waiting.answer.done():

@@ -63,6 +63,10 @@ class ScriptLine(Struct, frozen=True):
         return bool(self.role or self.name)
 
 
+_BLANK: Final = re.compile(r"<(\w+)>")
+"""A blank of a goal: `<product>` stands for what the request has in its place."""
+
+
 class TaskScript(Struct, frozen=True):
     """What to do for a task."""
 
@@ -70,6 +74,18 @@ class TaskScript(Struct, frozen=True):
     goal: str
     """The words that a request must contain, for this script to be followed."""
     lines: Sequence[ScriptLine]
+
+    def fitting(self, asked: str) -> TaskScript | None:
+        """The script with its blanks filled in from a request; None if its goal is not in the request."""
+        words = _BLANK.sub(r"(?P<\1>[^.,:;]+?)", re.escape(self.goal))
+        found = re.search(words, asked, re.IGNORECASE)
+        if found is None or not found.groupdict():
+            return self if found else None
+
+        def fill(text: str) -> str:
+            return _BLANK.sub(lambda blank: found[blank[1]], text)
+
+        return TaskScript(self.name, fill(self.goal), [read_line(fill(line.text)) for line in self.lines])
 
 
 def read_line(text: str) -> ScriptLine:
@@ -96,6 +112,6 @@ def read_script(path: Path) -> TaskScript:
 
 def script_for(texts: Sequence[str]) -> TaskScript | None:
     """The script whose goal is in the request; of several the one with the longest goal."""
-    asked = " ".join("\n".join(texts).split()).lower()
-    found = [script for script in all_scripts() if script.goal.lower() in asked]
+    asked = " ".join("\n".join(texts).split())
+    found = [fitting for script in all_scripts() if (fitting := script.fitting(asked)) is not None]
     return max(found, key=lambda script: len(script.goal), default=None)

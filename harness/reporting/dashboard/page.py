@@ -27,8 +27,8 @@ from harness.reporting.history.record import RunSummary
 Kind = Literal["StackedBar", "Bar", "HorizontalBar", "Line"]
 WIDTH, HEIGHT, ROW = 400, 180, 26
 """Units of a drawing, which is as wide as its place: small enough to be readable on a phone."""
-_LABELS, _NAME = 4, 24
-"""The number of times written below a trend, and of characters of a name next to a bar."""
+_LABELS, _NAME, _LINE = 4, 24, 54
+"""The number of times written below a trend, of characters of a name next to a bar, and of one in a line of its own."""
 _DROPPED = frozenset({"defs", "script", "style", "title", "desc"})
 _EMPTY = frozenset({"titles", "plot text-overlay", "plot tooltip-overlay"})
 _DIGITS = re.compile(r"(\d+\.\d)\d+")
@@ -166,7 +166,7 @@ IN_FULL, PLACES, UNSTEADY, LANES = 12, 6, 30, 40
 
 def page(view: Dashboard) -> str:
     """The whole document."""
-    script, style = _asset("dashboard.js"), _asset("dashboard.css")
+    script, style = asset("dashboard.js"), asset("dashboard.css")
     drawn = {
         "breakdown": breakdown(view.breakdown),
         "recoveries": recoveries(view.recoveries),
@@ -177,19 +177,19 @@ def page(view: Dashboard) -> str:
         "costs": costs(view.trend),
     }
     return (
-        _environment()
+        environment()
         .get_template("page.html")
         .render(
             view=view,
             plots=drawn,
             script=Markup(script),  # noqa: S704 - ours
             style=Markup(style),  # noqa: S704 - ours
-            policy=_policy(script),
+            policy=policy_of(script),
         )
     )
 
 
-def _policy(script: str) -> str:
+def policy_of(script: str) -> str:
     """The policy: nothing is loaded, nothing is sent, and only this script runs."""
     digest = b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return (
@@ -199,13 +199,15 @@ def _policy(script: str) -> str:
 
 
 @cache
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """A file beside the templates, as text."""
     return files("harness.reporting.dashboard").joinpath("templates", name).read_text("utf-8")
 
 
 @cache
-def _environment() -> Environment:
-    environment = Environment(
+def environment() -> Environment:
+    """What the templates are rendered with."""
+    made = Environment(
         loader=PackageLoader("harness.reporting.dashboard"),
         autoescape=True,
         undefined=StrictUndefined,
@@ -213,7 +215,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(duration=duration, amount=amount, argument=shlex.quote, with_code=with_code)
-    environment.filters.update(tokens=tokens_text, money=money_text)
-    environment.globals.update(in_full=IN_FULL, most_places=PLACES, most_unsteady=UNSTEADY, most_lanes=LANES)
-    return environment
+    made.filters.update(duration=duration, amount=amount, argument=shlex.quote, with_code=with_code)
+    made.filters.update(tokens=tokens_text, money=money_text, short=lambda text: shortened(text, _LINE))
+    made.globals.update(in_full=IN_FULL, most_places=PLACES, most_unsteady=UNSTEADY, most_lanes=LANES)
+    return made

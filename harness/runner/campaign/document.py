@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Final, Literal
 
 from pydantic import Field
 
-from harness.model.statistics import pass_hat, wilson
+from harness.model.evaluation import MeanRate, rounded_interval
+from harness.model.statistics import TaskTally, pass_hat, wilson
 from harness.recovery.declaration import Declaration
 from harness.spec.fault_plan import Gate
 
-VERSION: Final = 1
+VERSION: Final = 2
 NO_FAILURE = "-"
 """The entry of the confusion matrix for a fault that causes no failure."""
 
@@ -33,7 +35,7 @@ class Rate(DocumentPart):
 
 
 class PassRate(Rate):
-    """How many trials pass, and what that says of the next ones."""
+    """How many trials of one task pass, and what that says of the next ones."""
 
     interval: tuple[float, float] | None = Field(
         description="Wilson's 95 % interval of the share; null if there was no trial."
@@ -42,14 +44,27 @@ class PassRate(Rate):
 
     @classmethod
     def from_counts(cls, good: int, of: int) -> PassRate:
-        low_high = wilson(good, of)
         return cls(
             of=of,
             good=good,
             share=round(good / of, 4) if of else None,
-            interval=(round(low_high[0], 4), round(low_high[1], 4)) if low_high else None,
+            interval=rounded_interval(wilson(good, of)),
             pass_hat=tuple(round(each, 4) for each in pass_hat(good, of)),
         )
+
+
+class OverallRate(MeanRate):
+    """How many trials of all tasks pass, counted and as a mean over tasks. One that was not made does not count."""
+
+    of: int = Field(description="Number of trials that count.")
+    good: int
+
+    @classmethod
+    def of_tasks(cls, tallies: Sequence[TaskTally]) -> OverallRate:
+        """The rate over several tasks."""
+        mean = MeanRate.from_tallies(tallies)
+        good, of = (sum(getattr(each, name) for each in tallies) for name in ("passed", "counted"))
+        return cls(of=of, good=good, **dict(mean))
 
 
 class Trial(DocumentPart):
@@ -133,8 +148,8 @@ class Confusion(DocumentPart):
 class Totals(DocumentPart):
     """Over the whole campaign."""
 
-    clean: PassRate
-    faulted: PassRate
+    clean: OverallRate
+    faulted: OverallRate
     struck: Rate = Field(description="Faulted trials in which the fault struck.")
     classification: Rate = Field(
         description="Trials with the declared `code`, among the struck trials that declare one."
@@ -149,7 +164,7 @@ class Totals(DocumentPart):
 class Campaign(DocumentPart):
     """The document."""
 
-    version: Literal[1] = VERSION
+    version: Literal[2] = VERSION
     name: str
     goal: str
     source: str = Field(description="The file of the fault plan.")

@@ -11,9 +11,8 @@ from msgspec import Struct
 
 from harness.runner.campaign import summary as summing
 from harness.runner.campaign.document import Campaign, Trial
-from harness.runner.campaign.trials import Attack, PlannedTrial, RunTask, make_trials, turns
+from harness.runner.campaign.trials import Attack, PlannedTrial, RunTask, ends_services, make_trials, turns
 from harness.spec.fault_plan import LoadedFaultPlan
-from harness.spec.faults import ServiceFault
 
 
 class Size(Struct, frozen=True):
@@ -43,8 +42,7 @@ class Running:
     @property
     def ends_services(self) -> bool:
         """Whether it changes services of the project, which other campaigns would notice."""
-        plans = (plan for attack in self.attacks for plan in (attack.plan, *attack.preludes))
-        return any(isinstance(fault, ServiceFault) for plan in plans for fault in plan.faults)
+        return ends_services(self.attacks)
 
     def trials(self, run_task: RunTask) -> Iterator[Trial]:
         """Make the trials, each when it is requested."""

@@ -10,11 +10,13 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from harness.model.statistics import FEWEST_TASKS, TaskTally
 from harness.runner.campaign.document import (
     NO_FAILURE,
     Campaign,
     Cell,
     Confusion,
+    OverallRate,
     PassRate,
     Rate,
     Seconds,
@@ -25,6 +27,7 @@ from harness.runner.campaign.document import (
 from harness.runner.campaign.trials import Attack
 from harness.spec.fault_plan import Gate
 from harness.spec.faults import Fault
+from harness.spec.names import how_many
 
 _HEAD = ("task", "fault", "struck", "code", "right", "recovered", "seconds", "kept", "outcome")
 
@@ -117,6 +120,14 @@ def pass_rate(trials: Sequence[Trial]) -> PassRate:
     return PassRate.from_counts(sum(trial.reached for trial in trials), len(trials))
 
 
+def overall_rate(trials: Iterable[Trial]) -> OverallRate:
+    """The rate over all tasks of the trials; one that was not made is void."""
+    outcomes: dict[str, list[bool | None]] = {}
+    for trial in trials:
+        outcomes.setdefault(trial.task_id, []).append(trial.reached if trial.final_state else None)
+    return OverallRate.of_tasks([TaskTally.of(each) for each in outcomes.values()])
+
+
 def artifact_rate(trials: Iterable[Trial]) -> Rate:
     """The failures with all their artifacts."""
     return _rate(not trial.missing for trial in trials if trial.missing is not None)
@@ -164,8 +175,8 @@ def totals(found: Sequence[Cell], trials: Sequence[Trial]) -> Totals:
     clean, faulted = split(trials)
     recoverable = [cell.recovered for cell in found if cell.transient and cell.expected_recovered]
     return Totals(
-        clean=pass_rate(clean),
-        faulted=pass_rate(faulted),
+        clean=overall_rate(clean),
+        faulted=overall_rate(faulted),
         struck=_sum(cell.struck for cell in found),
         classification=_sum(cell.classified for cell in found),
         recovery=_sum(recoverable),
@@ -204,7 +215,7 @@ def _label(trial: Trial) -> str:
 
 
 def _rates_below(gate: Gate, sums: Totals) -> Iterator[str]:
-    measured = {
+    measured: dict[str, Rate | OverallRate] = {
         "recovery": sums.recovery,
         "classification": sums.classification,
         "artifacts": sums.artifacts,
@@ -216,8 +227,13 @@ def _rates_below(gate: Gate, sums: Totals) -> Iterator[str]:
             continue
         if rate.share is None and name != "artifacts":
             yield f"gate {name}: no trial to measure, wanted at least {wanted:g}"
-        elif rate.share is not None and rate.good / rate.of < wanted:
+        elif rate.share is not None and _exact_share(rate) < wanted:
             yield f"gate {name}: {rate.share:g} ({rate.good} of {rate.of}), wanted at least {wanted:g}"
+
+
+def _exact_share(rate: Rate | OverallRate) -> float:
+    """The share without rounding; a mean over tasks is told with four digits."""
+    return rate.share or 0.0 if isinstance(rate, OverallRate) else rate.good / rate.of
 
 
 # A campaign in the terminal.
@@ -317,7 +333,7 @@ def _tasks(found: Campaign) -> Table:
     return table
 
 
-def interval(rate: PassRate) -> str:
+def interval(rate: PassRate | OverallRate) -> str:
     """`0.72-1.00`; empty without trials."""
     return f"{rate.interval[0]:.2f}-{rate.interval[1]:.2f}" if rate.interval else ""
 
@@ -333,24 +349,26 @@ def total_lines(found: Campaign) -> Iterator[str]:
     yield f"artifacts: {_share(sums.artifacts, 'of the failures are complete', 'no task failed, nothing to keep')}"
     yield f"struck: {_share(sums.struck, 'of the faulted trials', 'none was tried')}"
     for name, rate in (("clean", sums.clean), ("faulted", sums.faulted)):
-        yield f"{name} trials that pass: {_pass_rate_text(rate)}"
+        yield f"{name} trials that pass: {_overall_text(rate)}"
 
 
 def _share(rate: Rate, what: str, nothing: str) -> str:
     return nothing if rate.share is None else f"{rate.share * 100:.0f} % ({rate.good}/{rate.of}) {what}"
 
 
-def _pass_rate_text(rate: PassRate) -> str:
+def _overall_text(rate: OverallRate) -> str:
     if rate.share is None:
         return "not tried"
-    return f"{rate.share * 100:.0f} % ({rate.good}/{rate.of}), 95 %: {interval(rate)}{_pass_hat(rate)}"
+    mean = f"{rate.share * 100:.0f} % ({rate.good}/{rate.of}), mean of {how_many(rate.tasks, 'task')}"
+    spread = f", 95 %: {interval(rate)}" if rate.interval else f", no interval below {FEWEST_TASKS} tasks"
+    return f"{mean}{spread}{_pass_hat(rate)}"
 
 
 def _times(found: Seconds | None) -> str:
     return f", in {found.median:.1f} s (median), {found.max:.1f} s (longest)" if found else ""
 
 
-def _pass_hat(rate: PassRate) -> str:
+def _pass_hat(rate: OverallRate) -> str:
     """A few values of pass^k: 2, 4, 8 in a row."""
-    some = [k for k in (2, 4, 8) if k <= rate.of]
+    some = [k for k in (2, 4, 8) if k <= len(rate.pass_hat)]
     return "".join(f", pass^{k} {rate.pass_hat[k - 1]:.2f}" for k in some)

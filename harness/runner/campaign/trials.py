@@ -25,7 +25,7 @@ from harness.runner.campaign.document import Trial
 from harness.runner.compile import compile_plan, prepare_fault, variables_of
 from harness.spec.expressions import scope_of, secrets_of
 from harness.spec.fault_plan import LoadedFaultPlan
-from harness.spec.faults import Fault
+from harness.spec.faults import Fault, ServiceFault
 from harness.spec.loaded import Loaded
 from harness.spec.names import slug
 from harness.spec.problems import Problem, SpecError
@@ -81,6 +81,8 @@ class Attack(Struct, frozen=True):
     name: str = ""
     """The name of the fault; empty: a clean run."""
     fault: Fault | None = None
+    agent: str = ""
+    """The agent that is evaluated; empty: that of the task."""
 
     @property
     def label(self) -> str:
@@ -94,28 +96,48 @@ class PlannedTrial(Struct, frozen=True):
     attack: Attack
     number: int
     seed: int
+    attempt: int = 1
+    """2 for a trial that is made again."""
 
 
-def attacks(loaded: LoadedFaultPlan, tasks: Sequence[Loaded], settings: Settings, run: str) -> list[Attack]:
-    """The attacks: each struck task as it is, then with each of its faults. Raises SpecError."""
+def attacks(
+    loaded: LoadedFaultPlan | None,
+    tasks: Sequence[Loaded],
+    settings: Settings,
+    run: str,
+    *,
+    agent: str = "",
+    only_struck: bool = True,
+) -> list[Attack]:
+    """The attacks: each task as it is, then with each of its faults. Raises SpecError.
+
+    `loaded`: the faults, if any. `agent`: the agent of all tasks; empty: that of each task. `only_struck`: only tasks
+    that have a fault.
+    """
     found: list[Attack] = []
     problems: list[Problem] = []
     order = with_episodes(tasks, dependencies(tasks))
     by_id = {task.spec.task_id: task for task in tasks}
     for task in tasks:
-        numbers = [number for number, _ in loaded.plan.of(task.spec)]
-        if not numbers:
+        numbers = [number for number, _ in loaded.plan.of(task.spec)] if loaded else []
+        if not numbers and only_struck:
             continue
         try:
             earlier = [by_id[name] for name in tasks_before(task.spec.task_id, order)]
-            preludes = tuple(compile_plan(each, settings=settings, run_id=run) for each in earlier)
-            clean = Attack(task, compile_plan(task, settings=settings, run_id=run), preludes)
-            found += [clean, *(_attack_with(clean, loaded, number) for number in numbers)]
+            first = [compile_plan(each, settings=settings, run_id=run, agent=_before(each, agent)) for each in earlier]
+            plan = compile_plan(task, settings=settings, run_id=run, agent=agent or None)
+            clean = Attack(task, plan, tuple(first), agent=agent)
+            found += [clean, *(_attack_with(clean, loaded, number) for number in numbers if loaded)]
         except SpecError as error:
             problems += error.problems
     if problems:
         raise SpecError(dict.fromkeys(problems))
     return found
+
+
+def _before(task: Loaded, agent: str) -> str | None:
+    """The agent of a task that runs before a trial: its own steps only prepare what is evaluated."""
+    return None if task.spec.does_its_steps else agent or None
 
 
 def _attack_with(clean: Attack, loaded: LoadedFaultPlan, number: int) -> Attack:
@@ -124,6 +146,12 @@ def _attack_with(clean: Attack, loaded: LoadedFaultPlan, number: int) -> Attack:
     secrets = (*clean.plan.known_secrets, *secrets_of(variables_of(declared), os.environ))
     plan = replace(clean.plan, faults=(*clean.plan.faults, fault), known_secrets=secrets)
     return replace(clean, plan=plan, name=loaded.name_of(number), fault=fault)
+
+
+def ends_services(found: Iterable[Attack]) -> bool:
+    """Return whether one of the attacks changes services of the project, which other campaigns would notice."""
+    plans = (plan for attack in found for plan in (attack.plan, *attack.preludes))
+    return any(isinstance(fault, ServiceFault) for plan in plans for fault in plan.faults)
 
 
 def turns(found: Sequence[Attack], *, trials: int, clean: int, seed: int) -> Iterator[PlannedTrial]:
@@ -137,10 +165,13 @@ def turns(found: Sequence[Attack], *, trials: int, clean: int, seed: int) -> Ite
 def staged(turn: PlannedTrial, run: str) -> tuple[Plan, tuple[Plan, ...]]:
     """The plan of a trial and of the tasks before it, in a fresh world, with a folder of its own."""
     attack = turn.attack
-    key = slug(f"{attack.plan.key}--{attack.name or 'clean'}--{turn.number}")
+    names = (attack.plan.key, attack.agent, attack.name or "clean", str(turn.number))
+    key = slug("--".join(filter(None, names)) + ("--again" if turn.attempt > 1 else ""))
     world = f"{slug(run)}.{key}"
     recorded = {"trial": turn.number, "recorded_as": attack.plan.key}
     plan = replace(attack.plan, key=key, world=world, fault_seed=turn.seed, **recorded)
+    if attack.agent:  # an agent that draws lots draws others in each trial
+        plan = replace(plan, spec=plan.spec.model_copy(update={"seed": turn.seed}))
     return plan, tuple(_prelude(each, plan) for each in attack.preludes)
 
 
@@ -200,15 +231,35 @@ def make_trials(turns: Iterable[PlannedTrial], run_task: RunTask, run: str, root
 
 
 def _make_trial(turn: PlannedTrial, run_task: RunTask, run: str, root: Path) -> Trial:
+    result = run_turn(turn, run_task, run)
+    if isinstance(result, FailedBefore):
+        return _impossible_trial(turn, result.describe())
+    return _impossible_trial(turn, result) if isinstance(result, str) else judge_trial(turn, result, root)
+
+
+class FailedBefore(Struct, frozen=True):
+    """A task that runs before a trial did not end as it declares, so the trial was not made."""
+
+    agent: str | None
+    """The agent that chose its steps."""
+    result: TaskResult
+
+    def describe(self) -> str:
+        """The reason why there is no trial."""
+        return f"{self.result.task_id}, which runs before it, did not end as it declares"
+
+
+def run_turn(turn: PlannedTrial, run_task: RunTask, run: str) -> TaskResult | FailedBefore | str:
+    """The result of one trial, or why it could not be made."""
     try:
         plan, preludes = staged(turn, run)
         for prelude in preludes:
             result = run_task(prelude)
             if not ended_as_declared(prelude.spec, result):
-                return _impossible_trial(turn, f"{prelude.task_id}, which runs before it, did not end as it declares")
-        return judge_trial(turn, run_task(plan), root)
+                return FailedBefore(prelude.agent, result)
+        return run_task(plan)
     except Exception as error:  # noqa: BLE001 - one trial that cannot be made must not take the others along
-        return _impossible_trial(turn, f"{type(error).__name__}: {error}")
+        return f"{type(error).__name__}: {error}"
 
 
 def _impossible_trial(turn: PlannedTrial, why: str) -> Trial:

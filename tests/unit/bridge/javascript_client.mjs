@@ -64,6 +64,35 @@ told.refused = await failure(Bridge.open(`${base}/refuses`, "wrong", clock().opt
   const nobody = new Bridge(nowhere, "t", options);
   told.nobody = await failure(nobody.connect());
   told.first = at.slept;
+  told.afterwards = await failure(Promise.race([nobody.request("synchronize"), new Promise((done) => setTimeout(done, 1000))]));
+}
+{
+  const timers = () => process.getActiveResourcesInfo().filter((each) => each === "Timeout").length;
+  const before = timers();
+  const bridge = await Bridge.open(`${base}/timers`, "t0ken");
+  bridge.delays = [30];
+  bridge.socket = async () => {
+    throw new Error("no");
+  };
+  bridge.url = nowhere;
+  bridge.link.socket.close();
+  const asked = failure(bridge.request("synchronize"));
+  while (!bridge.timers.size) await new Promise((done) => setTimeout(done, 5));
+  await bridge.close();
+  told.closed = [(await asked).code, timers() - before];
+  const other = await Bridge.open(`${base}/timers`, "t0ken");
+  await other.close();
+  told.closed.push(timers() - before);
+}
+{
+  const tell = () => {
+    throw new TypeError("the agent's own");
+  };
+  const bridge = await Bridge.open(`${base}/tells`, "t0ken", { ...clock().options, tell });
+  const waits = failure(bridge.request("synchronize"));
+  bridge.link.socket.close();
+  told.tells = (await Promise.race([waits, new Promise((done) => setTimeout(done, 1000))]))?.name ?? "answered";
+  told.tells = [told.tells, (await failure(bridge.request("synchronize")))?.name];
 }
 {
   const bridge = await Bridge.open(`${base}/incomplete`, "t0ken", clock().options);

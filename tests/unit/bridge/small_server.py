@@ -164,6 +164,10 @@ class MemoryLink:
         self.lost = True
         self._came.put_nowait(None)
 
+    def say(self, message: dict[str, Any]) -> None:
+        """Send a message that nobody waits for."""
+        self._came.put_nowait(json.dumps(message))
+
     def _cuts(self, direction: str) -> bool:
         self._count[direction] += 1
         if self._cut == (direction, self._count[direction]):

@@ -99,6 +99,7 @@ class FakeRun:
         self.done: list[Any] = []
         self.ended = ""
         self.looks = 0.0
+        self.sees: Observation | None = None
         self.shown = True
         """Whether the pages are open."""
         self.differs: tuple[str, ...] = ()
@@ -126,6 +127,8 @@ class FakeRun:
 
     async def __call__(self, *, screenshot: bool = False) -> Observation:
         await asyncio.sleep(self.looks)
+        if self.sees is not None:
+            return self.sees
         return Observation("http://shop.local/", "Shop", "- button", screenshot=b"png" if screenshot else None)
 
     async def play(self) -> None:

@@ -16,7 +16,7 @@ from harness.bridge.client import (
     ReconnectionExhausted,
 )
 from harness.bridge.client.link import bridge_url, read_pin
-from harness.bridge.client.losses import LinkLost
+from harness.bridge.client.losses import BridgeError, LinkLost
 from harness.bridge.client.outbox import Outbox
 from tests.unit.bridge.small_server import LOST, Network, SmallServer
 from tests.unit.resilience.virtual import LoopClock, now, play
@@ -287,6 +287,65 @@ def test_the_end_of_a_task_is_noted_when_it_comes() -> None:
             await asyncio.sleep(1)
             assert task.verdict is not None
             assert task.verdict.code == "TASK_TIMEOUT"
+
+    play(run())
+
+
+def test_nobody_waits_for_ever_for_a_client_that_did_not_connect() -> None:
+    network = Network(SmallServer(), attempts=[REFUSED] * 99)
+
+    async def run() -> None:
+        client = bridge(network)
+        with pytest.raises(ReconnectionExhausted):
+            await client.open()
+        for _ in range(2):
+            with pytest.raises(ReconnectionExhausted):
+                await asyncio.wait_for(client.take(), 5)
+            with pytest.raises(ReconnectionExhausted):
+                await client.reconnect()
+
+    play(run())
+
+
+@pytest.mark.parametrize("broken", ["tell", "server"])
+def test_a_fault_of_the_agent_or_of_the_server_ends_the_connection_and_who_waits_hears_it(broken: str) -> None:
+    network = Network(SmallServer())
+
+    def tell(_: str) -> None:
+        raise TypeError("the agent's own")
+
+    async def run() -> None:
+        client = bridge(network, tell=tell)
+        await client.open()
+        assert network.link is not None
+        network.server.handle = lambda _: [{"no": "message"}]  # type: ignore[method-assign,list-item]
+        asked = asyncio.create_task(client.request("synchronize"))
+        if broken == "tell":
+            network.link.cut()
+        with pytest.raises(BridgeError, match="CONN_FAILED"):
+            await asyncio.wait_for(asked, 5)
+        assert client.state is LinkState.FAILED
+        await client.detach()
+
+    play(run())
+
+
+def test_a_task_that_came_for_an_agent_that_had_given_up_waiting_is_the_next_ones() -> None:
+    network = Network(SmallServer(offers=0))
+
+    async def run() -> None:
+        async with bridge(network) as client:
+            turn = {"turn": 1, "task_id": "BUY-1", "goal": "Buy a mouse"}
+            handle, network.server.handle = network.server.handle, lambda _: []  # type: ignore[method-assign]
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(client.take(), 1)
+            network.server.handle = handle  # type: ignore[method-assign]
+            assert network.link is not None
+            network.link.say(network.server.tell({"type": "turn", "id": "0", "payload": turn}))
+            await asyncio.sleep(1)
+            task = await client.take()
+            assert task is not None
+            assert (task.task_id, await client.take()) == ("BUY-1", None)
 
     play(run())
 

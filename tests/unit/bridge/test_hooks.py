@@ -185,3 +185,13 @@ def test_a_client_on_a_socket_tells_events_of_its_own_session() -> None:
         playing.cancel()
 
     play(main())
+
+
+def test_an_event_that_is_too_long_is_not_held_in_memory() -> None:
+    async def main() -> None:
+        client, run, playing, session = await taken(make_hub())
+        client.hub.hooks.take(hook("PreToolUse", session, text="x" * LONGEST_EVENT))
+        assert [each.payload for each in client.hub.events_of(run.plan)] == [{"left_out": "it is too long"}]
+        playing.cancel()
+
+    play(main())

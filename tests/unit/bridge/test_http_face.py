@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import httpx2
 import pytest
 from starlette.applications import Starlette
+from starlette.types import Message
 
-from harness.bridge.http_face import ANSWERED_WITHIN, http_routes
+from harness.bridge.http_face import ANSWERED_WITHIN, http_routes, session_events
 from harness.cli.mcp_relay import ANSWERED_WITHIN as RELAYED_WITHIN
-from tests.unit.bridge.stage import make_hub, message, taken
+from tests.unit.bridge.stage import FakeClient, make_hub, message, taken
 from tests.unit.resilience.virtual import play
 
 
@@ -34,5 +36,69 @@ def test_a_request_has_more_time_than_the_longest_work_is_waited_for() -> None:
             assert len(run.done) == 1
             await http.post(place, json=message("finish", turn=2))
         await playing
+
+    play(main())
+
+
+def test_a_stream_whose_client_is_gone_before_it_begins_holds_no_session() -> None:
+    async def main() -> None:
+        hub = make_hub(grace=10)
+        client = FakeClient(hub)
+        session = client.joins()
+        client.drop()
+        app, sent = Starlette(routes=http_routes(hub, lambda _: True)), list[Any]()
+
+        async def gone() -> Message:
+            return {"type": "http.disconnect"}
+
+        async def send(message: Message) -> None:
+            sent.append(message)
+            await asyncio.sleep(0)
+
+        for last in (b"", b"epoch:" + b"9" * 5000):
+            scope = {
+                "type": "http", "method": "GET", "path": f"/sessions/{session}/messages", "query_string": b"",
+                "headers": [(b"last-event-id", last)],
+            }  # fmt: skip
+            await app(scope, gone, send)
+            await asyncio.sleep(1)
+            assert not hub.sessions[session].attached
+        assert [each["status"] for each in sent if "status" in each] == [200, 200]
+        await asyncio.sleep(10)
+        assert not hub.sessions
+
+    play(main())
+
+
+def test_a_replay_larger_than_what_may_wait_for_a_client_is_sent() -> None:
+    async def main() -> None:
+        hub = make_hub(replay_bytes=4 * 1024 * 1024)
+        session = hub.sessions[FakeClient(hub).joins()]
+        for _ in range(30):
+            session.send("outcome", {"message": "x" * 100_000})
+        events = session_events(hub, session, f"{session.buffer.epoch}:0")
+        seen = [await anext(events) for _ in range(30)]
+        assert b'"seq":30' in seen[-1]
+        await events.aclose()
+        await hub.stop()
+
+    play(main())
+
+
+def test_a_request_that_waits_when_the_server_ends_is_told_so() -> None:
+    async def main() -> None:
+        hub = make_hub()
+        client, run, playing, session = await taken(hub, takes=5)
+        client.drop()
+        transport = httpx2.ASGITransport(app=Starlette(routes=http_routes(hub, lambda _: True)))
+        async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1", timeout=None) as http:
+            act = message("act", turn=1, step={"act": "click"})
+            asked = asyncio.create_task(http.post(f"/sessions/{session}/messages", json=act))
+            await asyncio.sleep(1)
+            await hub.stop()
+            answer = await asked
+            assert (answer.status_code, answer.json()["payload"]["code"]) == (503, "SYS_STOPPING")
+        await playing
+        assert (run.ended, len(run.done)) == ("AGENT_LOST", 1)
 
     play(main())

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 from unittest.mock import ANY
 
 import pytest
 
-from harness.bridge.hub import BridgeHub
+from harness.bridge.hub import LONGEST_TEXT, BridgeHub
+from harness.bridge.session import REPLIES
 from harness.bridge.turns import Desk
+from harness.bridge.websocket_face import BEHIND
+from harness.model.ports import Observation
 from harness.resilience.events import InvariantBroken
 from tests.unit.bridge.stage import FakeClient, FakeRun, make_hub, message, taken
 from tests.unit.resilience.virtual import LoopClock, now, play
@@ -399,5 +403,95 @@ def test_the_clients_states_follow_the_table_and_break_no_rule_until_the_server_
         assert [each.rule for each in events if isinstance(each, InvariantBroken)] == [
             "Cannot be `connected` if server is `down`"
         ]
+
+    play(main())
+
+
+def test_a_session_that_asks_twice_for_a_task_gets_one() -> None:
+    async def main() -> None:
+        hub = make_hub()
+        client, runs = FakeClient(hub), [FakeRun(hub, "A"), FakeRun(hub, "B")]
+        client.joins()
+        asked = [client.say("task_take") for _ in runs]
+        await asyncio.sleep(0.1)
+        playing = [asyncio.create_task(run.play()) for run in runs]
+        first, second = [await client.answer(each) for each in asked]
+        assert (first["payload"]["task_id"], second["payload"]["code"]) == ("A", "SESS_BUSY")
+        other = FakeClient(hub)
+        other.joins()
+        assert (await other.ask("task_take"))["payload"]["task_id"] == "B"
+        await hub.stop()
+        await asyncio.gather(*playing)
+
+    play(main())
+
+
+def test_an_act_of_the_task_before_is_never_one_of_the_next_task_even_when_its_reply_is_forgotten() -> None:
+    async def main() -> None:
+        client, _, playing, session = await taken(make_hub())
+        number = client.say("act", turn=1, step=CLICK)
+        await client.answer(number)
+        await client.ask("finish", turn=2)
+        await playing
+        client.hub.sessions[session].replies.clear()  # as after a thousand further messages
+        following = FakeRun(client.hub, "NEXT")
+        playing = asyncio.create_task(following.play())
+        turn = (await client.ask("task_take"))["payload"]["turn"]
+        client.heard.clear()
+        again = await client.ask("act", number, turn=1, step=CLICK)
+        assert (again["payload"]["code"], following.done) == ("SESS_TURN_OVER", [])
+        assert (await client.ask("act", turn=turn, step=CLICK))["payload"]["turn"]["turn"] == turn + 1
+        await client.ask("finish", turn=turn + 1)
+        await playing
+
+    play(main())
+
+
+def test_a_page_with_an_endless_title_does_not_cost_the_agent_its_connection() -> None:
+    async def main() -> None:
+        client, run, playing, _ = await taken(make_hub())
+        long = "x" * 3_000_000
+        dialog = {"type": "alert", "message": long}
+        run.sees = Observation(f"data:,{long}", long, "- button", (long,) * 200, dialogs=(dialog,), held_back=(long,))
+        seen = (await client.ask("observe", turn=1))["payload"]
+        assert len(json.dumps(seen)) < BEHIND
+        assert seen["title"] == "x" * LONGEST_TEXT + "..."
+        await client.hub.stop()
+        await playing
+
+    play(main())
+
+
+def test_bodies_of_all_sessions_are_bounded_and_those_of_closed_ones_are_dropped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def main() -> None:
+        monkeypatch.setattr("harness.bridge.hub.ALL_BLOBS", 250)
+        hub = make_hub()
+        sessions = [hub.sessions[FakeClient(hub).joins()] for _ in range(3)]
+        for number in range(9):
+            hub.keep_body(sessions[number % 3], "text/plain", bytes([number]) * 50)
+        assert [each.blob_bytes for each in sessions] == [
+            sum(len(body) for _, body in each.blobs.values()) for each in sessions
+        ]
+        assert sum(each.blob_bytes for each in sessions) == 250
+        hub.close(sessions[0], "closed")
+        assert (sessions[0].blobs, sessions[0].blob_bytes) == ({}, 0)
+        await hub.stop()
+
+    play(main())
+
+
+def test_messages_that_wait_for_their_answers_are_bounded() -> None:
+    async def main() -> None:
+        hub = make_hub()
+        client = FakeClient(hub)
+        session = hub.sessions[client.joins()]
+        for _ in range(REPLIES):
+            client.say("task_take", wait_ms=600_000)
+        await asyncio.sleep(0)
+        assert (await client.ask("task_take"))["payload"]["code"] == "SESS_BUSY"
+        assert len(session.replies) == REPLIES
+        await hub.stop()
 
     play(main())

@@ -113,6 +113,15 @@ def test_the_delays_and_the_circuit_are_those_of_python(told: dict[str, Any]) ->
     assert told["again"] == ["joined", "closed", "s-1"]
     assert told["first"] == [1, 2, 5, 10]
     assert "nothing listens there" in told["nobody"]["message"]
+    assert told["afterwards"]["code"] == "CONN_RECONNECTION_EXHAUSTED"  # nobody waits for ever
+
+
+def test_a_closed_client_leaves_no_timer_that_keeps_node_alive(told: dict[str, Any]) -> None:
+    assert told["closed"] == ["CONN_CLOSED", 0, 0]
+
+
+def test_a_fault_of_the_agents_own_function_is_the_answer_of_all_that_wait(told: dict[str, Any]) -> None:
+    assert told["tells"] == ["TypeError", "TypeError"]
 
 
 def test_a_refused_token_ends_at_once(told: dict[str, Any]) -> None:

@@ -73,10 +73,12 @@ def test_a_call_that_a_client_makes_anew_is_the_same_act_but_not_in_another_task
         await playing
         again = FakeRun(hub)
         playing = asyncio.create_task(again.play())
-        await tools.call("task_take", {"session": session})
-        await tools.call("act", asked)
+        turn = (await tools.call("task_take", {"session": session})).structured["turn"]
+        assert (await tools.call("act", asked)).structured["code"] == "SESS_TURN_OVER"
+        assert (len(run.done), len(again.done)) == (1, 0)
+        await tools.call("act", {**asked, "turn": turn})
         assert (len(run.done), len(again.done)) == (1, 1)
-        await tools.call("finish", {"session": session, "turn": 2})
+        await tools.call("finish", {"session": session, "turn": turn + 1})
         await playing
 
     play(main())
@@ -157,3 +159,33 @@ def test_the_shipped_list_has_every_key_of_every_step_and_stays_small() -> None:
     assert keys <= set(step_schema()["properties"])
     assert step_schema()["properties"]["act"]["enum"] == sorted(ACTS)
     assert len(str([each.parameters for each in listed_tools()])) < 10_000  # every model reads it with every request
+
+
+def test_asking_for_tasks_again_and_again_leaves_no_sessions_behind() -> None:
+    async def main() -> None:
+        hub = make_hub(sessions=2)
+        tools = BridgeTools(hub)
+        for _ in range(3):
+            found = await tools.call("task_take", {"wait_ms": 0})
+            assert (found.structured["code"], found.structured.get("session")) == ("SESS_NO_TASK", None)
+        assert not hub.sessions
+        await hub.stop()
+
+    play(main())
+
+
+def test_an_act_that_was_refused_in_a_pause_is_done_after_it() -> None:
+    async def main() -> None:
+        hub = make_hub()
+        tools, run, playing, session = await begun(hub)
+        client, asked = FakeClient(hub), {"session": session, "turn": 1, "step": CLICK}
+        client.joins(session)
+        await client.ask("session_pause")
+        assert (await tools.call("act", asked)).structured["code"] == "SESS_PAUSED"
+        await client.ask("session_resume")
+        assert (await tools.call("act", asked)).structured["passed"]
+        assert len(run.done) == 1
+        await hub.stop()
+        await playing
+
+    play(main())

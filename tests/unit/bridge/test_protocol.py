@@ -8,6 +8,7 @@ import json
 import tracemalloc
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from harness.bridge.messages import CLIENT_MESSAGES, SEQUENCE, Phase
 from harness.bridge.protocol import REFUSALS
 from harness.bridge.refusals import WIRE_CODES
-from tests.unit.bridge.stage import GOOD, FakeClient, make_hub, message
+from tests.unit.bridge.stage import GOOD, MOMENT, FakeClient, make_hub, message
 from tests.unit.resilience.virtual import play
 
 EXAMPLES: dict[str, dict[str, Any]] = {
@@ -267,5 +268,31 @@ def test_whatever_a_client_sends_the_server_stays_alive_and_answers(frames: list
         assert (await other.ask("synchronize"))["type"] == "session_state"
         await hub.stop()
         assert not hub.sessions
+
+    play(main())
+
+
+@pytest.mark.parametrize("more", ['"step": {"value": "\\ud800"}', '"\\udfff": 1', '"step": {"timeout": NaN}'])
+def test_text_that_no_answer_could_repeat_is_refused_with_the_messages_id(more: str) -> None:
+    async def main() -> None:
+        client = await in_phase(Phase.JOINED)
+        text = json.dumps(message("act", turn=1)).replace('"turn": 1', f'"turn": 1, {more}')
+        client.connection.take(text)
+        told = client.answers(json.loads(text)["id"])
+        assert [each["payload"]["code"] for each in told] == ["PROTO_INVALID_MESSAGE"]
+        client.connection.take(json.dumps({**message("act"), "id": "\ud800", "\ud801": 1}))
+        msgspec.json.encode(client.heard)  # which is how it is sent
+        assert client.heard[-1]["payload"]["code"] == "PROTO_INVALID_MESSAGE"
+
+    play(main())
+
+
+def test_a_moment_without_an_offset_cannot_be_compared_and_is_refused() -> None:
+    async def main() -> None:
+        client = await in_phase(Phase.JOINED)
+        await client.ask("act", turn=1, step={})
+        told = await client.ask("request_replay", since="2026-11-25T10:00:00")
+        assert told["payload"]["violations"][0]["field"] == "payload.since"
+        assert (await client.ask("request_replay", since=MOMENT))["type"] == "replay_buffer"
 
     play(main())

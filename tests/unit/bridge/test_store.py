@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,23 @@ def test_a_session_of_a_server_that_runs_is_not_taken_from_it(tmp_path: Path) ->
     play(main())
 
 
+def test_a_session_of_a_server_that_was_stopped_goes_on_and_knows_what_it_has_had(tmp_path: Path) -> None:
+    async def main() -> None:
+        hub = hub_of(tmp_path)
+        session = FakeClient(hub).joins()
+        hub.find(session).has_had("T-1")
+        await hub.stop(resumable=True)
+        after = hub_of(tmp_path)
+        FakeClient(after).joins(session)
+        assert after.find(session).had == ["T-1"]
+        await after.stop()
+        last = FakeClient(hub_of(tmp_path))
+        last.joins(session)
+        assert last.heard[-1]["payload"]["code"] == "SESS_CLOSED"  # a run that is over has closed it
+
+    play(main())
+
+
 def test_a_damaged_file_is_put_aside_and_said(tmp_path: Path) -> None:
     (tmp_path / STORE).parent.mkdir()
     (tmp_path / STORE).write_bytes(b"no database at all, but long enough to look like one" * 100)
@@ -68,6 +86,43 @@ def test_a_damaged_file_is_put_aside_and_said(tmp_path: Path) -> None:
     store.save(StoredSession("sess-1", "active"))
     assert [each.id for each in stored_sessions(tmp_path)] == ["sess-1"]
     store.close()
+
+
+def test_rows_that_cannot_be_read_are_left_out_and_said(tmp_path: Path) -> None:
+    store = SessionStore(tmp_path, (2**22 + 1, 0.0))
+    store.save(StoredSession("sess-1", "active"))
+    with sqlite3.connect(tmp_path / STORE) as other:
+        for content in (b"{", "text", 7, b'{"id": 3}'):
+            other.execute("INSERT INTO sessions VALUES (?, ?)", (f"sess-{content!r}", content))
+    assert list(store.left()) == ["sess-1"]
+    assert "4 of its sessions cannot be read" in store.note
+
+
+@pytest.mark.parametrize("seconds", [2.0, 60.0])
+def test_while_the_file_cannot_be_written_sessions_go_on_and_no_write_begins(
+    tmp_path: Path, seconds: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("harness.bridge.store.WAIT_MS", 1)
+
+    async def main() -> None:
+        hub = hub_of(tmp_path)
+        client, run, playing, _ = await taken(hub)
+        other = sqlite3.connect(tmp_path / STORE, isolation_level=None)
+        other.execute("BEGIN EXCLUSIVE")
+        assert (await client.ask("act", turn=1, step=READ))["payload"]["passed"]
+        FakeClient(hub).joins()
+        asyncio.get_running_loop().call_later(seconds, other.rollback)
+        ended = await client.ask("act", turn=2, step=WRITE)
+        if seconds == 60:
+            assert (ended["payload"]["code"], len(run.done)) == ("ARTIFACTS_UNWRITABLE", 1)
+        else:
+            assert ended["payload"]["passed"]
+            assert [each.wrote for each in stored_sessions(tmp_path) if each.task] == [True]
+        other.close()
+        await hub.stop()
+        await playing
+
+    play(main())
 
 
 def test_a_pause_stops_the_agents_clock_and_lets_nothing_be_done() -> None:

@@ -50,7 +50,8 @@ def play(main: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "method", ["Browser.close", "Browser.crash", "Target.createBrowserContext", "Target.disposeBrowserContext"]
+    "method",
+    ["Browser.close", "Target.createBrowserContext", "SystemInfo.getProcessInfo", "Tracing.start", "Page.enable"],
 )
 def test_what_is_about_the_whole_browser_is_refused(method: str) -> None:
     async def main() -> None:
@@ -58,6 +59,9 @@ def test_what_is_about_the_whole_browser_is_refused(method: str) -> None:
         await browser.says(method)
         assert "is not offered" in browser.told[0]["error"]["message"]
         assert browser.asked == []
+        await browser.attached("S1", target("P1"))
+        await browser.says("Tracing.start", "S1")
+        assert "is not offered" in browser.told[-1]["error"]["message"]
 
     play(main())
 

@@ -36,6 +36,19 @@ BAD = [
     ('[tool.harness.agents.a]\npython = "x:Y"\nmodels = ["m"]\n', "`models` has no effect without `command`"),
     ('[tool.harness.agents.a]\npython = "x:Y"\ncwd = "m"\n', "`cwd` has no effect without `command`"),
     ("[tool.harness.agents.a]\nenvironment = { M = 'm' }\n", "`environment` has no effect without `command`"),
+    (
+        '[tool.harness.agents.a]\ncommand = ["x"]\nenvironment = { "A=B" = "c" }\n',
+        "`environment` has no variable of the name 'A=B'",
+    ),
+    (
+        '[tool.harness.agents.a]\ncommand = ["x"]\nenvironment = { TASKSPEC_TOKEN = "c" }\n',
+        "`environment.TASKSPEC_TOKEN` is set by the run",
+    ),
+    (
+        '[tool.harness.agents.a]\ncommand = ["x"]\nenvironment = { A = "\\u0000" }\n',
+        "must not contain the character NUL",
+    ),
+    ('[tool.harness.agents.a]\ncommand = ["x\\u0000"]\n', "`command` and `cwd` must not contain the character NUL"),
     ('[tool.harness.agents.bridge]\ncommand = ["x"]\n', "agents.bridge.command: `bridge` is an agent that runs elsewh"),
     (
         '[tool.harness.agents.a]\ncommand = ["x"]\n[tool.harness.agents.b]\nagent = "a"\noptions = { y = 1 }\n',

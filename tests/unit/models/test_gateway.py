@@ -112,6 +112,16 @@ def test_what_a_provider_does_not_say_is_estimated() -> None:
     assert (call.usage.output, call.usage.estimated) == (10, True)
 
 
+@pytest.mark.parametrize(
+    "usage", [7, "some", [1], {"prompt_tokens": "9", "prompt_tokens_details": {"cached_tokens": "x"}}]
+)
+def test_an_odd_usage_does_not_cut_the_answer_off(usage: Any) -> None:
+    bench = Bench(lambda _: events({"choices": [{"delta": {"content": "hello"}}], "usage": usage}))
+    assert play(bench.ask())[0] == 200
+    (call,) = bench.task.ledger.calls
+    assert call.outcome == "answered"
+
+
 def test_what_was_recorded_is_replayed(tmp_path: Path) -> None:
     def bench(answer: Answer, mode: CassetteMode) -> tuple[Bench, Cassette]:
         made, cassette = Bench(answer), Cassette.open(tmp_path / "c.yaml", 0, mode, shown="c.yaml")

@@ -49,7 +49,7 @@ def test_circuits_close_when_their_service_was_gone_and_answers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str, started: bool, state: CircuitState
 ) -> None:
     """A worker of xdist sees what its controller restarts go `down` and come `up`. At the start nothing was gone."""
-    monkeypatch.setattr("harness.runner.harness.Services", Told)
+    monkeypatch.setattr("harness.runner.shared_services.Services", Told)
     kept = Kept()
     stream = Telemetry("run", FakeClock(), Redactor((), ()), [kept])
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from harness.runner.schedule import Job, Schedule
+from harness.runner.schedule import Job, Schedule, TaskPlaces
+from tests.unit.resilience.virtual import now, play
 
 
 def started(schedule: Schedule, limit: int = 10) -> list[str]:
@@ -214,3 +217,26 @@ def test_every_job_begins_whatever_the_slots(jobs: list[tuple[str, bool]], slots
             name = begun[0]
             schedule.end(name, True)
             over.add(name)
+
+
+def test_a_place_alone_waits_for_all_and_nothing_overtakes_it() -> None:
+    begun: list[str] = []
+
+    async def job(places: TaskPlaces, name: str, *, alone: bool = False) -> None:
+        async with places.place(alone=alone):
+            begun.append(f"{name} at {now():g}")
+            await asyncio.sleep(10)
+
+    async def main() -> None:
+        places = TaskPlaces(2)
+        waits = asyncio.create_task(job(places, "first"))
+        await asyncio.sleep(1)
+        jobs = [asyncio.create_task(job(places, name, alone=name == "alone")) for name in ("alone", "second", "third")]
+        given_up = asyncio.create_task(job(places, "given up", alone=True))
+        await asyncio.sleep(11)
+        given_up.cancel()
+        await asyncio.gather(waits, *jobs)
+        await job(places, "last", alone=True)
+
+    play(main())
+    assert begun == ["first at 0", "alone at 10", "second at 20", "third at 20", "last at 30"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import secrets
+import stat
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -59,3 +61,19 @@ def test_half_a_key_is_refused(tmp_path: Path) -> None:
     (tmp_path / KEY).write_bytes(b"short")
     with pytest.raises(OSError, match="delete it"):
         Tokens.of(tmp_path)
+
+
+def test_of_processes_that_begin_at_once_none_reads_half_a_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[bytes] = []
+
+    def another_began(size: int) -> str:
+        if size > 8 and not found:
+            found.append(b"")  # it begins while this one is about to write
+            found.append(Tokens.of(tmp_path).key)
+        return made(size)
+
+    made = secrets.token_hex
+    monkeypatch.setattr("harness.serve.tokens.secrets.token_hex", another_began)
+    assert Tokens.of(tmp_path).key == found[1] == (tmp_path / KEY).read_bytes()
+    assert stat.S_IMODE((tmp_path / KEY).stat().st_mode) == 0o600
+    assert [each.name for each in (tmp_path / KEY).parent.iterdir()] == [KEY.name]

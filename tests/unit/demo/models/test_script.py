@@ -54,6 +54,18 @@ def test_a_script_is_chosen_by_its_goal_in_the_request() -> None:
     assert script_for(["Feed the cat."]) is None
 
 
+def test_a_blank_of_a_goal_is_filled_in_from_the_request() -> None:
+    found = script_for(["Put the Keychron K2 into the cart of http://shop.local/."])
+    assert found is not None
+    assert (found.name, found.goal) == ("put-into-cart", "Put the Keychron K2 into the cart")
+    assert [line.text for line in found.lines[1:4]] == [
+        "type 'Keychron K2' into searchbox 'Search'", "press Enter", "click link 'Keychron K2'",
+    ]  # fmt: skip
+    assert script_for(["Put the Logitech M185 into the cart"]) == next(
+        s for s in all_scripts() if s.name == "fill-cart"
+    )
+
+
 def test_a_script_of_ones_own_is_a_file(tmp_path: Path) -> None:
     (tmp_path / "help.yaml").write_text("goal: Read the help\nlines:\n  - open http://a.test/\n  - click link 'Help'\n")
     script = read_script(tmp_path / "help.yaml")

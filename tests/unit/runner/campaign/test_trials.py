@@ -47,7 +47,20 @@ def test_a_campaign_in_which_all_is_as_expected(tmp_path: Path) -> None:
     assert (slow.expected_code, slow.classified.share, slow.recovery) == ("-", 1, None)
     assert other.task_id == "B"
     assert (found.totals.recovery.good, found.totals.recovery.of) == (4, 4)
-    assert (found.totals.clean.share, found.totals.faulted.share) == (1, 0.5)
+    assert (found.totals.clean.share, found.totals.faulted.share) == (1, 0.3333)  # of A 4 of 6, of B 0 of 2
+
+
+def test_tasks_are_not_pooled(tmp_path: Path) -> None:
+    """Of two tasks of which one always passes and one never does, half do so twice in a row, and not a sixth."""
+
+    class OneFails(Runner):
+        def __call__(self, plan: Plan) -> TaskResult:
+            self.endings = {"clean": (None, REFUSED if plan.task_id == "B" else None)}
+            return super().__call__(plan)
+
+    clean = campaign(tmp_path, OneFails()).totals.clean
+    assert (clean.good, clean.of, clean.tasks) == (2, 4, 2)
+    assert (clean.share, clean.pass_hat, clean.interval) == (0.5, (0.5, 0.5), None)
 
 
 def test_what_is_not_as_expected_is_named_with_its_seed(tmp_path: Path) -> None:

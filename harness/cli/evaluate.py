@@ -1,0 +1,307 @@
+"""`harness eval`: agents compared on the same tasks."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+from msgspec import Struct
+from rich.console import Console
+
+from harness.cli.chaos import (
+    INTERRUPTED,
+    LOCK,
+    NARROWEST,
+    USAGE,
+    given_faults,
+    given_tasks,
+    missing_dependencies,
+    refuse_unwritable,
+)
+from harness.cli.ending import fail
+from harness.model.cassette_settings import CassetteMode
+from harness.model.evaluation import Evaluation, EvaluationTrial
+from harness.model.settings import Settings
+from harness.reporting.evaluation.markdown import evaluation_markdown
+from harness.reporting.evaluation.page import evaluation_page
+from harness.reporting.evaluation.tables import show_evaluation
+from harness.reporting.files import shown_path, write_text
+from harness.reporting.redaction import Redactor
+from harness.reporting.telemetry.sinks import begun_stream
+from harness.resilience import SystemClock
+from harness.runner.campaign.trials import BusyError, ends_services, reserved
+from harness.runner.evaluation import lock
+from harness.runner.evaluation.gate import gate_problem, judged_by, read_evaluation
+from harness.runner.evaluation.journal import TRIALS, TrialJournal, opened
+from harness.runner.evaluation.run import EvaluationRun
+from harness.runner.evaluation.trials import EvaluationSize, Judging, agents_attacks, without_memory
+from harness.spec.agents import BRIDGE, MANUAL, SCRIPTED, unknown_agent
+from harness.spec.evaluation_gate import EvaluationGate, load_gate
+from harness.spec.fault_plan import LoadedFaultPlan, idle_patterns
+from harness.spec.loaded import Loaded
+from harness.spec.names import new_run_id
+from harness.spec.problems import SpecError
+
+NO_VERDICT = 3
+PLACE = Path(".harness", "eval")
+DOCUMENT, MARKDOWN, PAGE = "evaluation.json", "evaluation.md", "index.html"
+
+
+class EvaluationFiles(Struct, frozen=True):
+    """The files of an evaluation, read and checked."""
+
+    tasks: tuple[Loaded, ...]
+    settings: Settings
+    loaded: LoadedFaultPlan | None
+    agents: tuple[str, ...]
+    gate: EvaluationGate | None
+    earlier: Evaluation | None
+
+
+AgentsOption = Annotated[str, typer.Option("--agents", metavar="A,B", help="The agents, with commas between them.")]
+FaultsOption = Annotated[
+    Path | None, typer.Option("--faults", metavar="FILE", help="A fault plan: also try the agents under its faults.")
+]
+ModelsOption = Annotated[
+    CassetteMode | None,
+    typer.Option("--models", help="Where the answers of models come from, as `pytest --task-models`."),
+]
+GateOption = Annotated[
+    Path | None, typer.Option("--gate", metavar="FILE", help="Thresholds that decide the exit code.")
+]
+ResumeOption = Annotated[
+    bool, typer.Option("--resume", help="Go on with an evaluation: with --output, or else with the last one.")
+]
+OutputOption = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="Folder for the results. Default: .harness/eval/<run>.")
+]
+SummaryOption = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Also append the Markdown to this file, for the page of a job.")
+]
+
+
+def evaluate(
+    paths: Annotated[list[Path], typer.Argument(metavar="PATH", help="Task files, or folders with task files.")],
+    agents: AgentsOption,
+    faults: FaultsOption = None,
+    trials: Annotated[int, typer.Option(min=1, help="Number of trials of each task, agent and fault.")] = 5,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the first trials; the next have the next numbers.")] = 0,
+    models: ModelsOption = None,
+    gate: GateOption = None,
+    resume: ResumeOption = False,
+    output: OutputOption = None,
+    summary: SummaryOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the document as JSON instead of tables.")] = False,
+) -> None:
+    """Compare agents: each does the same tasks, with the same seeds, in turns, several times.
+
+    The command tells for each agent how much passes, how sure that is, and whether it survives faults; for each two
+    agents which one is better; and what each costs. A trial that failed because infrastructure broke is void: it
+    counts for nobody.
+    Exit code: 1 when the gate is not passed, 2 when a file is wrong or has changed since the evaluation began,
+    3 when too many trials are void for a verdict.
+
+    Example: harness eval tasks/agents/ --agents scripted,builder --trials 5
+    """
+    refuse_unwritable(summary)
+    found = _read_all(paths, agents, faults, gate, models)
+    size, run = EvaluationSize(trials, seed), new_run_id(datetime.now(UTC), os.getpid())
+    evaluation = _prepared(found, size, run)
+    folder = _folder(found.settings.root, output, run, resume=resume)
+    interrupted, document = _run_in(folder, evaluation, found, resume=resume)
+    if document is None:
+        raise typer.Exit(INTERRUPTED)
+    _write_all(document, folder, summary, err=as_json)
+    _tell(document, as_json=as_json)
+    raise typer.Exit(INTERRUPTED if interrupted else _exit_code(document))
+
+
+def _exit_code(document: Evaluation) -> int:
+    if document.no_verdict:
+        return NO_VERDICT
+    return 0 if all(each.met for each in document.gate) else 1
+
+
+# The files and options, checked before the first trial.
+
+
+def _refuse(message: str) -> NoReturn:
+    fail(message, USAGE)
+
+
+def _read_all(
+    paths: list[Path], agents: str, faults: Path | None, gate: Path | None, models: CassetteMode | None
+) -> EvaluationFiles:
+    try:
+        tasks, settings = given_tasks(paths)
+        names = _agents(agents, settings)
+        loaded, warnings = given_faults(faults, settings) if faults else (None, ())
+        thresholds = load_gate(gate) if gate else None
+        earlier = read_evaluation(Path(thresholds.no_worse_than)) if thresholds and thresholds.no_worse_than else None
+    except ValueError as error:
+        _refuse(str(error))
+    odd = (*loaded.warnings, *warnings, *idle_patterns(loaded, tasks)) if loaded else ()
+    for warning in (*odd, *missing_dependencies(tasks, tasks)):
+        typer.echo(f"warning: {warning}", err=True)
+    mode = models or settings.cassettes.mode_in(os.environ)
+    settings = settings.model_copy(update={"cassettes": settings.cassettes.model_copy(update={"mode": mode})})
+    return EvaluationFiles(_wanted(tasks), settings, loaded, names, thresholds, earlier)
+
+
+def _agents(text: str, settings: Settings) -> tuple[str, ...]:
+    """The names of the agents. Raises ValueError for one that there is not, or that cannot be evaluated."""
+    names = tuple(each.strip() for each in text.split(","))
+    for number, name in enumerate(names):
+        if not name:
+            raise ValueError(f"--agents: an empty name in {text!r}: write names with one comma between them")
+        if name in names[:number]:
+            raise ValueError(f"--agents: `{name}` is there twice")
+        if name in (MANUAL, BRIDGE):
+            raise ValueError(f"--agents: `{name}` cannot be evaluated: nobody is there for each of its trials")
+        if unknown := unknown_agent(name, settings.agents):
+            raise ValueError(f"--agents: there is no agent `{name}`: expected {unknown[0]}. {unknown[1]}")
+    return names
+
+
+def _wanted(tasks: tuple[Loaded, ...]) -> tuple[Loaded, ...]:
+    """The tasks without those that their files skip, which are named."""
+    for task in tasks:
+        if task.spec.own.skip:
+            typer.echo(f"skipped: {task.spec.task_id} ({task.spec.own.skip})", err=True)
+    return tuple(task for task in tasks if not task.spec.own.skip)
+
+
+def _prepared(found: EvaluationFiles, size: EvaluationSize, run: str) -> EvaluationRun:
+    """The evaluation with its plans. Ends the command if there is nothing to try."""
+    without = [each.spec.task_id for each in found.tasks if not each.spec.steps]
+    if SCRIPTED in found.agents and without:
+        _refuse(f"--agents: `scripted` does the steps of the file, and {', '.join(without)} has none: leave one out")
+    try:
+        attacks = agents_attacks(found.agents, found.loaded, found.tasks, found.settings, run)
+    except SpecError as error:
+        _refuse(str(error))
+    if not any(attacks.values()):
+        _refuse("there is nothing to evaluate: all of these tasks are skipped")
+    evaluation = EvaluationRun(attacks, size, run)
+    if found.gate is not None and (wrong := gate_problem(found.gate, found.agents, found.earlier, size.trials)):
+        _refuse(f"--gate: {wrong}")
+    return evaluation
+
+
+# The folder of the results.
+
+
+def _folder(root: Path, output: Path | None, run: str, *, resume: bool) -> Path:
+    """The folder of a new evaluation, or of the one that goes on. Ends the command if it is not fit for that."""
+    if output is not None:
+        folder = output.absolute()
+    elif resume:
+        made = sorted((root / PLACE).glob(f"*/{lock.LOCK}"))
+        if not made:
+            _refuse(f"--resume: there is no evaluation in {shown_path(root / PLACE)}: begin one without --resume")
+        folder = made[-1].parent
+    else:
+        folder = root / PLACE / run
+    begun = (folder / TRIALS).exists() or (folder / lock.LOCK).exists()
+    if begun and not resume:
+        _refuse(f"{shown_path(folder)} has an evaluation: go on with it (--resume), or name another folder")
+    if resume and not (folder / lock.LOCK).exists():
+        _refuse(f"--resume: there is no evaluation in {shown_path(folder)}: begin one without --resume")
+    return folder
+
+
+def _run_in(
+    folder: Path, evaluation: EvaluationRun, found: EvaluationFiles, *, resume: bool
+) -> tuple[bool, Evaluation | None]:
+    """Make the trials in the folder. Returns whether they were interrupted, and the document."""
+    now = lock.digests(evaluation.attacks, evaluation.size, found.loaded, found.settings)
+    alone = any(ends_services(several) for several in evaluation.attacks.values())
+    try:
+        with ExitStack() as held:
+            held.enter_context(reserved(found.settings.root / LOCK, "harness eval", alone=alone))
+            journal = held.enter_context(opened(folder))
+            if resume:
+                _refuse_changes(folder, now)
+            else:
+                lock.write_lock(folder, now)
+            interrupted = make_trials(folder, evaluation, found, journal)
+            document = evaluation.document(journal)
+    except (BusyError, ValueError, OSError) as error:
+        _refuse(str(error))
+    if document is not None and found.gate is not None and not interrupted:
+        document = document.model_copy(update={"gate": judged_by(found.gate, document, found.earlier)})
+    return interrupted, document
+
+
+def _refuse_changes(folder: Path, now: lock.Digests) -> None:
+    if several := list(lock.changes(lock.read_lock(folder), now)):
+        lines = "".join(f"\n  {each}" for each in several)
+        _refuse(
+            f"--resume: {shown_path(folder)} cannot go on, because its trials would not be comparable:{lines}\n"
+            "Put that back as it was, or begin a new evaluation without --resume"
+        )
+
+
+# The trials.
+
+
+def make_trials(folder: Path, evaluation: EvaluationRun, found: EvaluationFiles, journal: TrialJournal) -> bool:
+    """Make the trials, and print each. Returns whether they were interrupted. Raises ValueError or OSError."""
+    from harness.runner.harness import SyncHarness  # Playwright is loaded only when tasks run
+
+    settings = without_memory(found.settings, found.agents).model_copy(update={"artifacts": folder / "errors"})
+    events = begun_stream(settings, evaluation.run, Redactor.of(settings))
+    harness = SyncHarness(settings, evaluation.run, events.emit)
+    hosts = frozenset(host for each in settings.services.values() for host in each.hosts)
+    judging = Judging(hosts, folder, harness.redactor, SystemClock().wall)
+    of = evaluation.shape.planned
+    if journal.trials:
+        typer.echo(f"going on after {len(journal.by_place)} of {of} trials", err=True)
+    try:
+        for trial in evaluation.trials(lambda plan: harness.run(plan, events.on), judging, journal):
+            typer.echo(f"{len(journal.by_place):>{len(str(of))}}/{of} {_progress(trial)}", err=True)
+    except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the rest is short: the documents, the browsers
+        typer.echo(f"interrupted after {len(journal.by_place)} of {of} trials: go on with --resume", err=True)
+        return True
+    finally:
+        harness.close()
+        for problem in events.close():
+            typer.echo(problem, err=True)
+    return False
+
+
+def _progress(trial: EvaluationTrial) -> str:
+    """A line for a trial that is over."""
+    name = f"{trial.task_id} {trial.agent} {trial.fault or 'clean'}{' again' if trial.attempt > 1 else ''}"
+    why = trial.why_void or trial.code or ""
+    return f"{name}: {trial.outcome} in {trial.seconds:.1f} s" + (f" ({why})" if why else "")
+
+
+# The results.
+
+
+def _write_all(document: Evaluation, folder: Path, summary: Path | None, *, err: bool) -> None:
+    """Write document, Markdown and page; the file of the job gets the Markdown at its end."""
+    text = evaluation_markdown(document)
+    write_text(folder / DOCUMENT, document.model_dump_json(indent=1) + "\n")
+    write_text(folder / MARKDOWN, text)
+    write_text(folder / PAGE, evaluation_page(document))
+    if summary is not None:
+        with summary.open("a", encoding="utf-8") as stream:
+            stream.write(text)
+    typer.echo(f"evaluation: {shown_path(folder / PAGE)}, {DOCUMENT}, {MARKDOWN}", err=err)
+
+
+def _tell(document: Evaluation, *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(document.model_dump_json(indent=1))
+        return
+    width = max(NARROWEST, shutil.get_terminal_size((120, 24)).columns)
+    show_evaluation(document, Console(width=width, highlight=False, markup=False, emoji=False))

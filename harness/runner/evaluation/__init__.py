@@ -1,0 +1,1 @@
+"""Evaluations: agents tried on the same tasks, in pairs, and the statistics of the results."""

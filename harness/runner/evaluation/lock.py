@@ -1,0 +1,193 @@
+"""What an evaluation depends on, as digests: it goes on only while all of it is the same."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, entry_points, version
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from harness.model.cassette_settings import CASSETTES
+from harness.model.plan import Plan
+from harness.model.settings import Settings
+from harness.runner.campaign.trials import Attack
+from harness.runner.evaluation.trials import EvaluationSize
+from harness.spec.agents import GROUP
+from harness.spec.fault_plan import LoadedFaultPlan
+from harness.spec.names import slug
+from harness.spec.steps import Assert, Upload
+
+LOCK = "lock.json"
+PACKAGES = ("pytest-taskspec", "playwright", "pydantic-ai-slim", "openai", "anthropic")
+"""The packages whose versions may change how an agent does."""
+PROMPT = ("prompt.py", "tools.py", "view.py")
+"""The modules of `harness.agents` with the words that a model is told."""
+ELSEWHERE = frozenset({"root", "artifacts", "history_runs", "keep_previous", "log_profile", "telemetry"})
+"""Settings that say only where results are kept, or how much is told."""
+
+Digests = Mapping[str, str]
+"""What -> its value, or the beginning of its sha256."""
+
+
+def digests(
+    found: Mapping[str, Sequence[Attack]], size: EvaluationSize, loaded: LoadedFaultPlan | None, settings: Settings
+) -> Digests:
+    """Everything that the evaluation depends on."""
+    parts = (
+        _of_command(found, size, loaded),
+        _of_tasks(found),
+        _of_settings(settings),
+        _of_code(found, settings),
+        _of_recordings(found, settings),
+    )
+    return {name: value for part in parts for name, value in part}
+
+
+Parts = Iterator[tuple[str, str]]
+
+
+def _of_command(found: Mapping[str, Sequence[Attack]], size: EvaluationSize, loaded: LoadedFaultPlan | None) -> Parts:
+    yield "--agents", ",".join(found)
+    yield "--trials", str(size.trials)
+    yield "--seed", str(size.seed)
+    yield "the fault plan", "none" if loaded is None else _digest(loaded.plan.model_dump(mode="json"))
+
+
+def _of_tasks(found: Mapping[str, Sequence[Attack]]) -> Parts:
+    """Yield the tasks, and those that run before them, with their groups, data and defaults filled in."""
+    for attack in next(iter(found.values()), ()):
+        if attack.fault is None:
+            spec = attack.task.spec
+            yield f"task {spec.task_id} ({attack.task.source})", _digest(spec.model_dump(mode="json", by_alias=True))
+            for plan in attack.preludes:
+                yield f"task {plan.task_id} ({plan.source})", _digest(plan.spec.model_dump(mode="json"))
+            for plan in (attack.plan, *attack.preludes):
+                yield from _of_files(plan)
+
+
+def _of_files(plan: Plan) -> Parts:
+    """Yield the files that the steps of a task upload, and those with which they compare a page."""
+    for step in plan.steps:
+        found: list[Path] = []
+        if isinstance(step, Upload):
+            found = [plan.folder / name for name in ([step.value] if isinstance(step.value, str) else step.value)]
+        elif isinstance(step, Assert) and step.baseline:
+            declared = plan.folder / step.baseline
+            found = sorted(declared.parent.glob(f"{declared.stem.partition('.')[0]}*"))
+        for file in found:
+            if file.is_file():
+                yield f"file {file.relative_to(plan.folder)}", _sha(file.read_bytes())
+
+
+def _of_settings(settings: Settings) -> Parts:
+    """Yield each key of `[tool.harness]`, and each table of a table, such as `models.claude`."""
+    root = str(settings.root.absolute())
+    for key, value in settings.model_dump(mode="json", exclude=set(ELSEWHERE)).items():
+        tables = value if isinstance(value, dict) and all(isinstance(each, dict) for each in value.values()) else None
+        for name, table in ({key: value} if not tables else {f"{key}.{n}": t for n, t in tables.items()}).items():
+            yield f"settings {name}", _digest(json.loads(json.dumps(table).replace(root, "")))
+
+
+def _of_code(found: Mapping[str, Sequence[Attack]], settings: Settings) -> Parts:
+    """Yield the code that chooses steps, and the versions of what runs it."""
+    yield "the prompt of language models", _sha("".join(_shipped(name) for name in PROMPT).encode())
+    for name in found:
+        yield from _of_agent(name, settings)
+    yield "Python", platform.python_version()
+    for name in PACKAGES:
+        try:
+            yield f"version of {name}", version(name)
+        except PackageNotFoundError:
+            yield f"version of {name}", "not installed"
+
+
+def _shipped(name: str) -> str:
+    return files("harness.agents").joinpath(name).read_text("utf-8")
+
+
+def _of_agent(name: str, settings: Settings) -> Parts:
+    """Yield the project's module of an agent, or the package that brings it."""
+    table = settings.agents.get(name)
+    while table is not None and table.agent is not None:
+        name, table = table.agent, settings.agents.get(table.agent)
+    if table is not None and table.python:
+        module = settings.root / table.python.partition(":")[0].replace(".", "/")
+        for file in (module.with_suffix(".py"), module / "__init__.py"):
+            if file.is_file():
+                yield f"agent {name} ({file.relative_to(settings.root)})", _sha(file.read_bytes())
+    for point in entry_points(group=GROUP, name=name):
+        if point.dist is not None:
+            yield f"agent {name}", f"{point.dist.name} {point.dist.version}"
+
+
+def _of_recordings(found: Mapping[str, Sequence[Attack]], settings: Settings) -> Parts:
+    """Yield the recordings of models, where only they may answer; elsewhere the trials themselves may write them."""
+    if settings.cassettes.mode != "replay":
+        return
+    for attack in next(iter(found.values()), ()):
+        if attack.fault is None:
+            for plan in (attack.plan, *attack.preludes):
+                folder = plan.folder / CASSETTES / slug(plan.key)
+                yield from (
+                    (f"recording {slug(plan.key)}/{file.name}", _sha(file.read_bytes())) for file in _in(folder)
+                )
+
+
+def _in(folder: Path) -> Iterable[Path]:
+    return sorted(folder.glob("*.jsonl"))
+
+
+def _digest(value: Any) -> str:
+    return _sha(json.dumps(value, sort_keys=True, ensure_ascii=False).encode())
+
+
+def _sha(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:16]
+
+
+# The file, and what is different from it.
+
+
+class LockFile(Struct, frozen=True):
+    """The file."""
+
+    version: Literal[1]
+    depends_on: dict[str, str]
+
+
+def write_lock(folder: Path, found: Digests) -> None:
+    """Write the file. Raises OSError."""
+    temporary = folder / f".{LOCK}"
+    temporary.write_bytes(msgspec.json.format(msgspec.json.encode(LockFile(1, dict(found)))) + b"\n")
+    temporary.replace(folder / LOCK)
+
+
+def read_lock(folder: Path) -> Digests:
+    """Read the file. Raises ValueError for a file that is none, or OSError."""
+    try:
+        return msgspec.json.decode((folder / LOCK).read_bytes(), type=LockFile).depends_on
+    except msgspec.DecodeError as error:
+        raise ValueError(f"{folder / LOCK}: is no lock file of an evaluation: {error}") from None
+
+
+def changes(before: Digests, now: Digests) -> Iterator[str]:
+    """Yield what is different, a line each."""
+    for name in sorted(before.keys() | now.keys()):
+        was, became = before.get(name), now.get(name)
+        if was == became:
+            continue
+        if was is None:
+            yield f"{name}: is new"
+        elif became is None:
+            yield f"{name}: is gone"
+        elif name.startswith(("--", "version", "Python")):
+            yield f"{name}: was {was}, is {became}"
+        else:
+            yield f"{name}: has changed"

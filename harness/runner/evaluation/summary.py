@@ -1,0 +1,247 @@
+"""Sums up the trials of an evaluation: rates, comparisons, costs and causes. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import combinations
+from math import ceil
+from statistics import fmean
+
+from msgspec import Struct
+
+from harness.model.consumption import ModelFigures
+from harness.model.evaluation import (
+    AgentTotals,
+    Better,
+    CauseCount,
+    Comparison,
+    EvaluatedCell,
+    EvaluatedTask,
+    Evaluation,
+    EvaluationTrial,
+    MeanRate,
+    rounded,
+    rounded_interval,
+)
+from harness.model.statistics import (
+    SMALL,
+    Interval,
+    PairTally,
+    TaskTally,
+    difference_interval,
+    mean_bounds,
+    wilson,
+)
+from harness.recovery.catalog import CATALOG
+
+MOST_VOID = 0.05
+"""The share of void trials above which a rate says nothing."""
+SIGNIFICANT = 0.05
+"""The p below which two agents differ."""
+
+
+class Shape(Struct, frozen=True):
+    """What an evaluation tries."""
+
+    agents: tuple[str, ...]
+    task_ids: tuple[str, ...]
+    faults: tuple[str, ...]
+    trials: int
+    seed: int
+    planned: int
+
+
+def summed_up(trials: Sequence[EvaluationTrial], shape: Shape) -> Evaluation:
+    """The document with the results so far."""
+    last = list({each.place: each for each in trials}.values())
+    cells = tuple(_cells(last, shape))
+    void = {(each.agent, each.fault) for each in cells if _says_nothing(each)}
+    started = min((each.started for each in trials), default=None)
+    assert started is not None, "an evaluation without trials has no document"
+    return Evaluation(
+        started=started,
+        seconds=round(sum(each.seconds for each in trials), 3),
+        agents=shape.agents,
+        faults=shape.faults,
+        task_ids=shape.task_ids,
+        trials=shape.trials,
+        seed=shape.seed,
+        planned=shape.planned,
+        made=len(last),
+        again=len(trials) - len(last),
+        cells=cells,
+        totals=tuple(_totals(name, trials, last) for name in shape.agents),
+        comparisons=tuple(_comparisons(last, shape, void)),
+        causes=tuple(_causes(last, shape)),
+        no_verdict=tuple(_too_void(each) for each in cells if _says_nothing(each)),
+    )
+
+
+# Rates.
+
+
+def _cells(trials: Sequence[EvaluationTrial], shape: Shape) -> Iterator[EvaluatedCell]:
+    """Yield a cell for each agent without a fault, and with each fault that was tried."""
+    for fault in (None, *shape.faults):
+        for agent in shape.agents:
+            if own := [each for each in trials if (each.agent, each.fault) == (agent, fault)]:
+                yield _cell(agent, fault, own, shape)
+
+
+def _cell(agent: str, fault: str | None, trials: Sequence[EvaluationTrial], shape: Shape) -> EvaluatedCell:
+    by_task = {name: [each for each in trials if each.task_id == name] for name in shape.task_ids}
+    tallies = {name: TaskTally.of(each.passed for each in own) for name, own in by_task.items() if own}
+    bounds, void = mean_bounds(tallies.values()), sum(each.void for each in tallies.values())
+    return EvaluatedCell(
+        agent=agent,
+        fault=fault,
+        trials=len(trials),
+        void=void,
+        void_share=round(void / len(trials), 4),
+        worst=rounded(bounds[0]) if bounds else None,
+        best=rounded(bounds[1]) if bounds else None,
+        struck=sum(each.struck > 0 for each in trials),
+        rate=MeanRate.from_tallies([*tallies.values()], shape.seed),
+        tasks=tuple(_task(name, each) for name, each in tallies.items()),
+    )
+
+
+def _task(task_id: str, tally: TaskTally) -> EvaluatedTask:
+    return EvaluatedTask(
+        task_id=task_id,
+        passed=tally.passed,
+        failed=tally.failed,
+        void=tally.void,
+        rate=rounded(tally.rate),
+        interval=rounded_interval(wilson(tally.passed, tally.counted)),
+    )
+
+
+def _says_nothing(cell: EvaluatedCell) -> bool:
+    return cell.void > MOST_VOID * cell.trials
+
+
+def _too_void(cell: EvaluatedCell) -> str:
+    return (
+        f"{cell.agent}, {cell.fault or 'clean'}: {cell.void} of {cell.trials} trials are void "
+        f"({cell.void_share:.0%}, at most {MOST_VOID:.0%} may be)"
+    )
+
+
+# Costs and causes.
+
+
+def _totals(agent: str, trials: Iterable[EvaluationTrial], last: Iterable[EvaluationTrial]) -> AgentTotals:
+    """What the agent used. A trial that was made again was paid for twice."""
+    own = [each for each in trials if each.agent == agent]
+    models = sum((each.models for each in own), ModelFigures())
+    passed = sum(each.outcome == "passed" for each in last if each.agent == agent)
+    known = passed and not models.unpriced_calls
+    whole = {name: sum(getattr(each, name) for each in own) for name in ("steps", "recovered", "takeovers")}
+    times = {
+        name: round(sum(getattr(each, name) for each in own), 3)
+        for name in ("seconds", "thinking", "acting", "waiting")
+    }
+    return AgentTotals(
+        agent=agent,
+        models=models,
+        trials=len(own),
+        passed=passed,
+        cost_per_success=round(models.cost_usd / passed, 6) if known else None,
+        **whole,
+        **times,
+    )
+
+
+def _causes(trials: Iterable[EvaluationTrial], shape: Shape) -> Iterator[CauseCount]:
+    """Yield each code under each fault: the failures first, and of those the code of most trials."""
+    found: dict[tuple[str, int, str], list[EvaluationTrial]] = {}
+    faults = (None, *shape.faults)
+    for each in trials:
+        if each.outcome != "passed":
+            key = (each.outcome, faults.index(each.fault), each.code or each.final_state or "not made")
+            found.setdefault(key, []).append(each)
+    order = sorted(found.items(), key=lambda item: (item[0][0], item[0][1], -len(item[1]), item[0][2]))
+    for (_, _, code), several in order:
+        yield _cause(code, several, shape.agents)
+
+
+def _cause(code: str, several: Sequence[EvaluationTrial], agents: Sequence[str]) -> CauseCount:
+    first = min(several, key=lambda each: (each.task_id, each.number, each.agent))
+    return CauseCount(
+        code=code,
+        fault=first.fault,
+        cause=CATALOG[code].cause if code in CATALOG else "",
+        outcome=first.outcome,
+        counts={name: sum(each.agent == name for each in several) for name in agents},
+        example=first.message or first.why_void,
+        artifacts=first.artifacts,
+    )
+
+
+# Agents in pairs.
+
+
+def _comparisons(
+    trials: Sequence[EvaluationTrial], shape: Shape, void: set[tuple[str, str | None]]
+) -> Iterator[Comparison]:
+    """Yield a comparison of each two agents, without a fault and with each. `void`: cells that say nothing."""
+    for fault in (None, *shape.faults):
+        for first, second in combinations(shape.agents, 2):
+            pairs = _pairs(trials, first, second, fault)
+            if pairs:
+                too_void = bool(void & {(first, fault), (second, fault)})
+                yield _comparison(first, second, fault, pairs, shape.seed, too_void=too_void)
+
+
+Pairs = Mapping[str, Sequence[tuple[bool, bool]]]
+"""Task -> its pairs: whether the first one passed, whether the second one did."""
+
+
+def _pairs(trials: Iterable[EvaluationTrial], first: str, second: str, fault: str | None) -> Pairs:
+    by_agent: dict[str, dict[tuple[str, int], bool]] = {first: {}, second: {}}
+    for each in trials:
+        if each.agent in by_agent and each.fault == fault and each.passed is not None:
+            by_agent[each.agent][each.task_id, each.number] = each.passed
+    return paired(by_agent[first], by_agent[second])
+
+
+def paired(first: Mapping[tuple[str, int], bool], second: Mapping[tuple[str, int], bool]) -> Pairs:
+    """The pairs of two sets of trials, which are named by task and number."""
+    found: dict[str, list[tuple[bool, bool]]] = {}
+    for place in sorted(first.keys() & second.keys()):
+        found.setdefault(place[0], []).append((first[place], second[place]))
+    return found
+
+
+def _comparison(first: str, second: str, fault: str | None, pairs: Pairs, seed: int, *, too_void: bool) -> Comparison:
+    tally = PairTally.of(pair for several in pairs.values() for pair in several)
+    differences = [fmean(one - other for one, other in several) for several in pairs.values()]
+    difference, spread = fmean(differences), difference_interval(differences, seed)
+    return Comparison(
+        first=first,
+        second=second,
+        fault=fault,
+        tasks=len(pairs),
+        **Comparison.tally_fields(tally),
+        difference=rounded(difference),
+        interval=rounded_interval(spread),
+        p_value=float(f"{tally.p_value:.4g}"),
+        better="open" if too_void else _better(tally.p_value, difference, spread),
+        too_void=too_void,
+        more_trials=_more(tally.needed(tally.difference), tally.pairs, len(pairs)),
+        more_trials_for_5_points=_more(tally.needed(SMALL), tally.pairs, len(pairs)),
+    )
+
+
+def _better(p_value: float, difference: float, spread: Interval | None) -> Better:
+    """The better one, if the pairs say so and, where there is one, the interval over tasks does too."""
+    apart = spread is None or spread[0] > 0 or spread[1] < 0
+    if p_value >= SIGNIFICANT or not apart or not difference:
+        return "open"
+    return "first" if difference > 0 else "second"
+
+
+def _more(needed: int | None, made: int, tasks: int) -> int | None:
+    """The further trials of each task."""
+    return None if needed is None else max(0, ceil((needed - made) / tasks))

@@ -1,0 +1,184 @@
+"""The trials of an evaluation: in which order they are made, and what the result of one says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from random import Random
+
+from msgspec import Struct
+
+from harness.model.agent_settings import AgentSettings, OwnBreakerTable
+from harness.model.consumption import ModelFigures
+from harness.model.diagnosis import fault_effect
+from harness.model.evaluation import EvaluationTrial
+from harness.model.figures import attempts_made, figures, model_calls
+from harness.model.outcome import ended_as_declared
+from harness.model.record import MetFault, TaskResult
+from harness.model.settings import Settings
+from harness.model.void import void_reason
+from harness.reporting.redaction import Redactor
+from harness.runner.campaign.trials import Attack, FailedBefore, PlannedTrial, attacks
+from harness.spec.agents import BUILT_IN
+from harness.spec.fault_plan import LoadedFaultPlan
+from harness.spec.loaded import Loaded
+
+Place = tuple[str, str, str | None, int]
+"""Task, agent, fault and number: what a trial is one of."""
+
+
+class EvaluationSize(Struct, frozen=True):
+    """How much is tried, and the seed of the first trials."""
+
+    trials: int
+    seed: int
+
+
+def agents_attacks(
+    agents: Sequence[str], loaded: LoadedFaultPlan | None, tasks: Sequence[Loaded], settings: Settings, run: str
+) -> dict[str, list[Attack]]:
+    """Agent -> each task as it is, then with each of its faults; the same for all agents. Raises SpecError."""
+    return {name: attacks(loaded, tasks, settings, run, agent=name, only_struck=False) for name in agents}
+
+
+def schedule(found: Mapping[str, Sequence[Attack]], size: EvaluationSize) -> Iterator[PlannedTrial]:
+    """All trials: the agents take turns within a task, so that the time of day is not the fate of one of them.
+
+    The order of the tasks differs in each round, by the seed. Who begins changes with each trial of a task.
+    """
+    places = list(zip(*found.values(), strict=True))
+    for number in range(size.trials):
+        order = places.copy()
+        Random(f"{size.seed}/{number}").shuffle(order)
+        for rivals in order:
+            first = Random(f"{size.seed}/{rivals[0].label}").randrange(len(rivals)) + number
+            for turn in range(len(rivals)):
+                yield PlannedTrial(rivals[(first + turn) % len(rivals)], number, size.seed + number)
+
+
+def place_of(turn: PlannedTrial) -> Place:
+    """The place of a planned trial."""
+    attack = turn.attack
+    return attack.task.spec.task_id, attack.agent, attack.name or None, turn.number
+
+
+IN_VAIN = frozenset({
+    "MODEL_CASSETTE_MISS", "MODEL_AUTH", "MODEL_NOT_FOUND", "MODEL_QUOTA", "MODEL_UNPRICED", "WEBMCP_MISSING",
+})  # fmt: skip
+"""Codes of void trials that would be void again."""
+
+
+def remaining(turns: Sequence[PlannedTrial], done: Mapping[Place, Sequence[EvaluationTrial]]) -> Iterator[PlannedTrial]:
+    """The trials that are still to be made; at the end, once more, those that were void. `done` grows meanwhile."""
+    for turn in turns:
+        if not done.get(place_of(turn)):
+            yield turn
+    for turn in turns:
+        made = done.get(place_of(turn), ())
+        if len(made) == 1 and made[0].outcome == "void" and made[0].code not in IN_VAIN:
+            yield PlannedTrial(turn.attack, turn.number, turn.seed, attempt=2)
+
+
+NEVER = 1_000_000
+"""More failures in a row than an evaluation has."""
+
+
+def without_memory(settings: Settings, agents: Sequence[str]) -> Settings:
+    """The settings in which the failures of an agent keep it from no later trial: each trial stands for itself."""
+    names = {name for name in (*agents, *settings.agents) if name not in BUILT_IN}
+    tables = {name: settings.agents.get(name, AgentSettings()) for name in names}
+    patient = {name: each.model_copy(update={"breaker": _patient(each)}) for name, each in tables.items()}
+    return settings.model_copy(update={"agents": {**settings.agents, **patient}})
+
+
+def _patient(table: AgentSettings) -> OwnBreakerTable:
+    return table.breaker.model_copy(update={"failure_threshold": NEVER})
+
+
+class Judging(Struct, frozen=True):
+    """What is needed to make a line of a result."""
+
+    hosts: Collection[str]
+    """The hosts of the project's services."""
+    folder: Path
+    """The folder of the evaluation."""
+    redactor: Redactor
+    now: Callable[[], datetime]
+
+    def line(self, turn: PlannedTrial, result: TaskResult | FailedBefore | str) -> EvaluationTrial:
+        """The line of a trial. `result` may be the reason why it could not be made.
+
+        A task before it that the agent itself has failed is a failure of the agent.
+        """
+        task_id, agent, fault, number = place_of(turn)
+        label = {"task_id": task_id, "agent": agent, "fault": fault, "number": number}
+        label |= {"seed": turn.seed, "attempt": turn.attempt}
+        if isinstance(result, FailedBefore):
+            if result.agent == agent and not void_reason(result.result, self.hosts):
+                return EvaluationTrial(**label, **self._failed_before(turn, result), **_use(result.result))
+            result = result.describe()
+        if isinstance(result, str):
+            return EvaluationTrial(**label, outcome="void", why_void=self._redacted(turn, result), started=self.now())
+        return EvaluationTrial(**label, **self._end(turn, result), **_use(result), **_times(result))
+
+    def _failed_before(self, turn: PlannedTrial, before: FailedBefore) -> dict[str, object]:
+        failure = before.result.failure
+        told = f"{before.describe()}: {failure.message if failure else before.result.final_state}"
+        return {
+            "outcome": "failed",
+            "code": failure.code if failure else None,
+            "message": self._redacted(turn, told),
+            **_times(before.result),
+        }
+
+    def _redacted(self, turn: PlannedTrial, text: str) -> str:
+        return self.redactor.plus(turn.attack.plan.all_secrets).text(text)
+
+    def _end(self, turn: PlannedTrial, result: TaskResult) -> dict[str, object]:
+        """How the task ended, and whether that counts."""
+        met = result.faults[-1] if turn.attack.fault is not None and result.faults else None
+        passed = ended_as_declared(turn.attack.task.spec, result)
+        why = "" if passed else self._why_void(result, met)
+        failure, kept = result.failure, result.artifacts
+        return {
+            "outcome": "passed" if passed else "void" if why else "failed",
+            "why_void": self._redacted(turn, why),
+            "final_state": "skipped" if result.skipped else result.final_state,
+            "code": failure.code if failure else None,
+            "message": self._redacted(turn, failure.message if failure else result.skipped),
+            "struck": met.count if met else 0,
+            "artifacts": kept.relative_to(self.folder).as_posix() if kept else None,
+        }
+
+    def _why_void(self, result: TaskResult, met: MetFault | None) -> str:
+        if met is not None and met.problem:
+            return f"the fault failed: {met.problem}"
+        if result.skipped:
+            return f"the task was skipped: {result.skipped}"
+        struck = met is not None and met.count > 0
+        effect = fault_effect(met, result).code if met is not None and struck else None
+        return void_reason(result, self.hosts, effect)
+
+
+def _use(result: TaskResult) -> dict[str, object]:
+    """What the task used."""
+    return {
+        "steps": sum(0 <= record.index < result.steps_total for record in result.history),
+        "recovered": figures(result).recovered,
+        "takeovers": len(result.takeovers),
+        "models": ModelFigures.of(model_calls(result)),
+    }
+
+
+def _times(result: TaskResult) -> dict[str, object]:
+    """Where the time of the task went, in seconds."""
+    thinking = sum(each.seconds for each in model_calls(result) if each.outcome == "answered")
+    acting = sum(attempt.seconds for record in result.history for attempt in attempts_made(record))
+    return {
+        "started": result.started,
+        "seconds": round(result.elapsed, 3),
+        "thinking": round(thinking, 3),
+        "acting": round(acting, 3),
+        "waiting": round(max(0.0, result.elapsed - thinking - acting), 3),
+    }

@@ -1,0 +1,84 @@
+"""`*.gate.yaml`: the thresholds that decide an evaluation of agents in CI."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import Field, ValidationError, model_validator
+
+from harness.recovery.declaration import Declaration
+from harness.spec.problems import JsonPath, Problem, SpecError, did_you_mean, join_or
+from harness.spec.source import Origin, read_mapping
+from harness.spec.validation import problems_of_error
+
+USUAL_MARGIN = 0.05
+
+
+class PassHatGate(Declaration):
+    """A threshold of pass^k."""
+
+    k: int = Field(ge=1, le=1000, description="Number of trials of a task that must all pass.")
+    share: float = Field(ge=0, le=1, description="The least mean of pass^k over tasks, 0 to 1.")
+
+
+class EvaluationGate(Declaration):
+    """Thresholds of an evaluation, for its trials without faults."""
+
+    agents: tuple[str, ...] | None = Field(
+        None, min_length=1, description="The agents that must meet them. Default: all of the evaluation."
+    )
+    min_pass: float | None = Field(
+        None, ge=0, le=1, description="The least mean of the tasks' rates, 0 to 1."
+    )  # fmt: skip
+    min_pass_k: PassHatGate | None = Field(None, description="The least mean of pass^k.")
+    max_cost: float | None = Field(
+        None, ge=0, description="The most US dollars for each trial that passed; a price that is not known fails it."
+    )
+    no_worse_than: str | None = Field(
+        None, min_length=1, description="An evaluation.json of earlier, relative to this file: the difference of the "
+        "rates must be surely above -`margin`, by the lower bound of its interval."
+    )  # fmt: skip
+    margin: float = Field(
+        USUAL_MARGIN, ge=0, le=1, description="How much worse than `no_worse_than` is still accepted, as a share."
+    )
+
+    @model_validator(mode="after")
+    def _has_an_effect(self) -> Self:
+        keys = ("min_pass", "min_pass_k", "max_cost", "no_worse_than")
+        if all(getattr(self, key) is None for key in keys):
+            raise ValueError(f"a gate needs a threshold: {join_or(keys)}")
+        if "margin" in self.model_fields_set and self.no_worse_than is None:
+            raise ValueError("`margin` has no effect without `no_worse_than`")
+        return self
+
+
+def load_gate(path: Path) -> EvaluationGate:
+    """Load a gate; a relative `no_worse_than` is then absolute. Raises SpecError with all its problems."""
+    source = read_mapping(path)
+    origin = Origin(source.file, source)
+    data = {key: value for key, value in source.data.items() if key != "$schema"}
+    try:
+        gate = EvaluationGate.model_validate_json(json.dumps(data), strict=True)
+    except ValidationError as error:
+        raise SpecError(_problems(error, data, origin)) from None
+    if gate.no_worse_than is None:
+        return gate
+    earlier = path.absolute().parent / gate.no_worse_than
+    if not earlier.is_file():
+        raise SpecError([origin.problem(("no_worse_than",), f"there is no file {gate.no_worse_than}")])
+    return gate.model_copy(update={"no_worse_than": str(earlier)})
+
+
+def _problems(error: ValidationError, data: dict[str, Any], origin: Origin) -> Iterator[Problem]:
+    for path, kind, problem in problems_of_error(error, data, origin):
+        yield _unknown_key(path, origin) if kind == "extra_forbidden" else problem
+
+
+def _unknown_key(path: JsonPath, origin: Origin) -> Problem:
+    known, key = list((PassHatGate if len(path) > 1 else EvaluationGate).model_fields), str(path[-1])
+    return origin.problem(
+        path, f"unknown key `{key}`", expected=join_or(known), hint=did_you_mean(key, known), key=True
+    )

@@ -1,0 +1,123 @@
+"""What an evaluation depends on, and what is told when it has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from harness.model.settings import load_settings
+from harness.runner.evaluation.lock import Digests, changes, digests, read_lock, write_lock
+from harness.runner.evaluation.trials import EvaluationSize, agents_attacks
+from tests.unit.runner.campaign.stage import FAULTS, plan, tasks
+
+SETTINGS = """
+[tool.harness.agents.mine]
+python = "mine:Mine"
+[tool.harness.agents.other]
+agent = "mine"
+options = { a = 1 }
+[tool.harness.cassettes]
+mode = "replay"
+"""
+
+
+SIZE = EvaluationSize(2, 1)
+
+
+def project(folder: Path) -> Path:
+    (folder / "pyproject.toml").write_text(SETTINGS, "utf-8")
+    (folder / "mine.py").write_text("class Mine: ...\n", "utf-8")
+    (folder / "cassettes/A").mkdir(parents=True)
+    (folder / "cassettes/A/mine.jsonl").write_text("{}\n", "utf-8")
+    return folder
+
+
+def found(
+    folder: Path, agents: tuple[str, ...] = ("mine", "other"), size: EvaluationSize = SIZE,
+    faults: str | None = FAULTS, **fields: object,
+) -> Digests:  # fmt: skip
+    settings, loaded = load_settings(folder), plan(folder, faults) if faults else None
+    return digests(agents_attacks(agents, loaded, tasks(folder, **fields), settings, "run"), size, loaded, settings)
+
+
+def replaced(name: str, old: str, new: str) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        file = folder / name
+        text = file.read_text("utf-8")
+        assert old in text
+        file.write_text(text.replace(old, new), "utf-8")
+
+    return change
+
+
+def test_nothing_has_changed(tmp_path: Path) -> None:
+    project(tmp_path)
+    before = found(tmp_path)
+    write_lock(tmp_path, before)
+    assert read_lock(tmp_path) == before
+    assert list(changes(before, found(tmp_path))) == []
+
+
+def test_another_folder_is_no_change(tmp_path: Path) -> None:
+    before = {}
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        before[name] = found(project(tmp_path / name))
+    told = list(changes(before["one"], before["two"]))
+    assert [each for each in told if not each.startswith("task ")] == []  # only the shown path of a task differs
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (replaced("pyproject.toml", "a = 1", "a = 2"), "settings agents.other: has changed"),
+        (replaced("mine.py", "...", "x = 1"), "agent mine (mine.py): has changed"),
+        (replaced("cassettes/A/mine.jsonl", "{}", "{ }"), "recording A/mine.jsonl: has changed"),
+        (lambda folder: (folder / "cassettes/A/more.jsonl").touch(), "recording A/more.jsonl: is new"),
+        (lambda folder: (folder / "cassettes/A/mine.jsonl").unlink(), "recording A/mine.jsonl: is gone"),
+    ],
+)
+def test_a_change_of_a_file_is_named(tmp_path: Path, change: Callable[[Path], None], told: str) -> None:
+    before = found(project(tmp_path))
+    change(tmp_path)
+    assert list(changes(before, found(tmp_path))) == [told]
+
+
+def test_a_change_of_the_command_or_a_task_is_named(tmp_path: Path) -> None:
+    before = found(project(tmp_path))
+    assert list(changes(before, found(tmp_path, agents=("mine",)))) == ["--agents: was mine,other, is mine"]
+    assert list(changes(before, found(tmp_path, size=EvaluationSize(3, 1)))) == ["--trials: was 2, is 3"]
+    assert list(changes(before, found(tmp_path, size=EvaluationSize(2, 9)))) == ["--seed: was 1, is 9"]
+    assert list(changes(before, found(tmp_path, faults=FAULTS + "goal: x\n"))) == ["the fault plan: has changed"]
+    told = list(changes(before, found(tmp_path, goal="another one")))
+    assert len(told) == 2
+    assert all(each.startswith("task ") and each.endswith("has changed") for each in told)
+
+
+def test_a_change_of_an_uploaded_file_or_a_baseline_is_named(tmp_path: Path) -> None:
+    project(tmp_path)
+    steps = [
+        {"act": "upload", "selector": "#f", "value": ["photo.png", "note.txt"]},
+        {"act": "assert", "screenshot": "card.png"},
+    ]
+    for name in ("photo.png", "note.txt", "card-linux.png", "other.png"):
+        (tmp_path / name).write_text("1", "utf-8")
+    before = found(tmp_path, steps=steps)
+    for name in ("note.txt", "card-linux.png", "other.png"):
+        (tmp_path / name).write_text("2", "utf-8")
+    told = list(changes(before, found(tmp_path, steps=steps)))
+    assert told == ["file card-linux.png: has changed", "file note.txt: has changed"]
+
+
+def test_another_version_is_named(tmp_path: Path) -> None:
+    before = found(project(tmp_path))
+    now = {**before, "version of playwright": "9.9"}
+    assert list(changes(before, now)) == [f"version of playwright: was {before['version of playwright']}, is 9.9"]
+
+
+def test_a_file_that_is_no_lock(tmp_path: Path) -> None:
+    (tmp_path / "lock.json").write_text("[]", "utf-8")
+    with pytest.raises(ValueError, match=r"lock\.json: is no lock file of an evaluation"):
+        read_lock(tmp_path)

@@ -1,0 +1,44 @@
+"""An evaluation under way: what was made stays, and only the rest is made."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.model.plan import Plan
+from harness.model.record import TaskResult
+from harness.recovery.failure import Failure
+from harness.runner.evaluation.journal import opened
+from harness.runner.evaluation.run import EvaluationRun
+from harness.runner.evaluation.trials import EvaluationSize
+from tests.unit.runner.campaign.stage import Runner
+from tests.unit.runner.evaluation.test_schedule import attacks, judging
+
+
+class Interrupted(Runner):
+    """Ctrl-C comes while it runs its third task."""
+
+    def __call__(self, plan: Plan) -> TaskResult:
+        self.endings = {"clean": (None, Failure("INTERRUPTED", "Ctrl-C") if len(self.plans) >= 2 else None)}
+        return super().__call__(plan)
+
+
+def test_an_interrupted_trial_was_not_made_and_the_others_are_not_made_again(tmp_path: Path) -> None:
+    found = {
+        agent: [each for each in own if each.label == "A clean"] for agent, own in attacks(tmp_path, "llm").items()
+    }
+    evaluation = EvaluationRun(found, EvaluationSize(4, 0), "run")
+    with opened(tmp_path) as journal:
+        assert evaluation.document(journal) is None
+        with pytest.raises(KeyboardInterrupt):
+            list(evaluation.trials(Interrupted(), judging(tmp_path), journal))
+        document = evaluation.document(journal)
+    assert document is not None
+    assert (document.made, document.planned, document.verdict) == (2, 4, "interrupted after 2 of 4 trials")
+    with opened(tmp_path) as journal:
+        rest = list(evaluation.trials(Runner(), judging(tmp_path), journal))
+        document = evaluation.document(journal)
+    assert [each.number for each in rest] == [2, 3]
+    assert document is not None
+    assert (document.made, document.complete, document.again) == (4, True, 0)
