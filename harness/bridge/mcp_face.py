@@ -72,7 +72,13 @@ def mcp_server(call: CallTool) -> Server[Any]:
             is_error=reply.is_error,
         )
 
-    return Server(NAME, version=version("pytest-taskspec"), instructions=INSTRUCTIONS, on_list_tools=list_tools, on_call_tool=call_tool)
+    return Server(
+        NAME,
+        version=version("pytest-taskspec"),
+        instructions=INSTRUCTIONS,
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+    )
 
 
 def _text(reply: FaceReply) -> str:
