@@ -23,7 +23,9 @@ const CLIENT = "pytest-taskspec javascript client";
 /** Something at the bridge failed; `code` is one of the codes of docs/bridge.md. */
 export class BridgeError extends Error {
   constructor(code, message, details = {}) {
-    super(`${code}: ${message}`);
+    const rows = Array.isArray(details.violations) ? details.violations : [];
+    const violations = rows.map((each) => `${each?.field} (${each?.constraint})`).join(", ");
+    super(`${code}: ${message}${violations && `: ${violations}`}`);
     Object.assign(this, { name: this.constructor.name, code, reason: message, details });
   }
 }

@@ -7,6 +7,7 @@ import base64
 import importlib
 import json
 from collections.abc import Awaitable, Callable, Mapping
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -71,7 +72,13 @@ def mcp_server(call: CallTool) -> Server[Any]:
             is_error=reply.is_error,
         )
 
-    return Server(NAME, instructions=INSTRUCTIONS, on_list_tools=list_tools, on_call_tool=call_tool)
+    return Server(
+        NAME,
+        version=version("pytest-taskspec"),
+        instructions=INSTRUCTIONS,
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+    )
 
 
 def _text(reply: FaceReply) -> str:

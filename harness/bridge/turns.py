@@ -377,7 +377,8 @@ class RemoteTask:
         if turn is None or turn.number != number or turn.answer.done():
             waits = turn is not None and not turn.answer.done()
             now = f"the present turn is {self.number}" if waits else f"turn {self.number} is answered already"
-            raise RefusedMessageError("SESS_TURN_OVER", f"turn {number} is over: {now}", present=self.number)
+            ended = "is over" if number <= self.number else "has not begun"
+            raise RefusedMessageError("SESS_TURN_OVER", f"turn {number} {ended}: {now}", present=self.number)
         return turn
 
 

@@ -373,6 +373,12 @@ class PageEvents:
         await self._current.settled()
 
     @property
+    def arriving(self) -> bool:
+        """Whether the rest of the current page's document may still come."""
+        pending = self._current.pending
+        return pending is not None and not pending.parsed and pending.error is None
+
+    @property
     def loading(self) -> Collection[Request]:
         """What the current page requested since its last navigation and does not have yet."""
         return self._current.pending.loading if self._current.pending else ()

@@ -12,6 +12,7 @@ from typing import Any
 
 from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import Locator, Page
+from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
 from harness.browser.acts.attempt import LEAST_SECONDS
 from harness.browser.acts.files import free_path
@@ -47,6 +48,8 @@ async def look(tab: Tab, folder: Path, until: Deadline, clock: Clock, *, screens
     )
 
 
+ARRIVES_SECONDS = 1.0
+"""How long a criterion waits for the rest of a document; one that never ends is judged by what has come of it."""
 FILLED_SECONDS = 1.0
 """How long a look waits for a page to be complete; a page may also change all the time, or ask for data for ever."""
 STILL_SECONDS = 0.1
@@ -165,6 +168,15 @@ _FIELD = ":scope:is(input, textarea, select)"
 _NO_FIELD = ":scope:not(input, textarea, select)"
 _REPLACED = re.compile(r"Execution context was destroyed|page is navigating")
 ELEMENT_FUNCTIONS = frozenset({"exists", "text", "value", "attr", "count", "visible"})
+
+
+async def arrived(page: Page) -> None:
+    """Wait until the document is whole, for `ARRIVES_SECONDS` at most.
+
+    A click is over as soon as the page to which it leads begins to come, and what is at the end of it would be missing.
+    """
+    with contextlib.suppress(PlaywrightTimeoutError):
+        await page.wait_for_load_state("domcontentloaded", timeout=ARRIVES_SECONDS * 1000)
 
 
 async def read_page(page: Page, function: str, selector: str | None, name: str | None) -> Any:

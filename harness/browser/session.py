@@ -30,7 +30,7 @@ from harness.browser.failures.navigation import navigation_failure, refused_host
 from harness.browser.failures.scene import FailureContext, describe, locate, other_frame
 from harness.browser.page_events import PageEvents, RequestRecord, document_of
 from harness.browser.process import Chromium
-from harness.browser.reading import look, read_between_pages, text_of
+from harness.browser.reading import arrived, look, read_between_pages, text_of
 from harness.browser.recovery import PageRecovery
 from harness.browser.request import SessionRequest
 from harness.model.policy import WritePermission
@@ -356,6 +356,8 @@ class PlaywrightSession:
         scene = replace(self._scene(within), selector=selector, what=f"{function}({selector or ''})")
         try:
             async with asyncio.timeout(within):
+                if self.tab.watch.arriving:
+                    await arrived(self.tab.page)
                 value = await read_between_pages(self.tab.page, function, selector, name, self._clock)
         except (PlaywrightError, TimeoutError) as error:
             raise Failed(await failure_of(error, scene)) from error

@@ -24,6 +24,8 @@ from harness.spec.problems import did_you_mean
 app = typer.Typer(help="Show and close the sessions of agents that run elsewhere.")
 _ANSWERS_WITHIN = 5.0
 """Seconds that the run of a session has to close it."""
+_LABELS = {"turn": "turn when last written", "wrote": "had begun to write", "had": "tasks it has had"}
+"""What `show` calls a value, where its name alone would mislead: the store is not written at each turn."""
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
 
 
@@ -80,7 +82,14 @@ def show(session: Annotated[str, typer.Argument(help="Its id.")], as_json: AsJso
         typer.echo(json.dumps(found, indent=2))
         return
     for name, each in found.items():
-        typer.echo(printable(f"{name}: {each}"))
+        if each not in (None, "", ()):
+            typer.echo(printable(f"{_LABELS.get(name, name)}: {_shown(each)}"))
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
 
 
 @app.command()

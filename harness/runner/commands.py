@@ -7,6 +7,7 @@ import contextlib
 import hmac
 import json
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable, Mapping
@@ -69,10 +70,23 @@ LONGEST_LOG: Final = 16 * 1024 * 1024
 """Bytes of output; with more, what came before is dropped."""
 SHOWN: Final = 15
 """Lines of the output that a message shows."""
+_SEARCHED: Final = 60
+"""Lines of the output in which a message looks for what was thrown."""
+_STACK: Final = ("  File ", "    at ")
+"""How the lines of a stack begin, in Python and in Node."""
+_THROWN: Final = re.compile(r"(?:\w+\.)*[A-Z]\w*(?: \[\w+\])?: .")
+"""The line that names what was thrown, which is seldom the last one."""
 
 
 HookEvents = Callable[[Plan], tuple[AgentEvent, ...]]
 """What the hooks of a task's agent have told so far (ports.Ports.agent_events)."""
+
+
+def telling_line(output: str) -> str:
+    """The line that says why a program failed: what was thrown, if its output shows a stack, or else the last."""
+    lines = [line.rstrip() for line in output.splitlines() if line.strip()]
+    thrown = [line for line in lines if _THROWN.match(line)] if any(each.startswith(_STACK) for each in lines) else []
+    return next(reversed(thrown or lines), "").strip()
 
 
 class RunCommands:
@@ -327,10 +341,10 @@ class RunningCommand:
             raise Failed(self._failure("AGENT_FAILED", f"Agent `{self._name}`: its command ended with status {code}"))
 
     def _failure(self, code: str, message: str) -> Failure:
-        tail = [] if self._child is None else self._child.tail(SHOWN)
+        tail = [] if self._child is None else self._child.tail(_SEARCHED)
         said = self._run.redactor.plus(self._plan.secrets).text("\n".join(tail))
-        last = next((line.strip() for line in reversed(said.splitlines()) if line.strip()), "")
-        details = {"agent": self._name, "output": said}
+        last = telling_line(said)
+        details = {"agent": self._name, "output": "\n".join(said.splitlines()[-SHOWN:])}
         advice = f"What the command wrote is in files/agent-{safe_name(self._name)}.log of the task's artifacts."
         return Failure(code, f"{message}: {last}" if last else message, details=details, advice=advice)
 

@@ -140,6 +140,8 @@ class RequestedRuns:
         """Session -> its newest run."""
         self._passed: set[str] = set()
         self._newest = ""
+        self._told: frozenset[str] = frozenset()
+        """What is wrong with files, as it was said when the last task was asked for."""
         self._starting = asyncio.Lock()
         self._history = ThreadPoolExecutor(1, "history")  # SQLite: one thread, and never the loop's
 
@@ -208,6 +210,7 @@ class RequestedRuns:
 
     def _chosen(self, known: ProjectTasks, session: BridgeSession, task_id: str) -> Loaded:
         """The task of that id, or the next one for a session. Raises RefusedMessageError."""
+        self._tell_problems(known)
         if not task_id:
             for name, each in known.tasks.items():
                 if name not in session.had and not self._obstacle(each):
@@ -222,6 +225,14 @@ class RequestedRuns:
         if why := self._obstacle(found):
             raise RefusedMessageError("SESS_TASK_REFUSED", f"task {task_id} {why}")
         return found
+
+    def _tell_problems(self, known: ProjectTasks) -> None:
+        """Say what is wrong with files, once as long as it is so: an agent that takes the next task never hears it."""
+        problems = {Redactor.of(known.settings).text(why): None for why in known.problems.values()}
+        for why in problems:
+            if why not in self._told:
+                self._say(f"not offered: {why}")
+        self._told = frozenset(problems)
 
     @staticmethod
     def _nothing_left(known: ProjectTasks, had: int) -> str:

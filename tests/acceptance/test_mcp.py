@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -191,7 +192,8 @@ class Spoken:
             cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
         info = {"clientInfo": {"name": "test", "version": "1"}, "capabilities": {}}
-        self.asked("initialize", protocolVersion="2025-11-25", **info)
+        self.server = self.asked("initialize", protocolVersion="2025-11-25", **info)["serverInfo"]
+        assert self.server == {"name": "taskspec", "version": version("pytest-taskspec")}
         self._say({"method": "notifications/initialized"})
 
     def _say(self, message: Mapping[str, Any]) -> None:

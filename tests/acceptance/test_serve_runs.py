@@ -127,6 +127,7 @@ def test_each_task_that_an_agent_takes_is_a_run_of_its_own(project: Project, ser
     served.does(agent)
     assert {each["task_id"] for each in served.events() if each["type"] == "task"} == {"C-BROKEN"}
     said = served.end()
+    assert said.count("not offered: ") == 1  # once, though the agent that takes the next task never asks for it
     assert verdicts == [("A-BUYS", True, ""), ("B-FAILS", False, "CRITERIA_UNMET")]
     assert "A-BUYS: asked for by tester 1" in said
     runs = sorted(recent_runs(project.path, 10), key=lambda run: run.run)

@@ -173,7 +173,7 @@ SHOWN = ("host", "cookie", "user-agent", "content-type", "authorization", "x-who
 """Headers that /whoami tells."""
 MISBEHAVING = (
     *("/hang", "/reset", "/empty", "/truncated", "/garbage", "/broken.csv", "/endless.csv"),
-    *("/bad-chunk", "/cut-chunk", "/half", "/to-hang", "/half-headers"),
+    *("/bad-chunk", "/cut-chunk", "/half", "/to-hang", "/half-headers", "/parts"),
 )
 """Paths whose answers are no whole ones."""
 CHUNKS = {"/bad-chunk": b"5\r\n<p>ab\r\nno number\r\nrest\r\n", "/cut-chunk": b"5\r\n<p>ab\r\n50\r\ncut"}
@@ -256,6 +256,11 @@ class Site:
         if path in CHUNKS:
             writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nTransfer-Encoding: chunked\r\n\r\n")
             writer.write(CHUNKS[path])
+        if path == "/parts":
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nConnection: close\r\n\r\n<p id=x>first</p>")
+            await writer.drain()
+            await asyncio.sleep(0.4)
+            writer.write(b"<p id=rest>rest</p>")
         if path in STOPS:
             writer.write(STOPS[path])
             await writer.drain()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.browser.stage import Stage
+from tests.browser.stage import SHOP, Stage
 
 pytestmark = pytest.mark.filterwarnings("default")
 SECONDS = 3.0
@@ -20,6 +20,20 @@ def test_what_every_page_has_is_there_while_they_replace_each_other(run: Any, st
         while time.monotonic() - began < SECONDS:
             answers.add((await session.read("exists", "#x", None, 5), await session.read("count", "#x", None, 5)))
         assert answers == {(True, 1)}
+
+    run(body())
+
+
+@pytest.mark.parametrize(("path", "selector", "text"), [("/parts", "#rest", "rest"), ("/half", "#x", "half")])
+def test_a_document_that_still_arrives_is_read_once_it_is_whole(
+    run: Any, stage: Stage, path: str, selector: str, text: str
+) -> None:
+    """A click is over as soon as its page begins to come; one that never ends is read as it is."""
+
+    async def body() -> None:
+        session = await stage.at("/late")
+        await session.tab.page.goto(f"http://{SHOP}{path}", wait_until="commit")
+        assert await session.read("text", selector, None, 5) == text
 
     run(body())
 

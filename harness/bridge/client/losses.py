@@ -16,7 +16,14 @@ class BridgeError(Exception):
         self.details = dict(details or {})
 
     def __str__(self) -> str:
-        return f"{self.code}: {self.message}"
+        return ": ".join((self.code, self.message, *self._violations()))
+
+    def _violations(self) -> list[str]:
+        """What is wrong with a message that breaks rules, as the server says it."""
+        violations = self.details.get("violations")
+        rows = [each for each in violations if isinstance(each, Mapping)] if isinstance(violations, list) else []
+        told = ", ".join(f"{each.get('field')} ({each.get('constraint')})" for each in rows)
+        return [told] if told else []
 
 
 class LinkLost(BridgeError):  # noqa: N818 - it names what happened

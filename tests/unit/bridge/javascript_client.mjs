@@ -1,6 +1,6 @@
 // What tests/unit/bridge/test_javascript_client.py asks of the client in JavaScript. Usage: node FILE CLIENT URL NOBODY
 const [client, base, nowhere] = process.argv.slice(2);
-const { Bridge } = await import(client);
+const { Bridge, BridgeError } = await import(client);
 const told = {};
 
 /** A clock that jumps. */
@@ -37,6 +37,8 @@ for (const direction of ["client", "server"])
   for (let number = 1; number <= 8; number += 1) told.cuts[`${direction}-${number}`] = await purchase(`${direction}-${number}`);
 told.slow = await purchase("slow");
 told.expires = await purchase("expires");
+const violations = [{ field: "type", constraint: "unknown" }];
+told.broken = new BridgeError("PROTO_INVALID_MESSAGE", "Message validation failed", { violations }).message;
 told.refused = await failure(Bridge.open(`${base}/refuses`, "wrong", clock().options));
 
 {

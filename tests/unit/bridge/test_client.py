@@ -16,7 +16,7 @@ from harness.bridge.client import (
     ReconnectionExhausted,
 )
 from harness.bridge.client.link import bridge_url, read_pin
-from harness.bridge.client.losses import BridgeError, LinkLost
+from harness.bridge.client.losses import BridgeError, LinkLost, refusal
 from harness.bridge.client.outbox import Outbox
 from tests.unit.bridge.small_server import LOST, Network, SmallServer
 from tests.unit.resilience.virtual import LoopClock, now, play
@@ -253,6 +253,13 @@ def test_a_server_that_is_silent_at_first_counts_as_lost() -> None:
             await bridge(network).open()
 
     play(run())
+
+
+def test_a_message_that_breaks_rules_is_told_with_the_rules() -> None:
+    violations = [{"field": "type", "constraint": "unknown"}, {"field": "payload.turn", "constraint": "required"}]
+    error = refusal({"code": "PROTO_INVALID_MESSAGE", "message": "Message validation failed", "violations": violations})
+    told = "PROTO_INVALID_MESSAGE: Message validation failed: type (unknown), payload.turn (required)"
+    assert (str(error), error.message) == (told, "Message validation failed")
 
 
 def test_an_error_is_the_answer_of_its_message_alone() -> None:

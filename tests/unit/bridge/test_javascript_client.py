@@ -124,6 +124,10 @@ def test_a_fault_of_the_agents_own_function_is_the_answer_of_all_that_wait(told:
     assert told["tells"] == ["TypeError", "TypeError"]
 
 
+def test_a_message_that_breaks_rules_is_told_with_the_rules(told: dict[str, Any]) -> None:
+    assert told["broken"] == "PROTO_INVALID_MESSAGE: Message validation failed: type (unknown)"
+
+
 def test_a_refused_token_ends_at_once(told: dict[str, Any]) -> None:
     assert told["refused"]["name"] == "ConnectionRefusedForGood"
     assert told["refused"]["document"] == {

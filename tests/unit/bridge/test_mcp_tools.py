@@ -69,6 +69,9 @@ def test_a_call_that_a_client_makes_anew_is_the_same_act_but_not_in_another_task
         assert len(run.done) == 1
         other = await tools.call("act", {**asked, "step": {"act": "open", "url": "/"}})
         assert (other.is_error, other.structured["code"]) == (True, "SESS_TURN_OVER")
+        assert other.structured["message"] == "turn 1 is over: the present turn is 2"
+        early = await tools.call("act", {**asked, "turn": 3})
+        assert early.structured["message"] == "turn 3 has not begun: the present turn is 2"
         await tools.call("finish", {"session": session, "turn": 2})
         await playing
         again = FakeRun(hub)

@@ -43,7 +43,9 @@ def test_they_are_listed_and_shown(root: Path) -> None:
     kept(root)
     assert told("list")[1].splitlines() == ["sess-2: closed, no task, other 1.0", "sess-1: active, task T-1, mine"]
     assert [each["running"] for each in json.loads(told("list", "--json")[1])] == [False, True]
-    assert "task: T-1" in told("show", "sess-1")[1]
+    shown = told("show", "sess-1")[1]
+    assert "task: T-1\nhad begun to write: no\n" in shown
+    assert "had: " not in shown  # what is empty is left out
     code, said = told("show", "sess-3")
     assert (code, "there is no session sess-3" in said) == (1, True)
 
