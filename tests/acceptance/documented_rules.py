@@ -150,6 +150,7 @@ RULES: tuple[Rule, ...] = (
     Left(r"harness mcp( --persist)?", "it speaks MCP with its host: test_mcp.py is one", "tests.acceptance.command"),
     Ran(r"harness serve token --for 7d", r"^view\.[0-9]+\.[0-9a-f]{64}"),
     Ran(r"harness serve (status|stop)", "no server of this project runs", (0, 3)),
+    Left(r"harness import miniwob( --seeds 1,2)?", "test_import_miniwob.py imports pages", "tests.acceptance.command"),
     Left(r"harness import .*", "test_import.py imports tests of its own", "tests.acceptance.command"),
     Ran(r"harness new my-first --with-demo", "wrote tasks/my-first.task.yaml", folder="fresh"),
     Ran(r"harness validate (\.|PATH|tasks/|tasks/ --format github|tasks/ nightly.faults.yaml)", "task files", (0,),
