@@ -19,7 +19,7 @@ from tests.acceptance.conftest import Project
 from tests.acceptance.model_server import ModelServer, model_server
 from tests.acceptance.test_recordings import AGENT, KEY, without_network
 from tests.acceptance.test_recordings import SETTINGS as MODELS
-from tests.acceptance.warm import harness
+from tests.acceptance.warm import harness, warm
 
 AGENTS = """
 from pathlib import Path
@@ -115,6 +115,8 @@ def test_two_agents_are_compared_and_judged_by_a_gate(walks: Project) -> None:
     )
     assert "<svg" in (walks.path / "out/index.html").read_text("utf-8")
     assert not (walks.path / "errors").exists()
+    named = warm().run("pytest", "ci.gate.yaml", cwd=walks.path)
+    assert "ci.gate.yaml is the gate of an evaluation, not a task: harness eval TASKS --gate" in named.stdout
 
     made = trials(walks.path / "out")
     assert [each["agent"] for each in made] != sorted(each["agent"] for each in made)
@@ -176,6 +178,24 @@ def test_an_evaluation_that_was_killed_goes_on_and_makes_no_trial_twice(walks: P
     assert len(begun) == 8
     assert sum(begun.values()) <= 9  # the one that was killed had no result
     assert document(walks)["made"] == 8
+
+
+@pytest.mark.thorough
+def test_an_evaluation_does_not_go_on_with_another_browser(walks: Project) -> None:
+    process = started(walks, "--output", "out", until="2/20")
+    process.send_signal(signal.SIGKILL)
+    process.communicate(timeout=30)
+    before = trials(walks.path / "out")
+    file = walks.path / "out/lock.json"
+    lock = json.loads(file.read_text("utf-8"))
+    assert lock["depends_on"]["browser"].startswith("Chromium ")
+    lock["depends_on"]["browser"] = "Chromium 1.2"
+    file.write_text(json.dumps(lock), "utf-8")
+    done = evaluate(walks, "--output", "out", "--resume")
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert "\n  browser: was Chromium 1.2, is Chromium " in done.stderr
+    assert "Traceback" not in done.stderr
+    assert trials(walks.path / "out") == before
 
 
 # With models.
