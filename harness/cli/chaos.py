@@ -57,7 +57,8 @@ def given(paths: list[Path], faults: Path) -> Given:
 def given_tasks(paths: list[Path]) -> tuple[tuple[Loaded, ...], Settings]:
     """All cases of the tasks, and the settings of their project. Raises SpecError or SettingsError."""
     checked = check_paths(paths, strict=False, needs_steps=False)
-    errors = [each for each in checked.problems if each.severity == "error" and each.file not in checked.plans]
+    others = (*checked.plans, *checked.gates)
+    errors = [each for each in checked.problems if each.severity == "error" and each.file not in others]
     if errors or not checked.loaded:
         raise SpecError(errors or [Problem("", None, None, "", f"no task files in {', '.join(map(str, paths))}")])
     settings = load_settings(project_of(checked.loaded[0].folder) or Path.cwd())

@@ -36,7 +36,10 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
         "import": Command(
             "harness.cli.import_tests:import_tests", "Turn Playwright tests in Python into task files, line by line."
         ),
-        "validate": Command("harness.cli.validate:validate", "Check task files without running them."),
+        "validate": Command(
+            "harness.cli.validate:validate",
+            "Check task files, fault plans, step groups and gates without running them.",
+        ),
         "verify": Command(
             "harness.cli.verify:run_verify",
             "Run each task without its steps (it must not pass), and as written (it must end as its file declares).",

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+from collections.abc import Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 from msgspec import Struct
@@ -47,6 +49,9 @@ from harness.spec.fault_plan import LoadedFaultPlan, idle_patterns
 from harness.spec.loaded import Loaded
 from harness.spec.names import new_run_id
 from harness.spec.problems import SpecError
+
+if TYPE_CHECKING:
+    from harness.runner.harness import SyncHarness
 
 NO_VERDICT = 3
 PLACE = Path(".harness", "eval")
@@ -240,12 +245,25 @@ def _run_in(
 
 
 def _refuse_changes(folder: Path, now: lock.Digests) -> None:
+    """Raises ValueError if something is not as it was when the evaluation began."""
     if several := list(lock.changes(lock.read_lock(folder), now)):
-        lines = "".join(f"\n  {each}" for each in several)
-        _refuse(
-            f"--resume: {shown_path(folder)} cannot go on, because its trials would not be comparable:{lines}\n"
-            "Put that back as it was, or begin a new evaluation without --resume"
-        )
+        raise ValueError(_cannot_go_on(folder, several))
+
+
+def _refuse_browser(folder: Path, harness: SyncHarness) -> None:
+    """Keep the browser's version. Raises ValueError if it is another one than before."""
+    try:
+        lock.BrowserLock(folder).check(harness.browser)
+    except ValueError as change:
+        raise ValueError(_cannot_go_on(folder, [str(change)])) from None
+
+
+def _cannot_go_on(folder: Path, several: Sequence[str]) -> str:
+    lines = "".join(f"\n  {each}" for each in several)
+    return (
+        f"{shown_path(folder)} cannot go on, because its trials would not be comparable:{lines}\n"
+        "Put that back as it was, or begin a new evaluation without --resume"
+    )
 
 
 # The trials.
@@ -264,7 +282,8 @@ def make_trials(folder: Path, evaluation: EvaluationRun, found: EvaluationFiles,
     if journal.trials:
         typer.echo(f"going on after {len(journal.by_place)} of {of} trials", err=True)
     try:
-        for trial in evaluation.trials(lambda plan: harness.run(plan, events.on), judging, journal):
+        check = partial(_refuse_browser, folder, harness)
+        for trial in evaluation.trials(lambda plan: harness.run(plan, events.on), judging, journal, check):
             typer.echo(f"{len(journal.by_place):>{len(str(of))}}/{of} {_progress(trial)}", err=True)
     except KeyboardInterrupt:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the rest is short: the documents, the browsers

@@ -24,6 +24,7 @@ from harness.model.settings import Settings, SettingsError, load_settings
 from harness.recovery.failure import Failed
 from harness.spec.advice import advice
 from harness.spec.checks import unfit_for_login
+from harness.spec.evaluation_gate import baseline_problem, find_gates, load_gate
 from harness.spec.fault_plan import find_fault_plans, idle_patterns, load_fault_plan
 from harness.spec.file_names import SPEC_FILE
 from harness.spec.load import MEMORY_FILES, TRACE_FILE, check_group, exists, find_tasks, load_file
@@ -50,11 +51,13 @@ class Checked(Struct, frozen=True):
     """The checked fault plans."""
     groups: tuple[str, ...] = ()
     """The checked step groups."""
+    gates: tuple[str, ...] = ()
+    """The checked gates of evaluations."""
 
     @property
     def looked_at(self) -> tuple[str, ...]:
-        """All checked files: tasks, fault plans and step groups."""
-        return (*self.files, *self.plans, *self.groups)
+        """All checked files: tasks, fault plans, step groups and gates."""
+        return (*self.files, *self.plans, *self.groups, *self.gates)
 
     @property
     def broken(self) -> frozenset[str]:
@@ -75,12 +78,13 @@ def check_paths(
     `agent` chooses the steps of tasks without steps, in place of the settings' one; `needs_steps` is False if steps are
     not required. `tools`: the tool servers that the tasks name are asked for their tools.
     """
-    plans, groups = find_fault_plans(paths), find_groups(paths)
+    plans, groups, gates = find_fault_plans(paths), find_groups(paths), find_gates(paths)
+    others = {*plans, *groups, *gates}
     try:
-        files = find_tasks(path for path in paths if path not in plans and path not in groups)
+        files = find_tasks(path for path in paths if path not in others)
     except SpecError as error:
         return Checked((), (), error.problems)
-    if not files and not plans and not groups:
+    if not files and not others:
         where, hint = ", ".join(map(str, paths)), "*.task.yaml, *.task.json, folders with task_spec.json"
         return Checked((), (), (Problem("", None, None, "", f"no task files in {where} ({hint})"),))
     projects = _Projects(agent)
@@ -92,13 +96,13 @@ def check_paths(
     suite = _promoted(check_suite(cases, _is_in_another_file), strict)
     planned = _promoted((each for file in plans for each in _of_plan(file, projects, cases)), strict)
     grouped = _promoted((each for file in groups for each in check_group(file)), strict)
+    gated = [problem for file in gates for problem in _of_gate(file, projects)]
     recorded = [problem for folder in dict.fromkeys(file.parent for file in files) for problem in _of_cassettes(folder)]
     of_tasks = (each for several in found for each in several)
     asked = _promoted(_of_servers(loaded, projects), strict) if tools else ()
-    problems = (*projects.problems(), *of_tasks, *suite, *planned, *grouped, *recorded, *asked)
-    labels = (tuple(map(file_label, each)) for each in (files, plans, groups))
-    checked_files, checked_plans, checked_groups = labels
-    return Checked(checked_files, tuple(loaded), tuple(dict.fromkeys(problems)), checked_plans, checked_groups)
+    problems = (*projects.problems(), *of_tasks, *suite, *planned, *grouped, *gated, *recorded, *asked)
+    labels, *more = (tuple(map(file_label, each)) for each in (files, plans, groups, gates))
+    return Checked(labels, tuple(loaded), tuple(dict.fromkeys(problems)), *more)
 
 
 def _of_servers(tasks: Sequence[Loaded], projects: _Projects) -> Iterator[Problem]:
@@ -122,6 +126,24 @@ def _of_plan(file: Path, projects: _Projects, tasks: Sequence[Loaded]) -> list[P
     found = misplaced_in_plan(loaded, projects.project(file.parent))
     idle = idle_patterns(loaded, tasks) if tasks else ()
     return sorted([*loaded.warnings, *found, *idle], key=_place)
+
+
+def _of_gate(file: Path, projects: _Projects) -> Iterator[Problem]:
+    """Yield the problems of a gate, and of the evaluation that it compares with."""
+    project = projects.project(file.parent)
+    try:
+        gate = load_gate(file, tuple(project.settings.agents) if project.known else None)
+    except SpecError as error:
+        yield from error.problems
+        return
+    if gate.no_worse_than is None:
+        return
+    from harness.runner.evaluation.gate import read_evaluation  # few gates have an earlier evaluation
+
+    try:
+        read_evaluation(Path(gate.no_worse_than))
+    except (ValueError, OSError) as error:
+        yield baseline_problem(file, str(error))
 
 
 def _of_cassettes(folder: Path) -> Iterator[Problem]:
@@ -350,6 +372,7 @@ def _json(checked: Checked) -> None:
         ],
         "fault_plans": [{"file": file, "valid": file not in checked.broken} for file in checked.plans],
         "step_groups": [{"file": file, "valid": file not in checked.broken} for file in checked.groups],
+        "gates": [{"file": file, "valid": file not in checked.broken} for file in checked.gates],
         "problems": [asdict(problem) for problem in checked.problems],
         "counts": counts(checked),
     }
@@ -380,7 +403,8 @@ def _summary(checked: Checked) -> str:
     tasks = [files, f"{found['loaded']} loaded"] if checked.files else []
     plans = [how_many(len(checked.plans), "fault plan")] if checked.plans else []
     groups = [how_many(len(checked.groups), "step group")] if checked.groups else []
-    return ", ".join([*tasks, *plans, *groups, f"{found['with_errors']} with errors{warnings}"])
+    gates = [how_many(len(checked.gates), "gate")] if checked.gates else []
+    return ", ".join([*tasks, *plans, *groups, *gates, f"{found['with_errors']} with errors{warnings}"])
 
 
 def _list(checked: Checked, groups: Sequence[Path]) -> None:
@@ -440,7 +464,7 @@ def validate(
         bool, typer.Option("--list", help="List the tasks, and the step groups with their parameters and outputs.")
     ] = False,
 ) -> None:
-    """Check task files without running them.
+    """Check task files, fault plans, step groups and gates without running them.
 
     The command reports all problems at once, and warns about things that are allowed but probably mistakes.
     It takes channels, hosts, agents and tool servers from [tool.harness] in the nearest pyproject.toml.

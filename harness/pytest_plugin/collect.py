@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from harness.pytest_plugin.activation import is_task, session_state
-from harness.spec.file_names import is_fault_plan, is_step_group
+from harness.spec.file_names import is_fault_plan, is_gate, is_step_group
 
 if TYPE_CHECKING:
     from harness.pytest_plugin.items import TaskItem
@@ -49,6 +49,8 @@ class NoTaskFile(pytest.File):
     def collect(self) -> Iterable[pytest.Item]:
         if is_step_group(self.path):
             what, right = "a step group", f"a task runs its steps with `use: {self.path.name.partition('.')[0]}`"
+        elif is_gate(self.path):
+            what, right = "the gate of an evaluation", f"harness eval TASKS --gate {self.path}"
         else:
             what, right = "a fault plan", f"pytest TASKS --task-faults {self.path}"
         raise self.CollectError(f"{self.path.name} is {what}, not a task: {right}")
@@ -57,7 +59,7 @@ class NoTaskFile(pytest.File):
 def collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
     """The collector of a task file. pytest asks about all files beside a named one too, so nothing is read yet."""
     named = parent.session.isinitpath(file_path)
-    if named and (is_fault_plan(file_path) or is_step_group(file_path)):
+    if named and (is_fault_plan(file_path) or is_step_group(file_path) or is_gate(file_path)):
         return NoTaskFile.from_parent(parent, path=file_path)
     if is_task(file_path, tuple(parent.config.getini("taskspec_files")), named=named):
         return TaskFile.from_parent(parent, path=file_path)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Self
 
 from pydantic import Field, ValidationError, model_validator
 
 from harness.recovery.declaration import Declaration
+from harness.spec.agents import unknown_agent
+from harness.spec.file_names import find_files, is_gate
 from harness.spec.problems import JsonPath, Problem, SpecError, did_you_mean, join_or
 from harness.spec.source import Origin, read_mapping
 from harness.spec.validation import problems_of_error
@@ -55,8 +57,16 @@ class EvaluationGate(Declaration):
         return self
 
 
-def load_gate(path: Path) -> EvaluationGate:
-    """Load a gate; a relative `no_worse_than` is then absolute. Raises SpecError with all its problems."""
+def find_gates(paths: Iterable[Path]) -> list[Path]:
+    """The gates: the files named, and all in the folders named and below; sorted within a folder."""
+    return find_files(paths, is_gate)
+
+
+def load_gate(path: Path, declared: Collection[str] | None = None) -> EvaluationGate:
+    """Load a gate; a relative `no_worse_than` is then absolute. Raises SpecError with all its problems.
+
+    `declared`: the project's agents; without them each name of an agent is accepted.
+    """
     source = read_mapping(path)
     origin = Origin(source.file, source)
     data = {key: value for key, value in source.data.items() if key != "$schema"}
@@ -64,12 +74,28 @@ def load_gate(path: Path) -> EvaluationGate:
         gate = EvaluationGate.model_validate_json(json.dumps(data), strict=True)
     except ValidationError as error:
         raise SpecError(_problems(error, data, origin)) from None
-    if gate.no_worse_than is None:
-        return gate
-    earlier = path.absolute().parent / gate.no_worse_than
-    if not earlier.is_file():
-        raise SpecError([origin.problem(("no_worse_than",), f"there is no file {gate.no_worse_than}")])
-    return gate.model_copy(update={"no_worse_than": str(earlier)})
+    problems = list(_of_agents(gate, origin, declared))
+    if gate.no_worse_than is not None:
+        earlier = path.absolute().parent / gate.no_worse_than
+        if not earlier.is_file():
+            problems.append(origin.problem(("no_worse_than",), f"there is no file {gate.no_worse_than}"))
+        gate = gate.model_copy(update={"no_worse_than": str(earlier)})
+    if problems:
+        raise SpecError(problems)
+    return gate
+
+
+def baseline_problem(path: Path, message: str) -> Problem:
+    """What is wrong with the evaluation that `no_worse_than` names, with its place in the gate's file."""
+    source = read_mapping(path)
+    return Origin(source.file, source).problem(("no_worse_than",), message)
+
+
+def _of_agents(gate: EvaluationGate, origin: Origin, declared: Collection[str] | None) -> Iterator[Problem]:
+    for number, name in enumerate(gate.agents or ()):
+        if declared is not None and (unknown := unknown_agent(name, declared)):
+            message = f"there is no agent `{name}`"
+            yield origin.problem(("agents", number), message, expected=unknown[0], hint=unknown[1])
 
 
 def _problems(error: ValidationError, data: dict[str, Any], origin: Origin) -> Iterator[Problem]:

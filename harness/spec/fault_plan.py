@@ -16,7 +16,7 @@ from harness.recovery.declaration import Declaration
 from harness.spec.fault_checks import fault_problems, same_ids, uncalled_tool, unused_act
 from harness.spec.faults import Fault
 from harness.spec.faults.base import FaultExpect
-from harness.spec.file_names import PLAN_SUFFIXES, is_fault_plan
+from harness.spec.file_names import PLAN_SUFFIXES, find_files, is_fault_plan
 from harness.spec.loaded import Loaded
 from harness.spec.parametrize import base_id
 from harness.spec.problems import JsonPath, Problem, SpecError, describe_value, did_you_mean, join_or
@@ -226,18 +226,7 @@ class LoadedFaultPlan(Struct, frozen=True):
 
 def find_fault_plans(paths: Iterable[Path]) -> list[Path]:
     """The files named, and all plans in the folders named and below; sorted within a folder."""
-    found: dict[Path, None] = {}
-    for path in paths:
-        if path.is_dir():
-            found |= dict.fromkeys(sorted(each for each in path.rglob("*") if _counts(each, path)))
-        elif is_fault_plan(path) and path.exists():
-            found[path] = None
-    return list(found)
-
-
-def _counts(path: Path, folder: Path) -> bool:
-    hidden = any(part.startswith(".") or part == "node_modules" for part in path.relative_to(folder).parts)
-    return not hidden and is_fault_plan(path) and path.is_file()
+    return find_files(paths, is_fault_plan)
 
 
 def load_fault_plan(path: Path, known_channels: frozenset[str] | None = None) -> LoadedFaultPlan:

@@ -1,8 +1,8 @@
-"""Which files are tasks, fault plans or step groups, by their names alone: pytest asks it about every file it meets."""
+"""Which files are tasks, fault plans, step groups or gates, by their names alone: pytest asks about every file."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -17,12 +17,13 @@ NAMED_SUFFIXES = (".yaml", ".yml", ".json")
 """A file with such an ending may be a task if it is named on the command line."""
 GROUP_SUFFIXES = (".steps.yaml", ".steps.yml", ".steps.json")
 PLAN_SUFFIXES = (".faults.yaml", ".faults.yml", ".faults.json")
+GATE_SUFFIXES = (".gate.yaml", ".gate.yml", ".gate.json")
 
 
 def is_task_file(path: Path, patterns: Sequence[str] = ()) -> bool:
     """Return whether a file found in a folder is a task. `patterns`: more names: `*.spec.yaml`, `flows/*.json`."""
     name = path.name
-    return not (is_fault_plan(path) or is_step_group(path)) and (
+    return not (is_fault_plan(path) or is_step_group(path) or is_gate(path)) and (
         name.lower().endswith(TASK_SUFFIXES)
         or name == SPEC_FILE
         or any(path.match(pattern) or fnmatch(name, pattern) for pattern in patterns)
@@ -42,3 +43,24 @@ def is_use(step: Any) -> bool:
 def is_fault_plan(path: Path) -> bool:
     """Return whether a file's name is that of a fault plan."""
     return path.name.lower().endswith(PLAN_SUFFIXES)
+
+
+def is_gate(path: Path) -> bool:
+    """Return whether a file's name is that of the gate of an evaluation."""
+    return path.name.lower().endswith(GATE_SUFFIXES)
+
+
+def find_files(paths: Iterable[Path], fits: Callable[[Path], bool]) -> list[Path]:
+    """The files that fit: those named, and all in the folders named and below; sorted within a folder."""
+    found: dict[Path, None] = {}
+    for path in paths:
+        if path.is_dir():
+            found |= dict.fromkeys(sorted(each for each in path.rglob("*") if fits(each) and _counts(each, path)))
+        elif fits(path) and path.exists():
+            found[path] = None
+    return list(found)
+
+
+def _counts(path: Path, folder: Path) -> bool:
+    hidden = any(part.startswith(".") or part == "node_modules" for part in path.relative_to(folder).parts)
+    return not hidden and path.is_file()

@@ -17,7 +17,7 @@ from msgspec import Struct, field
 from pydantic import Field, JsonValue, ValidationError
 
 from harness.recovery.declaration import Declaration
-from harness.spec.file_names import GROUP_SUFFIXES, is_step_group, is_use
+from harness.spec.file_names import GROUP_SUFFIXES, find_files, is_step_group, is_use
 from harness.spec.loaded import Gathered
 from harness.spec.problems import JsonPath, Problem, SpecError, describe_value, did_you_mean, join_or, kind
 from harness.spec.references import CRITERIA_OF_STEPS, DATA_OF_STEPS, as_text
@@ -133,18 +133,7 @@ def _up_to_the_project(folder: Path) -> Iterator[Path]:
 
 def find_groups(paths: Iterable[Path]) -> list[Path]:
     """The files of step groups, sorted: those named, and all in named folders and below."""
-    found: dict[Path, None] = {}
-    for path in paths:
-        if path.is_dir():
-            found |= dict.fromkeys(sorted(each for each in path.rglob("*.steps.*") if _counts(each, path)))
-        elif is_step_group(path) and path.exists():
-            found[path] = None
-    return list(found)
-
-
-def _counts(path: Path, folder: Path) -> bool:
-    hidden = any(part.startswith(".") or part == "node_modules" for part in path.relative_to(folder).parts)
-    return not hidden and is_step_group(path) and path.is_file()
+    return find_files(paths, is_step_group)
 
 
 def name_of(path: Path) -> str:

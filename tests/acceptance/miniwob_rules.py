@@ -156,6 +156,13 @@ RULES = {
 """Page -> its rule."""
 
 
+def asked_on(aria: str) -> str:
+    """What the page asks for, which is its first text."""
+    asked = re.search(r"generic \[ref=e\d+\]: (.*)", aria)
+    assert asked is not None, aria
+    return asked[1].strip("'\"").replace('\\"', '"')
+
+
 class Rules:
     """Opens the page, looks at it, and does what its rule says."""
 
@@ -168,8 +175,6 @@ class Rules:
             return {"act": "open", "url": f"http://miniwob.local/miniwob/{name}.html"}
         if plan.key not in self._steps:
             aria = (await observe()).aria.partition("Last reward")[0]
-            asked = re.search(r"generic \[ref=e\d+\]: (.*)", aria)
-            assert asked is not None, aria
-            self._steps[plan.key] = RULES[name](asked[1].strip("'\"").replace('\\"', '"'), aria)
+            self._steps[plan.key] = RULES[name](asked_on(aria), aria)
         done = len(history) - 1
         return self._steps[plan.key][done] if done < len(self._steps[plan.key]) else None

@@ -1,17 +1,27 @@
-"""A small server with the API of OpenAI, whose model puts into the cart what it is shown."""
+"""A small server with the API of OpenAI. Unless told otherwise, its model puts into the cart what it is shown."""
 
 from __future__ import annotations
 
 import json
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 BUTTON = re.compile(r'button \\?"Add to cart\\?".*?\[ref=(\w+)\]')
+
+
+Chooses = Callable[[str, int], tuple[str, dict[str, Any]]]
+"""The body of a request, and its number -> the tool that the model calls, and the arguments."""
+
+
+def into_the_cart(body: str, number: int) -> tuple[str, dict[str, Any]]:
+    """A click on the button of the cart; no two answers are the same."""
+    found = BUTTON.search(body)
+    return "click", {"target": found[1] if found else "none", "answer": number}
 
 
 @dataclass
@@ -31,7 +41,7 @@ class ModelServer:
 
 
 @contextmanager
-def model_server() -> Iterator[ModelServer]:
+def model_server(chooses: Chooses = into_the_cart) -> Iterator[ModelServer]:
     """The server, on a port of 127.0.0.1."""
     state = ModelServer()
 
@@ -47,7 +57,8 @@ def model_server() -> Iterator[ModelServer]:
             if state.refuses:
                 state.refuses -= 1
                 return self._send(429, b'{"error": {"message": "slow down"}}', {"Retry-After": "0.2"})
-            self._send(200, b"".join(_stream(body.decode(), len(state.asked))), {"Content-Type": "text/event-stream"})
+            name, arguments = chooses(body.decode(), len(state.asked))
+            self._send(200, b"".join(_stream(name, json.dumps(arguments))), {"Content-Type": "text/event-stream"})
 
         def _send(self, status: int, body: bytes, headers: dict[str, str]) -> None:
             self.send_response(status)
@@ -68,13 +79,11 @@ def model_server() -> Iterator[ModelServer]:
         server.server_close()
 
 
-def _stream(body: str, number: int) -> Iterator[bytes]:
-    """The events of an answer; a ref is broken over two of them."""
-    found = BUTTON.search(body)
-    whole = json.dumps({"target": found[1] if found else "none", "answer": number})
+def _stream(name: str, whole: str) -> Iterator[bytes]:
+    """The events of an answer; the arguments are broken over two of them."""
     call: dict[str, Any] = {"index": 0, "id": "call_1", "type": "function"}
     deltas: list[dict[str, Any]] = [
-        {"role": "assistant", "tool_calls": [{**call, "function": {"name": "click", "arguments": ""}}]},
+        {"role": "assistant", "tool_calls": [{**call, "function": {"name": name, "arguments": ""}}]},
         *({"tool_calls": [{"index": 0, "function": {"arguments": part}}]} for part in (whole[:13], whole[13:])),
     ]
     head = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 0, "model": "m"}

@@ -19,7 +19,7 @@ from tests.acceptance.conftest import Project
 from tests.acceptance.model_server import ModelServer, model_server
 from tests.acceptance.test_recordings import AGENT, KEY, without_network
 from tests.acceptance.test_recordings import SETTINGS as MODELS
-from tests.acceptance.warm import harness
+from tests.acceptance.warm import harness, warm
 
 AGENTS = """
 from pathlib import Path
@@ -115,6 +115,8 @@ def test_two_agents_are_compared_and_judged_by_a_gate(walks: Project) -> None:
     )
     assert "<svg" in (walks.path / "out/index.html").read_text("utf-8")
     assert not (walks.path / "errors").exists()
+    named = warm().run("pytest", "ci.gate.yaml", cwd=walks.path)
+    assert "ci.gate.yaml is the gate of an evaluation, not a task: harness eval TASKS --gate" in named.stdout
 
     made = trials(walks.path / "out")
     assert [each["agent"] for each in made] != sorted(each["agent"] for each in made)
@@ -150,12 +152,12 @@ def test_ctrl_c_leaves_the_results_so_far(walks: Project) -> None:
 
 
 def test_an_evaluation_that_was_killed_goes_on_and_makes_no_trial_twice(walks: Project) -> None:
-    args = ("--trials", "3", "--output", "out")
-    process = started(walks, *args, until="4/12")
+    args = ("--trials", "2", "--output", "out")
+    process = started(walks, *args, until="3/8")
     process.send_signal(signal.SIGKILL)
     process.communicate(timeout=30)
     before = trials(walks.path / "out")
-    assert 4 <= len(before) < 12
+    assert 3 <= len(before) < 8
 
     _add(walks, "\n[tool.harness.agents.third]\nagent = 'sure'\n")
     done = evaluate(walks, *args, "--resume")
@@ -167,15 +169,33 @@ def test_an_evaluation_that_was_killed_goes_on_and_makes_no_trial_twice(walks: P
     file.write_text(file.read_text("utf-8").partition("\n[tool.harness.agents.third]")[0], "utf-8")
     done = evaluate(walks, *args, "--resume")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert f"going on after {len(before)} of 12 trials" in done.stderr
+    assert f"going on after {len(before)} of 8 trials" in done.stderr
     after = trials(walks.path / "out")
     assert after[: len(before)] == before
     places = Counter((each["task_id"], each["agent"], each["number"]) for each in after)
-    assert (len(places), set(places.values())) == (12, {1})
+    assert (len(places), set(places.values())) == (8, {1})
     begun = Counter((walks.path / "begun.txt").read_text("utf-8").split())
-    assert len(begun) == 12
-    assert sum(begun.values()) <= 13  # the one that was killed had no result
-    assert document(walks)["made"] == 12
+    assert len(begun) == 8
+    assert sum(begun.values()) <= 9  # the one that was killed had no result
+    assert document(walks)["made"] == 8
+
+
+@pytest.mark.thorough
+def test_an_evaluation_does_not_go_on_with_another_browser(walks: Project) -> None:
+    process = started(walks, "--output", "out", until="2/20")
+    process.send_signal(signal.SIGKILL)
+    process.communicate(timeout=30)
+    before = trials(walks.path / "out")
+    file = walks.path / "out/lock.json"
+    lock = json.loads(file.read_text("utf-8"))
+    assert lock["depends_on"]["browser"].startswith("Chromium ")
+    lock["depends_on"]["browser"] = "Chromium 1.2"
+    file.write_text(json.dumps(lock), "utf-8")
+    done = evaluate(walks, "--output", "out", "--resume")
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert "\n  browser: was Chromium 1.2, is Chromium " in done.stderr
+    assert "Traceback" not in done.stderr
+    assert trials(walks.path / "out") == before
 
 
 # With models.
@@ -194,7 +214,7 @@ def buyers(project: Project, server: ModelServer, monkeypatch: pytest.MonkeyPatc
     monkeypatch.delenv("CI", raising=False)
     (project.path / "buyer.py").write_text(AGENT, "utf-8")
     models = MODELS.format(base_url=server.base_url).replace("initial = 0.05", "retries = 0")
-    _add(project, models + '\n[tool.harness.agents.other-buyer]\nagent = "buyer"\n')
+    _add(project, models + 'retry = { retries = 0 }\n\n[tool.harness.agents.other-buyer]\nagent = "buyer"\n')
     checks = ["json('env', 'shop.cart.WM-5521.qty') == 1"]
     spec = {"task_id": "ONE", "goal": "Buy a mouse", "agent": "buyer", "success_criteria": checks}
     (project.path / "ONE.task.yaml").write_text(yaml.safe_dump(spec), "utf-8")
@@ -213,6 +233,7 @@ def test_a_provider_that_dies_in_the_middle_changes_no_rate(buyers: Project, ser
     assert "no verdict: buyer, clean: 1 of 2 trials are void (50%, at most 5% may be)" in done.stdout
 
 
+@pytest.mark.thorough
 def test_two_replays_with_one_seed_are_equal_but_for_times(buyers: Project, server: ModelServer) -> None:
     args = ("--trials", "2", "--seed", "5")
     agents = "buyer,other-buyer"

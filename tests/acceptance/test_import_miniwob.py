@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import platformdirs
 import pytest
 
+from tests.acceptance.miniwob_model import RulesModel
+from tests.acceptance.model_server import model_server
 from tests.acceptance.warm import warm
 
 RULES = Path(__file__).with_name("miniwob_rules.py")
@@ -85,8 +89,9 @@ def test_a_page_is_a_task_with_its_seed_and_its_reward(tmp_path: Path) -> None:
     brains(project)
     assert "3 passed" in runs(project, "--agent", "rules")
     assert "3 failed" in runs(project, "--agent", "wrong")
-    report = (project / "errors").glob("MINIWOB-click-button*/error_report.json")
-    assert all("failed: wrong" in file.read_text("utf-8") for file in report)
+    reports = list((project / "errors").glob("**/error_report.json"))
+    assert len(reports) == 3
+    assert all("failed: wrong" in file.read_text("utf-8") for file in reports)
 
 
 @pytest.mark.parametrize(
@@ -141,6 +146,7 @@ def test_the_steps_of_the_rules_are_those_of_the_scripted_agent(tmp_path: Path, 
     for file in sorted((project / "tasks").iterdir()):
         ended = warm().run("tests.acceptance.command", "freeze", str(file), cwd=project, timeout=60)
         assert ended.returncode == 0, ended.stdout + ended.stderr
+    (project / "brains.py").write_text("class Rules: ...\nclass Wrong: ...\n", "utf-8")  # it can do nothing any more
     assert f"{len(rules_known())} passed" in runs(project, "--task-workers", "2")
 
 
@@ -153,3 +159,50 @@ def test_rules_do_more_than_thirty_of_the_real_pages(tmp_path: Path, real_pages:
     project = tmp_path / "miniwob"
     brains(project)
     assert f"{2 * len(known)} passed" in runs(project, "--agent", "rules", "--task-workers", "2")
+
+
+MODEL = """
+[tool.harness.models.small]
+provider = "openai-compatible"
+model = "m"
+base_url = "{base_url}"
+key = "${{env:MODEL_KEY}}"
+
+[tool.harness.agents.model]
+agent = "llm"
+options = {{ model = "small", quiet = 0 }}
+"""
+COMPARED = ("click-button", "enter-text", "login-user", "choose-list", "read-table", "simple-algebra")
+
+
+@pytest.fixture
+def asks_a_model(tmp_path: Path, real_pages: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A project of the pages for which there is a rule, with an agent `model` that asks a model on loopback."""
+    monkeypatch.setenv("MODEL_KEY", "sk-planted")
+    monkeypatch.delenv("CI", raising=False)
+    assert imports(tmp_path, "miniwob", "--pages", str(real_pages), "--only", ",".join(rules_known()))[0] == 0
+    project = tmp_path / "miniwob"
+    brains(project)
+    with model_server(RulesModel()) as server:
+        with (project / "pyproject.toml").open("a", encoding="utf-8") as file:
+            file.write(MODEL.format(base_url=server.base_url))
+        yield project
+
+
+@pytest.mark.thorough
+def test_a_model_does_more_than_thirty_of_the_real_pages(asks_a_model: Path) -> None:
+    said = runs(asks_a_model, "--agent", "model", "--task-workers", "2")
+    assert f"{len(rules_known())} passed" in said, said
+
+
+@pytest.mark.thorough
+def test_the_model_and_the_rules_are_compared(asks_a_model: Path) -> None:
+    files = [f"tasks/{name}.task.yaml" for name in COMPARED]
+    args = ("--agents", "rules,model", "--trials", "2", "--output", "out")
+    done = warm().run("tests.acceptance.command", "eval", *files, *args, cwd=asks_a_model, timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads((asks_a_model / "out/evaluation.json").read_text("utf-8"))
+    rates = {each["agent"]: each["rate"]["share"] for each in found["cells"]}
+    assert (rates["rules"], rates["model"]) == (1, 1)
+    assert all(each["void"] == 0 for each in found["cells"])
+    assert found["totals"][1]["models"]["calls"] > 2 * 2 * len(COMPARED)

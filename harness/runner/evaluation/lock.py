@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
+import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, entry_points, version
 from importlib.resources import files
@@ -14,6 +15,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
+from harness.model.agent_settings import AgentSettings
 from harness.model.cassette_settings import CASSETTES
 from harness.model.plan import Plan
 from harness.model.settings import Settings
@@ -31,6 +33,8 @@ PROMPT = ("prompt.py", "tools.py", "view.py")
 """The modules of `harness.agents` with the words that a model is told."""
 ELSEWHERE = frozenset({"root", "artifacts", "history_runs", "keep_previous", "log_profile", "telemetry"})
 """Settings that say only where results are kept, or how much is told."""
+BROWSER = "browser"
+"""What the file calls the version of the browser, which is known once the first one has started."""
 
 Digests = Mapping[str, str]
 """What -> its value, or the beginning of its sha256."""
@@ -100,6 +104,7 @@ def _of_code(found: Mapping[str, Sequence[Attack]], settings: Settings) -> Parts
     yield "the prompt of language models", _sha("".join(_shipped(name) for name in PROMPT).encode())
     for name in found:
         yield from _of_agent(name, settings)
+        yield from _of_program(name, settings)
     yield "Python", platform.python_version()
     for name in PACKAGES:
         try:
@@ -125,6 +130,34 @@ def _of_agent(name: str, settings: Settings) -> Parts:
     for point in entry_points(group=GROUP, name=name):
         if point.dist is not None:
             yield f"agent {name}", f"{point.dist.name} {point.dist.version}"
+
+
+def _of_program(name: str, settings: Settings) -> Parts:
+    """Yield the files that the command of an agent names: the program itself, its script, its settings."""
+    table = _table(name, settings)
+    for number, word in enumerate(table.command or () if table else ()):
+        file = Path(word.rpartition("=")[2])
+        if number == 0 and "/" not in word:
+            file = Path(shutil.which(word) or word)
+        elif word == "{browser_use}":
+            file = Path(str(files("harness.agents").joinpath("browser_use_driver.py")))
+        elif table and table.cwd is not None:  # else it starts in an empty folder
+            file = settings.root / table.cwd / file
+        if file.is_absolute() and file.is_file():
+            yield f"agent {name} ({word.replace(str(settings.root), '')})", _digest_of(file)
+
+
+def _table(name: str, settings: Settings) -> AgentSettings | None:
+    """The table that says what the agent is: its own, or that of the agent for which it stands."""
+    table = settings.agents.get(name)
+    while table is not None and table.agent is not None:
+        table = settings.agents.get(table.agent)
+    return table
+
+
+def _digest_of(file: Path) -> str:
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()[:16]
 
 
 def _of_recordings(found: Mapping[str, Sequence[Attack]], settings: Settings) -> Parts:
@@ -177,9 +210,29 @@ def read_lock(folder: Path) -> Digests:
         raise ValueError(f"{folder / LOCK}: is no lock file of an evaluation: {error}") from None
 
 
+class BrowserLock:
+    """Keeps the version of the browser in the file, and refuses another one."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def check(self, described: str) -> None:
+        """Write the version that begins this text into the file, once. Raises ValueError for another one, or OSError.
+
+        The text is empty as long as no browser has started.
+        """
+        version = described.partition(" (")[0]
+        before = read_lock(self._folder)
+        if not version or before.get(BROWSER) == version:
+            return
+        if BROWSER in before:
+            raise ValueError("\n".join(changes(before, {**before, BROWSER: version})))
+        write_lock(self._folder, {**before, BROWSER: version})
+
+
 def changes(before: Digests, now: Digests) -> Iterator[str]:
-    """Yield what is different, a line each."""
-    for name in sorted(before.keys() | now.keys()):
+    """Yield what is different, a line each; the browser only if it is known now."""
+    for name in sorted((before.keys() - {BROWSER}) | now.keys()):
         was, became = before.get(name), now.get(name)
         if was == became:
             continue
@@ -187,7 +240,7 @@ def changes(before: Digests, now: Digests) -> Iterator[str]:
             yield f"{name}: is new"
         elif became is None:
             yield f"{name}: is gone"
-        elif name.startswith(("--", "version", "Python")):
+        elif name.startswith(("--", "version", "Python", BROWSER)):
             yield f"{name}: was {was}, is {became}"
         else:
             yield f"{name}: has changed"

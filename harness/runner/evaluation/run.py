@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.model.evaluation import Evaluation, EvaluationTrial
@@ -37,12 +37,18 @@ class EvaluationRun:
             planned=len(one) * len(self.attacks) * self.size.trials,
         )
 
-    def trials(self, run_task: RunTask, judging: Judging, journal: TrialJournal) -> Iterator[EvaluationTrial]:
-        """Make the trials that are still to be made, each when it is requested. Raises OSError."""
+    def trials(
+        self, run_task: RunTask, judging: Judging, journal: TrialJournal, check: Callable[[], None] = lambda: None
+    ) -> Iterator[EvaluationTrial]:
+        """Make the trials that are still to be made, each when it is requested. Raises OSError.
+
+        `check` raises an error if the trial must not count, because something is not as it was before.
+        """
         for turn in remaining(self.turns, journal.by_place):
             trial = judging.line(turn, run_turn(turn, run_task, self.run))
             if trial.code == "INTERRUPTED":
                 raise KeyboardInterrupt  # the trial was not made: it is made when the evaluation goes on
+            check()
             journal.add(trial)
             yield trial
 

@@ -49,3 +49,10 @@ def test_every_key(tmp_path: Path) -> None:
 def test_what_is_wrong_is_told_with_its_place(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(SpecError, match=said):
         load_gate(write(tmp_path, text, "g.yaml"))
+
+
+def test_agents_that_the_project_does_not_have(tmp_path: Path) -> None:
+    file = write(tmp_path, "min_pass: 1\nagents: [scripted, buider]\n", "g.yaml")
+    assert load_gate(file).agents == ("scripted", "buider")
+    with pytest.raises(SpecError, match=r"g\.yaml:2:20: agents\[1\]: there is no agent `buider`\n.*\n.*`builder`"):
+        load_gate(file, ["builder"])

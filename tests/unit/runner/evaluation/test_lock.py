@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.model.settings import load_settings
-from harness.runner.evaluation.lock import Digests, changes, digests, read_lock, write_lock
+from harness.runner.evaluation.lock import BROWSER, BrowserLock, Digests, changes, digests, read_lock, write_lock
 from harness.runner.evaluation.trials import EvaluationSize, agents_attacks
 from tests.unit.runner.campaign.stage import FAULTS, plan, tasks
 
@@ -115,6 +115,50 @@ def test_another_version_is_named(tmp_path: Path) -> None:
     before = found(project(tmp_path))
     now = {**before, "version of playwright": "9.9"}
     assert list(changes(before, now)) == [f"version of playwright: was {before['version of playwright']}, is 9.9"]
+
+
+COMMANDS = """
+[tool.harness.agents.mine]
+command = ["bin/agent", "{prompt}", "--config=agent.toml", "no-file"]
+cwd = "own"
+[tool.harness.agents.other]
+command = ["planted-agent", "agent.toml", "{browser_use}"]
+"""
+
+
+def test_a_change_of_the_program_of_a_command_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "pyproject.toml").write_text(COMMANDS, "utf-8")
+    for name in ("own/bin/agent", "own/agent.toml", "agent.toml", "path/planted-agent"):
+        file = tmp_path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("1", "utf-8")
+        file.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path / "path"))
+    before = found(tmp_path)
+    assert {name for name in before if name.startswith("agent ")} == {
+        "agent mine (bin/agent)", "agent mine (--config=agent.toml)",
+        "agent other (planted-agent)", "agent other ({browser_use})",
+    }  # fmt: skip
+    for name in ("own/bin/agent", "own/agent.toml", "path/planted-agent"):
+        (tmp_path / name).write_text("2", "utf-8")
+    assert list(changes(before, found(tmp_path))) == [
+        "agent mine (--config=agent.toml): has changed",
+        "agent mine (bin/agent): has changed",
+        "agent other (planted-agent): has changed",
+    ]
+
+
+def test_the_browser_of_the_first_trial_is_that_of_all(tmp_path: Path) -> None:
+    write_lock(tmp_path, {"--seed": "1"})
+    browser = BrowserLock(tmp_path)
+    browser.check("")
+    assert BROWSER not in read_lock(tmp_path)
+    browser.check("Chromium 140.0 (/usr/bin/chromium), sandbox on")
+    browser.check("Chromium 140.0 (at ws://127.0.0.1:1/)")
+    assert read_lock(tmp_path) == {"--seed": "1", BROWSER: "Chromium 140.0"}
+    assert list(changes(read_lock(tmp_path), {"--seed": "1"})) == []  # not known before one has started
+    with pytest.raises(ValueError, match=r"browser: was Chromium 140\.0, is Chromium 141\.0"):
+        browser.check("Chromium 141.0 (/usr/bin/chromium), sandbox on")
 
 
 def test_a_file_that_is_no_lock(tmp_path: Path) -> None:
