@@ -29,7 +29,7 @@ HEARTBEAT: Final = 15.0
 """Seconds between two signs of life in a stream."""
 STATUS: Final[Mapping[str, int]] = {
     "SESS_NOT_FOUND": 404, "SESS_CLOSED": 410, "SESS_LIMIT": 429, "SESS_TURN_OVER": 409, "SESS_BUSY": 409,
-    "SESS_NO_TASK": 409, "SESS_TASK_REFUSED": 409,
+    "SYS_STOPPING": 503, "SESS_NO_TASK": 409, "SESS_TASK_REFUSED": 409,
     "SESS_NOT_RESUMABLE": 409, "AUTH_FORBIDDEN": 403, "PROTO_INVALID_MESSAGE": 400,
     "PROTO_SEQUENCE_ERROR": 409, "PROTO_ID_REUSED": 409, "HOOK_VALIDATION_FAILED": 400,
 }  # fmt: skip
@@ -74,7 +74,14 @@ def refusal(refused: RefusedMessageError) -> Response:
     from starlette.responses import JSONResponse
 
     status = STATUS.get(refused.code, 400)
-    names = {404: "NotFound", 403: "Forbidden", 410: "Gone", 409: "Conflict", 429: "TooManyRequests"}
+    names = {
+        404: "NotFound",
+        403: "Forbidden",
+        410: "Gone",
+        409: "Conflict",
+        429: "TooManyRequests",
+        503: "ServiceUnavailable",
+    }
     return JSONResponse({"error": names.get(status, "BadRequest"), **refused.payload}, status)
 
 

@@ -380,6 +380,8 @@ class BridgeHub:
             return await self._done(session, message)
         except RefusedMessageError as refused:
             return "error", refused.payload
+        except asyncio.CancelledError:  # by `stop`: whoever waits at an HTTP request hears why
+            return "error", RefusedMessageError("SYS_STOPPING").payload
         except Exception as error:  # noqa: BLE001 - as above; it is logged
             if isinstance(error, Failed):
                 return "error", self._told(session, error)

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from harness.cli.ending import fail
+from harness.cli.import_miniwob import NAME, import_miniwob
 from harness.cli.record import replace_file, schema_line
 from harness.reporting.files import printable, shown_path
 from harness.spec.load import find_tasks, load_file
@@ -20,13 +21,33 @@ from harness.spec.recorded.importing import ImportedTask, imported_tasks
 _JAVASCRIPT = (".js", ".ts", ".mjs", ".mts", ".cjs", ".cts", ".jsx", ".tsx")
 
 
+Folder = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="DIR",
+        help="The folder of the task files. Default: tasks; of miniwob: miniwob.",
+        show_default=False,
+    ),
+]
+Pages = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="Of miniwob: the folder with its pages.", show_default=False)
+]
+Only = Annotated[str, typer.Option(metavar="PAGE,PAGE", help="Of miniwob: only these pages.", show_default=False)]
+Seeds = Annotated[str, typer.Option(metavar="N,N", help="Of miniwob: the seeds; each makes a task.")]
+Partial = Annotated[bool, typer.Option("--partial", help="Exit with 0 also if something is missing.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace existing files.")]
+
+
 def import_tests(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Tests in Python, or what codegen wrote.")],
-    folder: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="The folder of the task files.")] = Path(
-        "tasks"
-    ),
-    partial: Annotated[bool, typer.Option("--partial", help="Exit with 0 also if something is missing.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
+    folder: Folder = None,
+    pages: Pages = None,
+    only: Only = "",
+    seeds: Seeds = "1",
+    partial: Partial = False,
+    force: Force = False,
 ) -> None:
     """Turn Playwright tests in Python into task files, line by line.
 
@@ -34,9 +55,18 @@ def import_tests(
     Each test becomes one file. A statement that a task cannot say is reported with its line, and stands as a comment
     `MISSING` at its place in the task.
     Exit code: 1 when something is missing, unless --partial is given.
+    In place of files, `miniwob` makes a project of the pages of MiniWoB++ (`pip install --no-deps miniwob`).
 
     Example: harness import test_shop.py -o tasks/
     """
+    if files == [Path(NAME)] and not Path(NAME).is_file():
+        numbers = _numbers(seeds)
+        import_miniwob(pages, folder or Path(NAME), [each for each in only.split(",") if each], numbers, force=force)
+        return
+    for option, given in (("--pages", pages), ("--only", only), ("--seeds", seeds if seeds != "1" else "")):
+        if given:
+            fail(f"{option} is for `harness import miniwob`")
+    folder = folder or Path("tasks")
     tasks = _tasks(files, folder, force)
     if not tasks:
         fail(f"no test in {', '.join(map(str, files))}: expected functions `test_...`, or `run(playwright)` of codegen")
@@ -48,6 +78,14 @@ def import_tests(
     _tell_missing(tasks)
     if any(task.missing for task in tasks) and not partial:
         raise typer.Exit(1)
+
+
+def _numbers(text: str) -> list[int]:
+    """The seeds; ends the command for a text that has none."""
+    words = [word.strip() for word in text.split(",")]
+    if not all(word.isdigit() for word in words):
+        fail(f"--seeds {text!r}: expected whole numbers, as in --seeds 1,2,3")
+    return list(dict.fromkeys(map(int, words)))
 
 
 def _tasks(files: list[Path], folder: Path, force: bool) -> list[ImportedTask]:

@@ -7,8 +7,9 @@ import json
 import os
 import re
 import signal
+import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -22,7 +23,7 @@ from harness.cli.project import settings_at
 from harness.model.serve_settings import ServeSettings
 from harness.model.settings import Settings, SettingsError
 from harness.reporting.files import shown_path
-from harness.serve.address import AlreadyServedError, ServeAddress, address_of, only_server
+from harness.serve.address import AlreadyServedError, ServeAddress, address_of, only_server, port_of_a_killed_server
 from harness.serve.tokens import Tokens, TokenScope, live_address
 from harness.serve.users import is_used
 
@@ -167,16 +168,16 @@ def _keep(settings: Settings, flags: list[str], idle: float | None, open_it: boo
 def _serve(settings: Settings, open_it: bool, limits: ServeLimits) -> None:
     from harness.reporting.live.pages import LiveView
     from harness.resilience import SystemClock
-    from harness.serve.server import CannotListenError, ProjectServer, bind, check_certificate
+    from harness.serve.server import CannotListenError, ProjectServer, check_certificate
 
     tokens, clock, wanted = tokens_of(settings), SystemClock(), settings.serve
     live = LiveView(settings.root, settings.root / settings.artifacts)
     certificate = wanted.certificate(settings.root)
     try:
         check_certificate(certificate)
-        listener = bind(wanted.host, wanted.port)
+        listener = _listener(settings)
     except CannotListenError as error:
-        fail(f"{error}; --port 0 takes a free one" if wanted.port else str(error))
+        fail(f"{error}; port 0 takes a free one" if wanted.port else str(error))
     except ValueError as error:
         fail(str(error))
 
@@ -199,6 +200,17 @@ def _serve(settings: Settings, open_it: bool, limits: ServeLimits) -> None:
             await server.run(listener, ready, needed, host=wanted.host, certificate=certificate)
 
     asyncio.run(serving())
+
+
+def _listener(settings: Settings) -> socket.socket:
+    """Listen as the settings say. Without a port, at that of a killed server, if it is still free."""
+    from harness.serve.server import CannotListenError, bind
+
+    wanted = settings.serve
+    if not wanted.port and (before := port_of_a_killed_server(settings.root)):
+        with suppress(CannotListenError):
+            return bind(wanted.host, before)
+    return bind(wanted.host, wanted.port)
 
 
 @asynccontextmanager

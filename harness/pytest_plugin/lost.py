@@ -9,6 +9,8 @@ from harness.pytest_plugin.state import SessionState
 from harness.recovery.failure import Failure
 from harness.reporting.allure.sink import AllureSink
 from harness.reporting.task_record import TaskRecord, task_record
+from harness.reporting.telemetry.record import TaskDone
+from harness.reporting.telemetry.stream import Telemetry
 from harness.runner.compile import compile_plan
 from harness.spec.file_names import NAMED_SUFFIXES
 from harness.spec.load import load_file
@@ -17,8 +19,8 @@ from harness.spec.parametrize import expand, task_named
 from harness.spec.problems import SpecError
 
 
-def report_lost_task(state: SessionState, node_id: str, why: str = "") -> TaskRecord | None:
-    """The record of the task behind a node id; None if it is no task, or can no longer be read.
+def report_lost_task(state: SessionState, telemetry: Telemetry, node_id: str, why: str = "") -> TaskRecord | None:
+    """The record of the task behind a node id, whose end is told; None if it is no task, or can no longer be read.
 
     `why`: further reasons for the death of its process.
     """
@@ -34,6 +36,7 @@ def report_lost_task(state: SessionState, node_id: str, why: str = "") -> TaskRe
     died = Failure("WORKER_CRASHED", f"{message}; {why}" if why else message)
     result = not_run_result(state, plan, died, missed="its process died")
     AllureSink(state.harness().redactor).write_lost(node_id, plan, result)
+    telemetry.tell(TaskDone.of(result, plan.agent), plan)
     return task_record(plan, result)
 
 

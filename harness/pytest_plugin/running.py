@@ -129,7 +129,8 @@ def pytest_handlecrashitem(crashitem: str, report: Any, sched: Any) -> None:
     from harness.pytest_plugin.lost import report_lost_task
 
     state: SessionState = sched.config.stash[STATE]
-    if record := report_lost_task(state, crashitem, getattr(sched, "why", {}).get(crashitem, "")):
+    stream, why = telemetry_of(sched.config).stream, getattr(sched, "why", {}).get(crashitem, "")
+    if record := report_lost_task(state, stream, crashitem, why):
         report.taskspec = record.model_dump(mode="json")
         report.longrepr = f"{report.longrepr}\n  artifacts: {record.artifacts}"
 

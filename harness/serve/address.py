@@ -87,6 +87,15 @@ def address_of(root: Path, file: Path = ADDRESS) -> ServeAddress | None:
     return found if found.alive else None
 
 
+def port_of_a_killed_server(root: Path) -> int:
+    """The port of a server that could not forget its address, so that its pages find the next one; 0: there is none."""
+    try:
+        found = msgspec.json.decode((root / ADDRESS).read_bytes(), type=ServeAddress)
+    except (OSError, msgspec.DecodeError):
+        return 0
+    return 0 if found.alive or not 0 < found.port < 65536 else found.port
+
+
 def keep_address(root: Path, host: str, port: int, *, secure: bool, file: Path = ADDRESS) -> ServeAddress:
     """Write the address of this process's server. Raises OSError."""
     process = psutil.Process()

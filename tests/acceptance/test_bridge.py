@@ -238,7 +238,7 @@ def test_with_processes_of_xdist_the_bridge_is_refused(project: Project) -> None
 
 def test_a_purchase_that_is_paused_goes_on_in_a_new_browser_context(project: Project) -> None:
     """The cart is in the session's cookie, an address is typed, and the pause is longer than the task's time."""
-    project.task("T", budget={"max_seconds": 4}, steps=[], success_criteria=ONE_ORDER)
+    project.task("T", budget={"max_seconds": 9}, steps=[], success_criteria=ONE_ORDER)
     run = serve(project)
 
     async def main() -> None:
@@ -249,7 +249,7 @@ def test_a_purchase_that_is_paused_goes_on_in_a_new_browser_context(project: Pro
         paused = (await agent.ask("session_pause"))["payload"]
         assert paused["state"] == "paused"
         assert (await agent.ask("observe", turn=5))["payload"]["code"] == "SESS_PAUSED"
-        await asyncio.sleep(4)
+        await asyncio.sleep(9)
         resumed = (await agent.ask("session_resume"))["payload"]
         assert (resumed["state"], resumed["restore_incomplete"]) == ("active", [])
         seen = (await agent.ask("observe", turn=5))["payload"]

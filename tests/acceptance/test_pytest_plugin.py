@@ -520,6 +520,10 @@ def test_a_task_whose_worker_dies_has_a_report(project: Project) -> None:
     output, _ = process.communicate(timeout=90)
     report = project.report("A-1")
     assert (report["code"], report["final_state"]) == ("WORKER_CRASHED", "aborted")
+    (events,) = (project.path / ".harness/events").glob("*.jsonl")
+    ends = [each for each in map(json.loads, events.read_text("utf-8").splitlines()) if each["type"] == "task"]
+    told = {each["task_id"]: (each["worker"], each["code"]) for each in ends}["A-1"]
+    assert told == ("", "WORKER_CRASHED")  # a live view does not show it as running
     assert "1 failed, 1 passed" in output
     assert "1 not judged" in output
     _, alive = psutil.wait_procs(family, timeout=30)

@@ -45,14 +45,14 @@ class Served:
             file.write(json.dumps(record) + "\n")
         self.lines += 1
 
-    def task(self, number: int, *, code: str = "", error: str = HOSTILE) -> None:
+    def task(self, number: int, *, code: str = "", error: str = HOSTILE, faulted: bool = False) -> None:
         name = f"SHOP-{number:04d}"
         self.add("task-begun", name, key=name, steps=3)
         if code:
             self.add("failed", name, 2, name="assert text('#total')", error=error, code=code)
         counts = {"attempts": 3, "failures": int(bool(code)), "retries": 0, "recovered": 0}
         state = {"final_state": "failed" if code else "completed", "code": code, "expected": False, "reason": ""}
-        self.add("task", name, seconds=1.5, steps=3, **counts, **state)
+        self.add("task", name, seconds=1.5, steps=3, faulted=faulted, **counts, **state)
 
     def start(self, port: int = 0) -> str:
         """Start the server; return the address that it prints."""
@@ -106,7 +106,7 @@ def test_a_thousand_tasks_are_readable_on_any_screen(browser: Browser, served: S
         page = opened(browser, address, told, viewport=size, color_scheme=scheme)
         expect(page.locator("h1")).to_have_text("990 of 1000 tasks ended, 33 failed", timeout=15_000)
         expect(page.locator("#now")).to_contain_text("click #buy")
-        expect(page.locator("#now")).to_contain_text("2 of 4")
+        expect(page.locator("#now")).to_contain_text("1 (of 0-3)")
         expect(page.locator("#causes")).to_contain_text("33 tasks")
         expect(page.locator("#causes")).to_contain_text(HOSTILE)
         expect(page.locator("#around")).to_contain_text("origin:http://shop.test")
@@ -171,6 +171,7 @@ def test_a_run_that_was_cut_off_and_an_old_file_are_not_taken_for_a_good_run(bro
     address, told = served.start(), list[str]()
     page = opened(browser, address, told, viewport=PHONE)
     expect(page.locator("h1")).to_have_text("1 of 3 tasks ended, then the run was cut off", timeout=15_000)
+    expect(page.locator("#tiles .running")).to_have_text("0running")
     served.add("task", "SHOP-0002", final_state="failed", code="WORKER_CRASHED", seconds=1.0)  # as old files have it
     expect(page.locator("#tiles .running")).to_have_text("0running")
     expect(page.locator("#tiles")).not_to_contain_text("NaN")
@@ -183,16 +184,88 @@ def test_it_goes_on_by_itself_after_its_server_was_killed(browser: Browser, serv
     served.add("run-begun", tasks=4)
     served.task(1)
     address, told = served.start(), list[str]()
-    port = int(address.split("/")[2].partition(":")[2])
     page = opened(browser, address, told, viewport=DESKTOP)
     expect(page.locator("h1")).to_have_text("1 of 4 tasks ended", timeout=15_000)
     served.end(signal.SIGKILL)
     served.task(2)
     expect(page.locator("#link")).to_have_text("connecting", timeout=15_000)
-    served.start(port)
+    expect(page.locator("#notices")).to_contain_text("The server does not answer", timeout=15_000)
+    served.start()  # it takes the port of the one that was killed
     served.task(3, code="NET_TIMEOUT")
     expect(page.locator("h1")).to_have_text("3 of 4 tasks ended, 1 failed", timeout=30_000)
     expect(page.locator("#link")).to_have_text("live")
+    expect(page.locator("#notices")).to_be_hidden(timeout=15_000)
     assert page.evaluate("document.body.dataset.lines") == str(served.lines)  # each line once
     assert [each for each in told if not each.startswith("Failed to load resource")] == []
     page.context.close()
+
+
+def test_a_file_that_is_cut_is_counted_anew(browser: Browser, served: Served) -> None:
+    served.add("run-begun", tasks=4)
+    for number in (1, 2, 3):
+        served.task(number, code="NET_TIMEOUT")
+    address, told = served.start(), list[str]()
+    page = opened(browser, address, told, viewport=DESKTOP)
+    expect(page.locator("h1")).to_have_text("3 of 4 tasks ended, 3 failed", timeout=15_000)
+    served.events.write_text("", "utf-8")
+    served.add("run-begun", tasks=2)
+    served.task(1)
+    expect(page.locator("h1")).to_have_text("1 of 2 tasks ended", timeout=15_000)
+    expect(page.locator("#tiles li.attempts:not(.failed)")).to_have_text("3attempts")
+    assert told == []
+    page.context.close()
+
+
+def test_a_page_of_one_run_offers_the_one_that_goes_on(browser: Browser, tmp_path: Path) -> None:
+    served = Served(tmp_path, OVER)
+    served.add("run-begun", tasks=1)
+    served.task(1)
+    address, told = served.start(), list[str]()
+    page = opened(browser, f"{address}&run={OVER}", told, viewport=PHONE)
+    expect(page.locator("h1")).to_have_text("1 task passed", timeout=15_000)
+    expect(page.locator("#newest")).to_be_hidden()
+    served.run, served.events = RUN, events_of(tmp_path, RUN)
+    served.add("run-begun", tasks=7)
+    page.get_by_role("button", name="Show the run that goes on").click(timeout=15_000)
+    expect(page.locator("h1")).to_have_text("0 of 7 tasks ended", timeout=15_000)
+    assert "run=" not in page.url
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert told == []
+    page.context.close()
+    served.end()
+
+
+def test_a_task_that_runs_again_is_counted_once(browser: Browser, served: Served) -> None:
+    served.add("run-begun", tasks=2)
+    served.add("task-begun", "SHOP-0002", key="SHOP-0002", steps=3, worker="gw0")  # and gw0 dies
+    served.task(1, code="NET_TIMEOUT")
+    served.add("task-begun", "SHOP-0001", key="SHOP-0001", steps=3)
+    served.add("task-begun", "SHOP-0002", key="SHOP-0002", steps=3, worker="gw1")
+    address, told = served.start(), list[str]()
+    page = opened(browser, address, told, viewport=DESKTOP)
+    expect(page.locator("h1")).to_have_text("0 of 2 tasks ended", timeout=15_000)
+    expect(page.locator("#now tbody tr")).to_have_count(2)
+    served.task(1)
+    served.add("task", "SHOP-0002", final_state="aborted", code="INTERRUPTED", seconds=1.0, retries=0, expected=False)
+    expect(page.locator("h1")).to_have_text("1 of 2 tasks ended")
+    expect(page.locator("#tiles .interrupted")).to_have_text("1interrupted")
+    expect(page.locator("#tiles .running")).to_have_text("0running")
+    assert told == []
+    page.context.close()
+
+
+def test_each_execution_of_a_campaign_counts(browser: Browser, tmp_path: Path) -> None:
+    """`harness chaos` runs a task several times, and does not tell how many tasks there are."""
+    served = Served(tmp_path, OVER)
+    for code in ("", "NET_TIMEOUT", "", "NET_TIMEOUT"):
+        served.task(1, code=code, faulted=bool(code))
+    address, told = served.start(), list[str]()
+    page = opened(browser, address, told, viewport=PHONE, color_scheme="dark")
+    expect(page.locator("h1")).to_have_text("2 of 4 executions failed", timeout=15_000)
+    expect(page.locator("#done tbody tr")).to_have_count(4)
+    expect(page.locator("#causes .count")).to_have_text("1 task")
+    expect(page.locator("#done .state").last).to_have_text("failed, under a fault")
+    assert page.evaluate(CONTRASTS)["poor"] == []
+    assert told == []
+    page.context.close()
+    served.end()

@@ -113,6 +113,12 @@ def of_all_tasks() -> Iterator[None]:
         _TASK.reset(token)
 
 
+def _on_a_timer(seconds: float, act: Callable[[], None]) -> None:
+    timer = threading.Timer(seconds, act)
+    timer.daemon = True  # the end of a run does not wait for it
+    timer.start()
+
+
 class Telemetry:
     """The stream of a process: stamps events, removes secrets, and calls the sinks, one at a time."""
 
@@ -125,8 +131,12 @@ class Telemetry:
         *,
         worker: str = "",
         steps: bool = False,
+        later: Callable[[float, Callable[[], None]], None] = _on_a_timer,
     ) -> None:
-        """`sinks`: in the order in which they are called. `steps`: emit a record of each step too."""
+        """`sinks`: in the order in which they are called. `steps`: emit a record of each step too.
+
+        `later` calls a function after so many seconds, on any thread.
+        """
         self.run = run
         self.worker = worker
         self.problems: dict[str, str] = {}
@@ -140,6 +150,10 @@ class Telemetry:
         self._of_deliveries = self._overriding("on_delivery")
         self._of_turns = self._overriding("on_turn")
         self._waiting: deque[Record] = deque()
+        self._later = later
+        self._held: dict[str, StepStarted] = {}
+        """Key of a running task -> the step that has begun, of which no record is made yet."""
+        self._looks = False
         self._told: dict[str, float] = {}
         """Key of a running task -> when the last record about its beginnings was made, in monotonic seconds."""
         self.lock = threading.RLock()
@@ -160,13 +174,19 @@ class Telemetry:
         if wake is not None and not isinstance(event, ThresholdCrossed):
             wake(record)
 
+    def tell(self, event: TelemetryEvent, plan: Plan) -> None:
+        """Take an event of a task that has run in another process, which can no longer tell it."""
+        with self.lock:
+            self._redactor = self._redactor.plus(plan.all_secrets)
+            self._pass_on(event, plan, None)
+
     def on(self, event: Event | Record) -> None:
         """Take an event of the engine; from any thread, in the order of each task. A record was already passed on."""
         if isinstance(event, Record):
             return
         with self.lock:
             self._redactor = self._redactor.plus(event.plan.all_secrets)
-            if isinstance(event, TaskStarted | StepStarted | TaskEnded):
+            if isinstance(event, TaskStarted | StepStarted | StepEnded | TaskEnded):
                 self._note_progress(event)
             if self._steps or not isinstance(event, StepEnded):
                 for told, step in _told(event):
@@ -174,17 +194,46 @@ class Telemetry:
             for sink in self._of_events:
                 self._call_guarded(sink, sink.on_event, event, self._redactor)
 
-    def _note_progress(self, event: TaskStarted | StepStarted | TaskEnded) -> None:
-        """Tell a live view what begins; of the steps of a task, which may be hundreds in a second, at most one."""
+    def _note_progress(self, event: TaskStarted | StepStarted | StepEnded | TaskEnded) -> None:
+        """Tell a live view what begins; of the steps of a task, which may be hundreds in a second, at most one.
+
+        A step that begins too soon after the last record is told when it still runs a little later.
+        """
         plan, now = event.plan, self._clock.now()
         if isinstance(event, TaskStarted):
             self._told[plan.key] = now
             self._pass_on(TaskBegun(plan.key, 0 if plan.agent else len(plan.steps)), plan, None)
         elif isinstance(event, TaskEnded):
             self._told.pop(plan.key, None)
+            self._held.pop(plan.key, None)
+        elif isinstance(event, StepEnded):
+            self._held.pop(plan.key, None)
         elif now - self._told.get(plan.key, now) >= OFTEN:
-            self._told[plan.key] = now
-            self._pass_on(StepBegun(event.step.describe()), plan, event.index)
+            self._tell(event)
+        else:
+            self._held[plan.key] = event
+            self._look_later()
+
+    def _tell(self, begun: StepStarted) -> None:
+        key = begun.plan.key
+        self._held.pop(key, None)
+        self._told[key] = self._clock.now()
+        self._pass_on(StepBegun(begun.step.describe()), begun.plan, begun.index)
+
+    def _tell_held(self) -> None:
+        """Tell the steps that still run, and whose turn it is by now."""
+        with self.lock:
+            self._looks, now = False, self._clock.now()
+            for key, begun in list(self._held.items()):
+                if now - self._told.get(key, now) >= OFTEN:
+                    self._tell(begun)
+            if self._held:
+                self._look_later()
+
+    def _look_later(self) -> None:
+        if not self._looks:
+            self._looks = True
+            self._later(OFTEN, self._tell_held)
 
     def deliver(self) -> None:
         """Call the sinks of this thread, the one that waits for tasks, with the new records."""

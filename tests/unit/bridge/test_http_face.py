@@ -83,3 +83,22 @@ def test_a_replay_larger_than_what_may_wait_for_a_client_is_sent() -> None:
         await hub.stop()
 
     play(main())
+
+
+def test_a_request_that_waits_when_the_server_ends_is_told_so() -> None:
+    async def main() -> None:
+        hub = make_hub()
+        client, run, playing, session = await taken(hub, takes=5)
+        client.drop()
+        transport = httpx2.ASGITransport(app=Starlette(routes=http_routes(hub, lambda _: True)))
+        async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1", timeout=None) as http:
+            act = message("act", turn=1, step={"act": "click"})
+            asked = asyncio.create_task(http.post(f"/sessions/{session}/messages", json=act))
+            await asyncio.sleep(1)
+            await hub.stop()
+            answer = await asked
+            assert (answer.status_code, answer.json()["payload"]["code"]) == (503, "SYS_STOPPING")
+        await playing
+        assert (run.ended, len(run.done)) == ("AGENT_LOST", 1)
+
+    play(main())

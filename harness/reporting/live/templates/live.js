@@ -26,20 +26,21 @@ function duration(seconds) {
 function emptyRun() {
   return {
     began: null, last: null, tasks: 0, running: new Map(), ended: new Map(), keys: new Map(), errors: new Map(),
-    counts: { passed: 0, failed: 0, skipped: 0 }, attempts: 0, failures: 0, retries: 0, recovered: 0, fallbacks: 0, waits: 0,
+    counts: { passed: 0, failed: 0, skipped: 0, interrupted: 0 }, attempts: 0, failures: 0, retries: 0, recovered: 0, fallbacks: 0, waits: 0,
     circuits: new Map(), services: new Map(), tools: new Map(), clients: new Map(), thresholds: new Map(), calls: 0, cost: 0, toolCalls: 0, inconsistent: 0, lately: [],
   };
 }
 
 function outcomeOf(record) {
   if (record.final_state === "skipped") return "skipped";
+  if (record.code === "INTERRUPTED") return "interrupted"; // it has no verdict
   const good = record.final_state === "completed" || record.final_state === "partial_success";
   return good || record.expected ? "passed" : "failed";
 }
 
 const FOLD = {
   "run-begun": (run, r) => { run.tasks = r.tasks; },
-  "task-begun": (run, r, at) => { run.running.set(nameOf(r), { task: r.task_id, since: at, steps: r.steps, worker: r.worker, step: null, what: "", note: "" }); run.keys.set(r.task_id, r.key); },
+  "task-begun": (run, r, at) => { leave(run, r.task_id); forget(run, r.task_id); run.running.set(nameOf(r), { task: r.task_id, since: at, steps: r.steps, worker: r.worker, step: null, what: "", note: "" }); run.keys.set(r.task_id, r.key); },
   "step-begun": (run, r) => { const now = run.running.get(nameOf(r)); if (now) { now.step = r.step; now.what = r.name; now.note = ""; } },
   "retry": (run, r) => { run.retries += r.step === null ? 0 : 1; note(run, r, `retry ${r.attempt} of ${r.retries}: ${r.error}`); },
   "waiting": (run, r) => { run.waits += 1; note(run, r, `waits up to ${duration(r.seconds)}: ${r.reason}`); },
@@ -57,16 +58,26 @@ const FOLD = {
   "threshold": (run, r) => run.thresholds.set(r.metric, r),
   "invariant-violated": (run) => { run.inconsistent += 1; },
   "task": (run, r, at) => {
-    run.running.delete(nameOf(r));
-    // A worker that died left its task behind; the controller, which has no name, tells its end.
-    if (!r.worker) for (const [name, now] of run.running) if (now.task === r.task_id) run.running.delete(name);
-    const outcome = outcomeOf(r), before = run.ended.get(r.task_id);
-    if (before) run.counts[before.outcome] -= 1; // it was run again: the last execution counts
-    const ended = { task: r.task_id, outcome, state: r.final_state, code: r.code, seconds: r.seconds, retries: r.retries, recovered: r.recovered, at, reason: r.reason, expected: r.expected };
-    run.ended.set(r.task_id, ended); run.counts[outcome] += 1;
+    leave(run, r.task_id);
+    const outcome = outcomeOf(r);
+    forget(run, r.task_id);
+    const ended = { task: r.task_id, outcome, state: r.final_state, code: r.code, seconds: r.seconds, retries: r.retries, recovered: r.recovered, at, reason: r.reason, expected: r.expected, faulted: r.faulted };
+    run.ended.set(run.tasks ? r.task_id : `${r.task_id} ${run.ended.size}`, ended); run.counts[outcome] += 1;
     run.attempts += r.attempts || 0; run.failures += r.failures || 0;
   },
 };
+
+// A task runs in one process at a time. One that died left it behind: the controller, or who runs it again, tells.
+function leave(run, task) {
+  for (const [name, now] of run.running) if (now.task === task) run.running.delete(name);
+}
+
+// A task is run again, so the last execution counts. A command that does not tell how many tasks there are, such as
+// `harness chaos`, runs each several times, and each execution counts.
+function forget(run, task) {
+  const before = run.ended.get(task);
+  if (before) { run.counts[before.outcome] -= 1; run.ended.delete(task); }
+}
 
 // What each process of the run has last seen of a circuit, a site or a server.
 function see(all, name, record) {
@@ -74,6 +85,7 @@ function see(all, name, record) {
   all.get(name).set(record.worker, record);
 }
 
+function count(n, one, several) { return `${n} ${n === 1 ? one : several}`; }
 function nameOf(record) { return `${record.worker}|${record.task_id}`; }
 function note(run, record, text) { const now = run.running.get(nameOf(record)); if (now) now.note = text; }
 
@@ -94,11 +106,10 @@ function fold(run, line) {
 
 // The page.
 
-const view = { run: null, name: "", chosen: new URLSearchParams(location.search).get("run") || "", stream: null, lines: 0, usual: {}, listed: [], files: new Map(), open: new Set(), dirty: true, connected: false, refused: false };
+const view = { run: null, name: "", chosen: new URLSearchParams(location.search).get("run") || "", stream: null, lines: 0, usual: {}, listed: [], files: new Map(), open: new Set(), dirty: true, connected: false, refused: false, away: false, end: 0 };
 
-function table(caption, heads, rows) {
-  const made = element("table", "", { class: "stack tasks" });
-  made.append(element("caption", caption));
+function table(name, heads, rows) {
+  const made = element("table", "", { class: "stack tasks", "aria-label": name });
   const head = element("tr");
   heads.forEach((each) => head.append(element("th", each, { scope: "col" })));
   const top = element("thead"); top.append(head); made.append(top);
@@ -142,21 +153,22 @@ function links(key) {
 }
 
 function showHead(run, listed) {
-  const { passed, failed, skipped } = run.counts, ended = passed + failed + skipped;
-  const total = Math.max(run.tasks, ended + run.running.size), over = listed && listed.running === false;
-  const word = (n) => `${n} ${n === 1 ? "task" : "tasks"}`;
+  const { passed, failed, skipped, interrupted } = run.counts, ended = passed + failed + skipped;
+  const total = Math.max(run.tasks, ended + interrupted + run.running.size), over = listed && listed.running === false;
+  const word = (n) => (run.tasks || !ended ? count(n, "task", "tasks") : count(n, "execution", "executions")), going = over ? 0 : run.running.size;
   const whole = over && ended >= run.tasks && ["finished", "", null].includes(listed.ending);
   byId("verdict").textContent = whole ? (failed ? `${failed} of ${word(ended)} failed` : passed ? `${word(passed)} passed` : ended ? `${word(ended)} skipped` : "No task has ended") :
-    `${ended} of ${word(total)} ended${failed ? `, ${failed} failed` : ""}${over ? ", then the run was cut off" : ""}`;
+    `${run.tasks || !ended ? `${ended} of ${word(total)}` : word(ended)} ended${failed ? `, ${failed} failed` : ""}${over ? `, then the run was ${listed.ending === "interrupted" ? "interrupted" : "cut off"}` : ""}`;
   byId("head").className = failed ? "bad" : whole && passed ? "good" : "unsure";
   document.title = `${failed ? `✗ ${failed} failed · ` : ""}${ended}/${total} · ${view.name}`;
-  const parts = { passed, failed, skipped, running: run.running.size };
+  const parts = { passed, failed, skipped, running: going };
   for (const [name, n] of Object.entries(parts)) byId("progress").querySelector(`.${name}`).style.width = total ? `${100 * n / total}%` : "0";
-  byId("progress").setAttribute("aria-label", `${passed} passed, ${failed} failed, ${skipped} skipped, ${run.running.size} running, of ${total}`);
+  byId("progress").setAttribute("aria-label", `${passed} passed, ${failed} failed, ${skipped} skipped, ${going} running, of ${total}`);
   const now = over ? run.last : Date.now(), meta = [`${over ? "took" : "running for"} ${duration((now - run.began) / 1000)}`];
   const rest = left(run, total - ended);
-  if (!over && rest) meta.push(`about ${duration(rest)} to go, by the usual times`);
+  if (!over && rest) meta.push(`about ${duration(rest)} to go, by the ${[...run.ended.values()].some((each) => each.task in view.usual) ? "usual times" : "tasks that have ended"}`);
   if (over) meta.push(listed.ending && listed.ending !== "finished" ? listed.ending : "ended");
+  if (!run.tasks && [...run.ended.values()].some((each) => each.faulted && each.outcome === "failed")) meta.push("a failure under a fault may be wanted: the command judges it");
   put(byId("meta"), ...meta.map((each) => element("li", each)));
 }
 
@@ -169,8 +181,9 @@ function left(run, open) {
 }
 
 function showTiles(run) {
-  const tiles = [["passed", run.counts.passed], ["failed", run.counts.failed], ["skipped", run.counts.skipped], ["running", run.running.size],
+  const tiles = [["passed", run.counts.passed], ["failed", run.counts.failed], ["skipped", run.counts.skipped], ["running", listedRun()?.running === false ? 0 : run.running.size],
     ["attempts", run.attempts], ["failed attempts", run.failures], ["retries", run.retries], ["recovered", run.recovered]];
+  if (run.counts.interrupted) tiles.push(["interrupted", run.counts.interrupted]);
   if (run.fallbacks) tiles.push(["fallbacks", run.fallbacks]);
   if (run.calls) tiles.push(["model calls", run.calls], ["cost", `$${run.cost.toFixed(4)}`]);
   if (run.toolCalls) tiles.push(["tool calls", run.toolCalls]);
@@ -181,12 +194,12 @@ function showNow(run) {
   const rows = [...run.running.values()].sort((a, b) => a.since - b.since).slice(0, ROWS).map((each) => {
     const seconds = (Date.now() - each.since) / 1000, usual = view.usual[each.task];
     const time = element("span", `${duration(seconds)}${usual ? ` of usually ${duration(usual)}` : ""}`, usual && seconds > SLOW * usual ? { class: "late" } : {});
-    const step = each.step === null ? "" : each.step < 0 ? "before its steps" : `${each.step + 1}${each.steps ? ` of ${each.steps}` : ""}`;
+    const step = each.step === null ? "" : each.step < 0 ? "before its steps" : `${each.step}${each.steps ? ` (of 0-${each.steps - 1})` : ""}`;
     return ["", [each.task, step, each.note || each.what, time, each.worker]];
   });
   const over = listedRun()?.running === false;
   if (!rows.length || over) { put(byId("now"), element("p", over ? "The run has ended." : "No task runs at this moment.", { class: "none" })); return; }
-  put(byId("now"), table("", ["Task", "Step", "What", "Time", "Worker"], rows));
+  put(byId("now"), table("Running now", ["Task", "Step", "What", "Time", "Worker"], rows));
 }
 
 // Failures have one cause if they have one code and one message, apart from numbers and quoted values.
@@ -201,7 +214,7 @@ function showCauses(run) {
     if (each.outcome !== "failed") continue;
     const name = causeOf(run, each);
     if (!causes.has(name)) causes.set(name, []);
-    causes.get(name).push(each);
+    if (!causes.get(name).some((other) => other.task === each.task)) causes.get(name).push(each);
   }
   const found = [...causes.entries()].sort((a, b) => b[1].length - a[1].length), shown = found.slice(0, CAUSES);
   const cards = shown.map(([name, failed]) => cause(run, name, failed));
@@ -211,7 +224,7 @@ function showCauses(run) {
 
 function cause(run, name, failed) {
   const card = element("div", "", { class: "cause" }), head = element("h3", failed[0].code || failed[0].state);
-  head.append(" ", element("span", `${failed.length} ${failed.length === 1 ? "task" : "tasks"}`, { class: "badge count" }));
+  head.append(" ", element("span", `${count(failed.length, "task", "tasks")}`, { class: "badge count" }));
   const told = run.errors.get(failed[0].task), open = view.open.has(name);
   card.append(head);
   if (told) card.append(element("p", `${told.name}: ${told.error}`, { class: "hint" }));
@@ -238,7 +251,7 @@ function showAround(run) {
   }
   for (const r of run.thresholds.values()) rows.push(["", [`threshold ${r.metric}`, level(r.after, r.after), `${r.value}`]]);
   if (run.inconsistent) rows.push(["", ["states that exclude each other", level(String(run.inconsistent), "warning"), "see Lately"]]);
-  put(byId("around"), rows.length ? table("", ["What", "State", "Reason"], rows) : element("p", "Nothing to report.", { class: "none" }));
+  put(byId("around"), rows.length ? table("Sites, circuits and thresholds", ["What", "State", "Reason"], rows) : element("p", "Nothing to report.", { class: "none" }));
 }
 
 function showDone(run) {
@@ -247,10 +260,10 @@ function showDone(run) {
   byId("shown").textContent = found.length > ROWS ? `the last ${ROWS} of ${found.length}` : `${found.length}`;
   const rows = found.slice(0, ROWS).map((each) => {
     const usual = view.usual[each.task];
-    return [each.outcome, [each.task, element("span", each.expected ? `${each.state}, as declared` : each.state, { class: "state" }), each.code || each.reason,
-      `${duration(each.seconds)}${usual ? ` (usually ${duration(usual)})` : ""}`, each.retries ? `${each.retries} retries` : ""]];
+    return [each.outcome, [each.task, element("span", each.expected ? `${each.state}, as declared` : each.faulted && each.outcome === "failed" ? `${each.state}, under a fault` : each.state, { class: "state" }), each.code || each.reason,
+      `${duration(each.seconds)}${usual ? ` (usually ${duration(usual)})` : ""}`, each.retries ? count(each.retries, "retry", "retries") : ""]];
   });
-  put(byId("done"), rows.length ? table("", ["Task", "State", "Code", "Time", "Retries"], rows) : element("p", "None.", { class: "none" }));
+  put(byId("done"), rows.length ? table("Ended tasks", ["Task", "State", "Code", "Time", "Retries"], rows) : element("p", "None.", { class: "none" }));
 }
 
 const WORDS = {
@@ -277,9 +290,13 @@ function listedRun() { return view.listed.find((each) => each.run === view.name)
 
 function show() {
   const link = byId("link");
-  link.textContent = view.connected ? "live" : view.refused ? "not allowed any more" : "connecting";
-  byId("notices").hidden = !view.refused;
-  byId("notices").textContent = view.refused ? "The address that you have opened is no longer valid. Open the one that `harness serve status` prints." : "";
+  link.textContent = view.connected ? "live" : view.refused ? "not allowed any more" : view.name || view.away ? "connecting" : "no run yet";
+  const notice = view.refused ? "The address that you have opened is no longer valid. Open the one that `harness serve status` prints." :
+    view.away ? "The server does not answer, so this page may be out of date. It goes on by itself when the server runs again at this address." : "";
+  byId("notices").hidden = !notice;
+  if (byId("notices").textContent !== notice) byId("notices").textContent = notice;
+  const newest = view.listed[0];
+  byId("newest").hidden = !newest?.running || newest.run === view.name;
   link.className = view.connected ? "on" : "";
   const run = view.run;
   if (!run || run.began === null) return;
@@ -291,13 +308,16 @@ function show() {
 
 function follow(name) {
   view.stream?.close();
-  Object.assign(view, { run: emptyRun(), name, lines: 0, dirty: true, connected: false });
+  Object.assign(view, { run: emptyRun(), name, lines: 0, end: 0, dirty: true, connected: false });
   document.body.dataset.run = name;
   // The browser asks again by itself, from the offset of the last message that it got.
   const stream = view.stream = new EventSource(`/api/runs/${encodeURIComponent(name)}/events`);
   stream.onopen = () => { view.connected = true; };
   stream.onerror = () => { view.connected = false; if (stream.readyState === EventSource.CLOSED) setTimeout(() => view.stream === stream && follow(name), RUNS_EVERY); };
   stream.onmessage = (message) => {
+    const end = Number(message.lastEventId);
+    if (end <= view.end) Object.assign(view, { run: emptyRun(), lines: 0 }); // the file was cut or replaced: it comes from its beginning
+    view.end = end;
     for (const line of message.data.split("\n")) { fold(view.run, line); view.lines += 1; }
     document.body.dataset.lines = view.lines;
     view.dirty = true;
@@ -306,11 +326,10 @@ function follow(name) {
 
 async function look() {
   try {
-    const [runs, usual] = await Promise.all([fetch("/api/runs"), fetch(`/api/usual?besides=${encodeURIComponent(view.name)}`)]);
-    view.refused = runs.status === 401;
+    const runs = await fetch("/api/runs");
+    Object.assign(view, { refused: runs.status === 401, away: false });
     if (runs.ok) view.listed = await runs.json();
-    if (usual.ok) view.usual = await usual.json();
-  } catch { return; } // the server is away: the next look finds it again
+  } catch { view.away = true; return; } // the next look finds it again
   const select = byId("run"), names = view.listed.map((each) => each.run);
   if (select.options.length !== names.length || names.some((name, place) => select.options[place].value !== name)) {
     select.replaceChildren(...view.listed.map((each) => element("option", each.run, { value: each.run })));
@@ -319,12 +338,21 @@ async function look() {
   const wanted = names.includes(view.chosen) ? view.chosen : names[0];
   if (wanted && wanted !== view.name) follow(wanted);
   select.value = view.name;
+  const usual = await fetch(`/api/usual?besides=${encodeURIComponent(view.name)}`).catch(() => null); // after the run is known: its own times are not usual ones
+  if (usual?.ok) view.usual = await usual.json().catch(() => view.usual);
 }
 
 byId("run").addEventListener("change", (event) => {
   view.chosen = event.target.value;
   history.replaceState(null, "", `?run=${encodeURIComponent(view.chosen)}`);
   follow(view.chosen);
+});
+byId("newest").addEventListener("click", () => {
+  view.chosen = "";
+  history.replaceState(null, "", location.pathname);
+  follow(view.listed[0].run);
+  byId("run").value = view.name;
+  byId("run").focus();
 });
 byId("causes").addEventListener("toggle", ({ target }) => {
   const name = target.dataset?.cause;

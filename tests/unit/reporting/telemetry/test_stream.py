@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextvars
 import threading
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -108,6 +109,34 @@ def test_of_the_steps_that_begin_at_most_one_in_a_second_is_told() -> None:
         stage.clock.time = seconds
         stage.telemetry.on(StepStarted(plan, 0, plan.steps[0], START))
     assert stage.events[1:] == [StepBegun("open http://shop.local/")] * 2
+
+
+def test_a_step_that_goes_on_is_told_although_it_began_soon_after_the_last_one() -> None:
+    looks: list[Callable[[], None]] = []
+    stage, plan = Stage(later=lambda _, look: looks.append(look)), sample.plan()
+    stage.telemetry.on(TaskStarted(plan, START))
+    for index, seconds in enumerate((0.1, 0.2, 0.3)):
+        stage.clock.time = seconds
+        stage.telemetry.on(StepStarted(plan, index, plan.steps[0], START))
+        if index < 2:
+            stage.telemetry.on(StepEnded(plan, StepRecord(index, plan.steps[0], ())))
+    stage.clock.time = 1.0
+    (look,) = looks  # one, however many steps begin
+    look()
+    assert [(record.event, record.step) for record in stage.records[1:]] == [(StepBegun("open http://shop.local/"), 2)]
+    look()
+    assert len(stage.records) == 2
+
+
+def test_a_step_that_has_ended_is_not_told_later() -> None:
+    looks: list[Callable[[], None]] = []
+    stage, plan = Stage(later=lambda _, look: looks.append(look)), sample.plan()
+    stage.telemetry.on(TaskStarted(plan, START))
+    stage.telemetry.on(StepStarted(plan, 0, plan.steps[0], START))
+    stage.telemetry.on(StepEnded(plan, StepRecord(0, plan.steps[0], ())))
+    stage.clock.time = 5.0
+    looks[0]()
+    assert len(stage.records) == len(looks) == 1
 
 
 def test_steps_are_told_when_asked_for() -> None:

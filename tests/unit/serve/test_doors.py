@@ -1,0 +1,26 @@
+"""What a door of a task answers to requests that have no path."""
+
+from __future__ import annotations
+
+import asyncio
+
+from starlette.responses import Response
+
+from harness.serve.doors import Doors
+
+
+def test_a_request_without_a_path_is_refused_as_any_other() -> None:
+    async def main() -> bytes:
+        doors = Doors()
+        try:
+            door = await doors.open(lambda _: Response("inside"))
+            host, port = door.address.partition("/")[0].split(":")
+            reader, writer = await asyncio.open_connection(host, int(port))
+            writer.write(f"OPTIONS * HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {door.token}\r\n\r\n".encode())
+            answer = await asyncio.wait_for(reader.readline(), 5)
+            writer.close()
+            return answer
+        finally:
+            await doors.close()
+
+    assert asyncio.run(main()).split()[1] == b"404"
