@@ -114,10 +114,17 @@ class Project:
 
 
 @pytest.fixture
-def project(pytester: pytest.Pytester, sites: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> Project:
+def pytester(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    """One whose runs begin where the imports end."""
+
     def popen(command: list[str], stdin: object, stdout: IO[str], stderr: IO[str]) -> Forked:
         assert command[1] == "-mpytest"
         return warm().start("pytest", command[2:], stdout, stderr)
 
     monkeypatch.setattr(pytester, "popen", popen)
+    return pytester
+
+
+@pytest.fixture
+def project(pytester: pytest.Pytester, sites: dict[str, int]) -> Project:
     return Project(pytester, sites)

@@ -66,7 +66,7 @@ def url() -> Iterator[str]:
 @pytest.fixture
 def folder(tmp_path: Path, url: str) -> Path:
     (tmp_path / "pyproject.toml").write_text(SETTINGS.format(url=url), "utf-8")
-    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -p no:hypothesispytest\n", "utf-8")
+    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -p no:hypothesispytest -p no:faker\n", "utf-8")
     first = FIRST.replace("", "")
     (tmp_path / "first.task.yaml").write_text(first, "utf-8")
     (tmp_path / "second.task.yaml").write_text(SECOND, "utf-8")

@@ -16,7 +16,7 @@ def pytest_addoption(parser):
     parser.addoption("--summary", action="store_true", help="of this project")
 """
 OTHER = "pytest_github_actions_annotate_failures"
-INI = "[pytest]\naddopts = -p no:hypothesispytest -p no:cacheprovider\n"
+INI = "[pytest]\naddopts = -p no:hypothesispytest -p no:faker -p no:cacheprovider\n"
 STEPS = [{"act": "open", "url": "about:blank"}, {"act": "click", "selector": "#none"}]
 
 

@@ -16,7 +16,7 @@ from harness.reporting.history.reading import load_run, recent_runs
 from harness.reporting.history.record import Execution, RunRecord
 from tests.acceptance.warm import harness, warm
 
-INI = "[pytest]\naddopts = -p no:hypothesispytest -p no:cacheprovider\n"
+INI = "[pytest]\naddopts = -p no:hypothesispytest -p no:faker -p no:cacheprovider\n"
 CONFTEST = """
 import os, pathlib, signal, threading
 import pytest

@@ -70,7 +70,7 @@ def address() -> Iterator[str]:
 
 
 def test_the_test_and_its_task_pass_on_the_same_site(tmp_path: Path, address: str) -> None:
-    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -p no:hypothesispytest\n", "utf-8")
+    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -p no:hypothesispytest -p no:faker\n", "utf-8")
     (tmp_path / "test_stranger.py").write_text(TEST.format(base=address), "utf-8")
     done = harness("import", "test_stranger.py", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr

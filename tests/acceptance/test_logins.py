@@ -93,7 +93,7 @@ def url() -> Iterator[str]:
 
 def project(folder: Path, url: str, more: str = "", tasks: int = 3) -> Path:
     (folder / "pyproject.toml").write_text(SETTINGS.format(url=url, more=more), "utf-8")
-    (folder / "pytest.ini").write_text("[pytest]\naddopts = -p no:hypothesispytest\n", "utf-8")
+    (folder / "pytest.ini").write_text("[pytest]\naddopts = -p no:hypothesispytest -p no:faker\n", "utf-8")
     for number in range(tasks):
         (folder / f"t{number}.task.yaml").write_text(TASK.format(name=f"T{number}"), "utf-8")
     return folder

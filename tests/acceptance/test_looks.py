@@ -36,7 +36,7 @@ steps:
 @pytest.fixture
 def folder(tmp_path: Path, httpserver: HTTPServer) -> Path:
     (tmp_path / "pyproject.toml").write_text(SETTINGS.format(url=httpserver.url_for("")), "utf-8")
-    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -p no:hypothesispytest\n", "utf-8")
+    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -p no:hypothesispytest -p no:faker\n", "utf-8")
     for name in ("A", "B"):
         (tmp_path / f"{name}.task.yaml").write_text(TASK.format(name=name), "utf-8")
     return tmp_path

@@ -11,7 +11,7 @@ import pytest
 from harness.pytest_plugin.options import ALIASES
 from tests.acceptance.warm import warm
 
-INI = "[pytest]\naddopts = -p no:hypothesispytest -p no:cacheprovider\n"
+INI = "[pytest]\naddopts = -p no:hypothesispytest -p no:faker -p no:cacheprovider\n"
 TASK = {"task_id": "T", "goal": "g", "timeout": 20, "steps": [{"act": "open", "url": "about:blank"}]}
 SHARED = {"--headed", "--slowmo", "--browser-channel", "--tracing", "--base-url", "--device", "--full-page-screenshot"}
 THEIRS = sorted(set(ALIASES) - SHARED)

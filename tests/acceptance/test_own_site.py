@@ -12,7 +12,7 @@ from tests.acceptance.documented import ROOT, blocks
 from tests.acceptance.warm import warm
 
 PAGE = ROOT / "docs" / "own-site.md"
-INI = "[pytest]\naddopts = -p no:hypothesispytest -p no:cacheprovider\n"
+INI = "[pytest]\naddopts = -p no:hypothesispytest -p no:faker -p no:cacheprovider\n"
 
 SECRET = {"TODO_PASSWORD": "s3cret-pass"}
 """What its console exports."""

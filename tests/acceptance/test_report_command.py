@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +15,7 @@ from harness.reporting.allure.build import Report, ReportError, Wanted, build_re
 from harness.reporting.allure.files import write_allure_files
 from harness.reporting.allure.serve import report_server
 from tests.acceptance.report_run import CONFTEST, TESTS
+from tests.acceptance.warm import warm
 
 PROJECT = Path(__file__).parents[2]
 ACTS = "<script>console.log('owned');top.document.title='owned';new Image().src='http://evil.test/'</script>"
@@ -40,9 +38,8 @@ def results(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> Path:
     (folder / "conftest.py").write_text(CONFTEST)
     (folder / "test_tasks.py").write_text(TESTS)
     blocked = [f"-pno:{name}" for name in ("playwright", "taskspec", "cacheprovider")]
-    command = [sys.executable, "-m", "pytest", "-q", *blocked, "--rootdir=.", "--alluredir=results", "test_tasks.py"]
-    environment = {**os.environ, "PYTHONPATH": str(PROJECT), "PYTEST_ADDOPTS": ""}
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    options = ("-q", *blocked, "--rootdir=.", "--alluredir=results", "test_tasks.py")
+    done = warm().run("pytest", *options, cwd=folder, PYTHONPATH=str(PROJECT), PYTEST_ADDOPTS="")
     assert "2 failed, 1 passed" in done.stdout, done.stdout + done.stderr
     write_allure_files(folder / "results", {"Browser": "chromium"}, {})
     sabotage(folder / "results")

@@ -16,7 +16,7 @@ from tests.acceptance.warm import warm
 
 NAMES = ("code", "token", "session", "api_key", "signature", "login", "voucher")
 VALUES = {name: f"v9{name.title()}-0a1B2c3D4e5F" for name in NAMES}
-INI = "[pytest]\naddopts = -p no:hypothesispytest -p no:cacheprovider\n"
+INI = "[pytest]\naddopts = -p no:hypothesispytest -p no:faker -p no:cacheprovider\n"
 BACK = "/back?state=1&code={code}&next=%2Fto%3Ftoken%3D{token}%26x%3D1#session={session}"
 PAGE = """<!doctype html><title>Welcome</title><h1>code 1 of 7</h1>
 <a id=link href="/back?api_key={api_key}&amp;n=1">link</a> <a href="http://ann:{login}@127.0.0.1:9/">other</a>

@@ -35,7 +35,7 @@ steps:
 def folder(tmp_path: Path, httpserver: HTTPServer) -> Path:
     httpserver.expect_request("/").respond_with_data(PAGE, content_type="text/html")
     (tmp_path / "pyproject.toml").write_text(f'[tool.harness]\nbase_url = "{httpserver.url_for("")}"\n', "utf-8")
-    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -p no:hypothesispytest\n", "utf-8")
+    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -p no:hypothesispytest -p no:faker\n", "utf-8")
     return tmp_path
 
 

@@ -28,7 +28,7 @@ steps:
 def folder(tmp_path: Path, httpserver: HTTPServer) -> Path:
     httpserver.expect_request("/").respond_with_data("<!doctype html><p id=a>a", content_type="text/html")
     (tmp_path / "pyproject.toml").write_text(f'[tool.harness]\nbase_url = "{httpserver.url_for("")}"\n', "utf-8")
-    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -p no:hypothesispytest\n", "utf-8")
+    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -p no:hypothesispytest -p no:faker\n", "utf-8")
     for name, text in {"steps/look.steps.yaml": GROUP, "tasks/t.task.yaml": TASK}.items():
         (tmp_path / name).parent.mkdir()
         (tmp_path / name).write_text(text, "utf-8")

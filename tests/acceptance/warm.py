@@ -21,10 +21,14 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from importlib import metadata
 from pathlib import Path
 from typing import IO
 
+from pydantic import BaseModel
+
 from harness.cli.commands import Imported
+from tests.acceptance.warm_workers import fork_workers
 
 OF_PYTEST = (
     "_argcomplete", "faulthandler", "helpconfig", "junitxml", "pastebin", "pytester", "setuponly", "setupplan",
@@ -35,12 +39,17 @@ MODULES = (
     "pytest", *(f"_pytest.{name}" for name in OF_PYTEST), "playwright.sync_api",
     "doctest", "pdb", "unittest.mock", "xml.etree.ElementTree",
     "harness.pytest_plugin.plugin", "harness.pytest_plugin.running", "harness.pytest_plugin.parallel",
-    "harness.cli.main",
+    "harness.pytest_plugin.playwright", "harness.pytest_plugin.session", "harness.environment.http_channel",
+    "harness.cli.main", "cryptography.x509", "httpcore2",
     "allure_pytest.plugin", "execnet", "pytest_playwright.pytest_playwright",
-    "faker.contrib.pytest.plugin",
+    "faker.contrib.pytest.plugin", "anyio.pytest_plugin", "anyio._backends._asyncio",
+    "pytest_httpserver.pytest_plugin", "pytest_rerunfailures", "xdist.plugin", "xdist.dsession", "xdist.looponfail",
+    "xdist.remote",
 )  # fmt: skip
-"""Not xdist, nor what imports it: it keeps the `sys.path` of the moment in which it is imported, for its workers."""
-REWRITTEN = ("_pytest.", "allure_pytest", "faker", "harness", "pytest_playwright")
+REWRITTEN = (
+    "_pytest.", "allure_pytest", "anyio", "faker", "harness", "pytest_httpserver", "pytest_playwright",
+    "pytest_rerunfailures", "xdist",
+)  # fmt: skip
 """What pytest would say of: that it is too late to rewrite its assertions."""
 ROOT = Path(__file__).parents[2]
 
@@ -174,6 +183,25 @@ def _become(cwd: str, environment: Mapping[str, str], fds: Sequence[int]) -> Non
         os.close(fd)
     sys.path[0] = cwd
     sys.path.append(str(ROOT))
+    of_workers: list[str] = vars(sys.modules["xdist.plugin"])["_sys_path"]
+    of_workers[:] = sys.path  # it is kept from the moment in which xdist is imported
+
+
+def _build_models() -> None:
+    """Those of the package, which are otherwise built when they are first used."""
+    models = [BaseModel]
+    for model in models:
+        models += model.__subclasses__()
+        if model.__module__.startswith("harness.") and not model.__pydantic_complete__:
+            model.model_rebuild()
+
+
+def _read_files_once() -> None:
+    """The lists of the files of the packages that have plugins, which pytest reads at each start."""
+    distributions = [each for each in metadata.distributions() if each.entry_points.select(group="pytest11")]
+    known = {each.name: each.files for each in distributions}
+    read = metadata.Distribution.files.fget
+    metadata.Distribution.files = property(lambda self: known.get(self.name) or read(self))
 
 
 def main() -> None:
@@ -182,6 +210,8 @@ def main() -> None:
     for name in MODULES:
         importlib.import_module(name)
     tuple(Imported().values())  # each command is imported as it is looked up
+    _build_models()
+    _read_files_once()
     for name, module in list(sys.modules.items()):
         if name.startswith(REWRITTEN):
             module.__doc__ = f"{module.__doc__ or ''} PYTEST_DONT_REWRITE"
@@ -189,6 +219,8 @@ def main() -> None:
     gc.freeze()  # pytest collects garbage as it ends: not what is shared by all
     if found := serve(connection):
         sys.argv = [str(found["module"]), *found["arguments"]]
+        if found["module"] == "pytest" and fork_workers(sys.argv):
+            return
         runpy.run_module(str(found["module"]), run_name="__main__", alter_sys=True)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import gc
+from functools import cache
 from pathlib import Path
 
 
@@ -20,3 +21,9 @@ def tree(path: Path) -> ast.Module:
     finally:
         if enabled:
             gc.enable()
+
+
+@cache
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    """All nodes of the tree of a module, kept for whoever looks at them next: `nodes.cache_clear()` frees them."""
+    return tuple(ast.walk(tree(path)))

@@ -7,16 +7,30 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 import harness
-from tests.architecture.syntax import tree
+from tests.architecture.syntax import nodes
 
 ROOT = Path(harness.__file__).parent
 MODULES = sorted(path for path in ROOT.rglob("*.py"))
 FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _forgotten() -> Iterator[None]:
+    yield
+    nodes.cache_clear()
+
+
+def tree(path: Path) -> ast.Module:
+    module = nodes(path)[0]
+    assert isinstance(module, ast.Module)
+    return module
+
+
 def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    return (node for node in ast.walk(tree(path)) if isinstance(node, FUNCTION))
+    return (node for node in nodes(path) if isinstance(node, FUNCTION))
 
 
 def shown(path: Path) -> str:
@@ -41,7 +55,7 @@ def test_at_most_ten_tests_may_run_a_second_time_and_each_says_why() -> None:
     marks = [
         node
         for path in naming
-        for node in ast.walk(tree(path))
+        for node in nodes(path)
         if isinstance(node, ast.Attribute) and ast.unparse(node) == "pytest.mark.flaky"
     ]
     calls = [
@@ -59,7 +73,7 @@ def test_only_the_clock_reads_the_time_and_sleeps() -> None:
     found = {
         str(path.relative_to(ROOT))
         for path in MODULES
-        for node in ast.walk(tree(path))
+        for node in nodes(path)
         if isinstance(node, ast.Attribute)
         and isinstance(node.value, ast.Name)
         and (node.value.id, node.attr) in {("time", "sleep"), ("time", "monotonic"), ("time", "time")}
@@ -71,7 +85,7 @@ def test_one_place_takes_screenshots() -> None:
     calls = [
         path.relative_to(ROOT)
         for path in MODULES
-        for node in ast.walk(tree(path))
+        for node in nodes(path)
         if isinstance(node, ast.Attribute) and node.attr == "screenshot" and "page" in ast.dump(node.value)
     ]
     assert {path.as_posix() for path in calls} == {"browser/context.py"}
@@ -94,7 +108,7 @@ def test_no_struct_has_a_field_of_a_dataclass() -> None:
         f"{shown(path)}:{found.name}"
         for path in MODULES
         if "field" in imported_from("dataclasses", path)
-        for found in ast.walk(tree(path))
+        for found in nodes(path)
         if isinstance(found, ast.ClassDef) and not found.decorator_list
         for node in found.body
         if isinstance(node, ast.AnnAssign) and node.value and ast.unparse(node.value).startswith("field(")
