@@ -56,6 +56,8 @@ KEYS: Mapping[str, str] = {
     "q": "quit",
 }
 """Key -> what it does."""
+END = "\x04"
+"""What stands for the end of the input: unlike `q`, it lets the tasks that run come to their end."""
 PATIENT = 24 * 3600.0
 """The limit of a task, in seconds, while a person decides about each step."""
 _IGNORED = frozenset({"__pycache__", "node_modules", "allure-results", "allure-report"})
@@ -196,10 +198,10 @@ class WatchSession:
         self._viewers: list[subprocess.Popen[bytes]] = []
 
     def run(self) -> None:
-        """Run all tasks, then whatever is asked for, until `q`."""
+        """Run all tasks, then whatever is asked for, until `q` or the end of the input."""
         self._load()
         self._play(self._tasks)
-        while (found := self._next()).key != "q":
+        while (found := self._next()).key not in ("q", END):
             with suppress(SettingsError):
                 self._answer(found)
 
@@ -213,7 +215,7 @@ class WatchSession:
                 found = self._inputs.get_nowait()
                 if found.key or self._concerned(found.changed) or any(map(self._may_be_new, found.changed)):
                     self._pending.append(found)
-        return bool(self._pending)
+        return any(each.key != END for each in self._pending)
 
     def _concerned(self, changed: Collection[Path]) -> list[Loaded]:
         return concerned(changed, self._tasks, self._failed, self._logins)
@@ -328,9 +330,9 @@ class WatchSession:
             if given.changed:
                 self._pending.append(given)
             key = given.key
-            if found := {"\r": 0, "\n": 0, "c": 1, "e": 2, "q": 2}.get(key, -1) + 1:
-                if key == "q":
-                    self._inputs.put(Input("q"))
+            if found := {"\r": 0, "\n": 0, "c": 1, "e": 2, "q": 2, END: 2}.get(key, -1) + 1:
+                if key in ("q", END):
+                    self._inputs.put(Input(key))
                 return choices[found - 1]
 
     def _toggle_window(self) -> None:
@@ -380,16 +382,27 @@ def _say(text: str) -> None:
 
 @contextmanager
 def keys(inputs: queue.Queue[Input]) -> Iterator[None]:
-    """Put each key that is pressed into the queue; the end of the input counts as `q`."""
+    """Put each key that is pressed into the queue, and `END` at the end of the input. Without an input it says so."""
+    if not _has_input():
+        _say("there is no terminal, so no keys are read: files that are saved run tasks, and Ctrl-C or SIGTERM ends")
+        yield
+        return
 
     def read() -> None:
         while key := sys.stdin.read(1):
             inputs.put(Input(key))
-        inputs.put(Input("q"))
+        inputs.put(Input(END))
 
     with _single_keys():
         threading.Thread(target=read, daemon=True).start()
         yield
+
+
+def _has_input() -> bool:
+    """Whether keys can come; from the null device, as in a service or after `nohup`, none ever do."""
+    if sys.stdin is None:
+        return False
+    return not os.path.samestat(os.fstat(sys.stdin.fileno()), os.stat(os.devnull))  # noqa: PTH116 - as os.fstat
 
 
 @contextmanager
@@ -441,7 +454,7 @@ def watch(
     Services and browser stay up between the runs. Saving a task, a step group or a file that a task names runs that
     task. Saving Python or pyproject.toml runs the tasks that failed last, or all if none did.
     Keys: r runs the same tasks again, a runs all, s pauses before each step, h shows or hides the browser's window,
-    t opens the trace of the last failure, q quits. The command reads no conftest.py.
+    t opens the trace of the last failure, q quits. Without a terminal there are no keys. No conftest.py is read.
 
     Example: harness watch tasks/
     """

@@ -29,10 +29,10 @@ WAIT = 30
 class Watch:
     """The command, its keys, and the lines that it prints."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, stdin: int = subprocess.PIPE) -> None:
         command = [sys.executable, "-c", "from harness.cli import main; main()", "watch", "tasks"]
         self.process = subprocess.Popen(
-            command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            command, cwd=folder, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
         self._lines: queue.Queue[str] = queue.Queue()
         threading.Thread(target=self._read, daemon=True).start()
@@ -73,6 +73,24 @@ def watch(folder: Path) -> Iterator[Watch]:
     yield watch
     watch.process.kill()
     watch.process.wait(WAIT)
+
+
+def test_without_a_terminal_it_runs_its_tasks_and_goes_on(folder: Path) -> None:
+    """It is told that there are no keys; saves run tasks. The end of a pipe ends it after the tasks that run."""
+    task = folder / "tasks" / "t.task.yaml"
+    service = Watch(folder, subprocess.DEVNULL)
+    try:
+        assert "there is no terminal, so no keys are read" in service.until("1 run, 1 failed")
+        task.write_text(TASK.replace("VALUE", "a"), "utf-8")
+        service.until("1 run, 0 failed")
+    finally:
+        service.process.terminate()
+        service.process.wait(WAIT)
+    piped = Watch(folder)
+    assert piped.process.stdin is not None
+    piped.process.stdin.close()
+    piped.until("1 run, 0 failed")
+    assert piped.process.wait(WAIT) == 0
 
 
 def test_saves_and_keys(folder: Path, watch: Watch) -> None:
