@@ -11,6 +11,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any
@@ -31,7 +32,12 @@ from harness.model.settings import Settings, SettingsError
 from harness.recovery.failure import Failed, Failure
 from harness.reporting.console import failure_text
 from harness.reporting.files import printable, shown_path
+from harness.reporting.redaction import Redactor
 from harness.reporting.task_record import written_baselines
+from harness.reporting.telemetry.log import events_of
+from harness.reporting.telemetry.record import RunBegun
+from harness.reporting.telemetry.sinks import begun_stream
+from harness.reporting.telemetry.stream import Telemetry
 from harness.runner.compile import compile_plan
 from harness.runner.ground import Ground, Interaction
 from harness.runner.harness import Harness, SyncHarness
@@ -39,6 +45,7 @@ from harness.runner.inference import TaskInference
 from harness.spec.file_names import is_step_group
 from harness.spec.load import find_tasks, load_file
 from harness.spec.loaded import Loaded
+from harness.spec.names import new_run_id
 from harness.spec.parametrize import expand
 from harness.spec.pictures import is_baseline_of
 from harness.spec.problems import SpecError
@@ -183,7 +190,10 @@ class WatchSession:
         self._paths = paths
         self._settings = settings
         self._inputs = inputs
+        self._run = new_run_id(datetime.now(UTC), os.getpid())
+        """The run of the whole session, for the live page: a task that runs again counts once."""
         self._harness: WatchHarness | None = None
+        self._events: Telemetry | None = None
         self._pending: deque[Input] = deque()
         """Inputs that came while tasks ran."""
         self._tasks: list[Loaded] = []
@@ -225,8 +235,7 @@ class WatchSession:
         return is_step_group(path) or path in {each.resolve() for each in find_tasks(self._paths)}
 
     def close(self) -> None:
-        if self._harness is not None:
-            self._harness.close()
+        self._end_harness()
         for viewer in self._viewers:
             viewer.terminate()
 
@@ -313,14 +322,32 @@ class WatchSession:
     def _passes(self, task: Loaded, settings: Settings) -> bool:
         """Run one task, and print its result."""
         try:
-            harness = self._harness = self._harness or WatchHarness(self._settings)
-            plan = compile_plan(task, settings=settings, run_id=f"{harness.run_id}-{self._rounds}")
+            harness, events = self._begun()
+            plan = compile_plan(task, settings=settings, run_id=f"{self._run}-{self._rounds}")
             plan = replace(plan, timeout=PATIENT) if self._stepping else plan
-            result = harness.run(plan, lambda _: None, self._ask if self._stepping else None)
+            result = harness.run(plan, events.on, self._ask if self._stepping else None)
         except (ValueError, OSError) as error:
             _say(f"FAILED {task.spec.task_id}: {printable(str(error))}")
             return False
         return _show_result(plan, result, harness)
+
+    def _begun(self) -> tuple[WatchHarness, Telemetry]:
+        """The harness, and the stream of its events. Raises ValueError and OSError."""
+        if self._harness is None or self._events is None:
+            self._end_harness()
+            first = not events_of(self._settings.root, self._run).exists()
+            self._events = begun_stream(self._settings, self._run, Redactor.of(self._settings))
+            if first:
+                self._events.emit(RunBegun(len(self._tasks)))
+            self._harness = WatchHarness(self._settings, self._run, self._events.emit)
+        return self._harness, self._events
+
+    def _end_harness(self) -> None:
+        harness, events, self._harness, self._events = self._harness, self._events, None, None
+        if harness is not None:
+            harness.close()
+        for problem in events.close() if events is not None else ():
+            _say(problem)
 
     def _ask(self, question: str, choices: tuple[str, ...]) -> str | None:
         """Ask at the terminal what to do with the next step; Enter does it."""
@@ -346,9 +373,8 @@ class WatchSession:
 
     def _renew(self, settings: Settings) -> None:
         """Go on with other settings, and so with other services and another browser."""
-        harness, self._harness, self._settings = self._harness, None, settings
-        if harness is not None:
-            harness.close()
+        self._end_harness()
+        self._settings = settings
 
     def _open_trace(self) -> None:
         if not self._failed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import queue
 import subprocess
 import sys
@@ -98,6 +99,10 @@ def test_saves_and_keys(folder: Path, watch: Watch) -> None:
     assert "T failed: CRITERIA_UNMET" in watch.until("1 run, 1 failed")
     task.write_text(TASK.replace("VALUE", "a"), "utf-8")
     assert "saved: tasks/t.task.yaml\npassed T" in watch.until("1 run, 0 failed")
+    (events,) = (folder / ".harness/events").glob("*.jsonl")
+    told = [json.loads(line) for line in events.read_text("utf-8").splitlines()]
+    assert [each["tasks"] for each in told if each["type"] == "run-begun"] == [1]  # the live page shows it
+    assert [each["final_state"] for each in told if each["type"] == "task"] == ["failed", "completed"]
     python.write_text(PYTHON.replace("ANSWER", "23"), "utf-8")
     assert "actual:   23" in watch.until("1 run, 1 failed")
     python.write_text(PYTHON.replace("ANSWER", "1"), "utf-8")
