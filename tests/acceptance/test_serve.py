@@ -29,7 +29,7 @@ def harness(project: Path, *args: str) -> tuple[int, str]:
 def test_a_run_can_be_watched_from_its_first_line_to_its_evidence(project: Project) -> None:
     project.task("GOOD")
     project.task("BAD", success_criteria=["exists('#nothing')"])
-    result = project.run("--task-live", "-n", "2")
+    result = project.run("--task-live", "-n", "2", "--task-shard", "1/1")
     told = re.search(r"live view: (\S+)", result.stdout.str())
     assert told is not None
     address = told[1]
@@ -38,7 +38,7 @@ def test_a_run_can_be_watched_from_its_first_line_to_its_evidence(project: Proje
             assert "Live run" in http.get(address).text
             base = address.partition("?")[0]
             (run, *_) = http.get(f"{base}api/runs").json()
-            assert run == {"run": run["run"], "running": False, "ending": "finished"}
+            assert run == {"run": run["run"], "running": False, "ending": "finished", "shard": "1/1"}
             text = _first_message(http, f"{base}api/runs/{run['run']}/events")
             records = [json.loads(line.removeprefix("data: ")) for line in text if line.startswith("data: ")]
             types = [each["type"] for each in records]

@@ -216,6 +216,32 @@ def test_a_file_that_is_cut_is_counted_anew(browser: Browser, served: Served) ->
     page.context.close()
 
 
+def test_a_run_whose_events_are_deleted_is_not_shown_as_going_on(browser: Browser, served: Served) -> None:
+    """And the part of a divided suite that a run is has its number."""
+    served.add("run-begun", tasks=2)
+    served.task(1)
+    served.add("task-begun", "SHOP-0002", key="SHOP-0002", steps=3)
+    address, told = served.start(), list[str]()
+    page = opened(browser, "about:blank", told, viewport=PHONE)
+    listed = [{"run": RUN, "running": True, "ending": "", "shard": "2/3"}]
+    page.route("**/api/runs", lambda route: route.fulfill(json=listed), times=1)
+    page.goto(address)
+    expect(page.locator("h1")).to_have_text("1 of 2 tasks ended", timeout=15_000)
+    expect(page.locator("#meta")).to_contain_text("shard 2/3 of the tasks")
+    expect(page.locator("#run option")).to_have_text(f"{RUN}, shard 2/3 (running)")
+    served.events.unlink()
+    expect(page.locator("#notices")).to_contain_text("The events of this run were deleted", timeout=15_000)
+    expect(page.locator("#link")).to_have_text("deleted")
+    expect(page.locator("#now")).to_contain_text("Nothing more is known of the run.")
+    expect(page.locator("#tiles li.running")).to_have_text("0running")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    served.add("run-begun", tasks=5)
+    expect(page.locator("h1")).to_have_text("0 of 5 tasks ended", timeout=15_000)
+    expect(page.locator("#notices")).to_be_hidden()
+    assert told == []
+    page.context.close()
+
+
 def test_a_page_of_one_run_offers_the_one_that_goes_on(browser: Browser, tmp_path: Path) -> None:
     served = Served(tmp_path, OVER)
     served.add("run-begun", tasks=1)

@@ -281,6 +281,7 @@ def _summary(database: sqlite3.Connection, row: sqlite3.Row) -> RunSummary:
         retries=work["retries"],
         commit=row["commit_id"],
         branch=row["branch"],
+        shard=row["shard"],
         failure_rate=round(failed / (passed + failed), 4) if passed + failed else None,
         recovery_rate=round(work["recovered"] / work["recoveries"], 4) if work["recoveries"] else None,
         used=used,

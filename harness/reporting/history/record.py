@@ -337,6 +337,7 @@ class RunSummary(BaseModel):
     retries: int = 0
     commit: str = ""
     branch: str = ""
+    shard: str = Field("", description="As of the run.")
     failure_rate: float | None = Field(None, description="Tasks that failed, of those that passed or failed, 0 to 1.")
     recovery_rate: float | None = Field(None, description="Recoveries that worked, 0 to 1; None: none was tried.")
     used: ModelFigures = Field(ModelFigures(), description="What calls of models have used, but their time.")

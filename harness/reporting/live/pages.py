@@ -93,9 +93,10 @@ class LiveView:
         found = []
         for run in runs_with_events(self._root):
             each = known.get(run)  # none without a history, or before its first task has ended
-            told = (
-                {"running": each.running, "ending": each.ending} if each else {"running": may_go_on(run), "ending": ""}
-            )
+            if each is not None:
+                told = {"running": each.running, "ending": each.ending, "shard": each.shard}
+            else:
+                told = {"running": may_go_on(run), "ending": "", "shard": ""}
             found.append({"run": run, **told})
         return found
 

@@ -154,11 +154,11 @@ function links(key) {
 
 function showHead(run, listed) {
   const { passed, failed, skipped, interrupted } = run.counts, ended = passed + failed + skipped;
-  const total = Math.max(run.tasks, ended + interrupted + run.running.size), over = listed && listed.running === false;
+  const total = Math.max(run.tasks, ended + interrupted + run.running.size), over = isOver();
   const word = (n) => (run.tasks || !ended ? count(n, "task", "tasks") : count(n, "execution", "executions")), going = over ? 0 : run.running.size;
-  const whole = over && ended >= run.tasks && ["finished", "", null].includes(listed.ending);
+  const whole = over && listed && ended >= run.tasks && ["finished", "", null].includes(listed.ending);
   byId("verdict").textContent = whole ? (failed ? `${failed} of ${word(ended)} failed` : passed ? `${word(passed)} passed` : ended ? `${word(ended)} skipped` : "No task has ended") :
-    `${run.tasks || !ended ? `${ended} of ${word(total)}` : word(ended)} ended${failed ? `, ${failed} failed` : ""}${over ? `, then the run was ${listed.ending === "interrupted" ? "interrupted" : "cut off"}` : ""}`;
+    `${run.tasks || !ended ? `${ended} of ${word(total)}` : word(ended)} ended${failed ? `, ${failed} failed` : ""}${over && listed ? `, then the run was ${listed.ending === "interrupted" ? "interrupted" : "cut off"}` : ""}`;
   byId("head").className = failed ? "bad" : whole && passed ? "good" : "unsure";
   document.title = `${failed ? `✗ ${failed} failed · ` : ""}${ended}/${total} · ${view.name}`;
   const parts = { passed, failed, skipped, running: going };
@@ -167,7 +167,8 @@ function showHead(run, listed) {
   const now = over ? run.last : Date.now(), meta = [`${over ? "took" : "running for"} ${duration((now - run.began) / 1000)}`];
   const rest = left(run, total - ended);
   if (!over && rest) meta.push(`about ${duration(rest)} to go, by the ${[...run.ended.values()].some((each) => each.task in view.usual) ? "usual times" : "tasks that have ended"}`);
-  if (over) meta.push(listed.ending && listed.ending !== "finished" ? listed.ending : "ended");
+  if (listed?.shard) meta.push(`shard ${listed.shard} of the tasks`);
+  if (over && listed) meta.push(listed.ending && listed.ending !== "finished" ? listed.ending : "ended");
   if (!run.tasks && [...run.ended.values()].some((each) => each.faulted && each.outcome === "failed")) meta.push("a failure under a fault may be wanted: the command judges it");
   put(byId("meta"), ...meta.map((each) => element("li", each)));
 }
@@ -181,7 +182,7 @@ function left(run, open) {
 }
 
 function showTiles(run) {
-  const tiles = [["passed", run.counts.passed], ["failed", run.counts.failed], ["skipped", run.counts.skipped], ["running", listedRun()?.running === false ? 0 : run.running.size],
+  const tiles = [["passed", run.counts.passed], ["failed", run.counts.failed], ["skipped", run.counts.skipped], ["running", isOver() ? 0 : run.running.size],
     ["attempts", run.attempts], ["failed attempts", run.failures], ["retries", run.retries], ["recovered", run.recovered]];
   if (run.counts.interrupted) tiles.push(["interrupted", run.counts.interrupted]);
   if (run.fallbacks) tiles.push(["fallbacks", run.fallbacks]);
@@ -197,8 +198,8 @@ function showNow(run) {
     const step = each.step === null ? "" : each.step < 0 ? "before its steps" : `${each.step}${each.steps ? ` (of 0-${each.steps - 1})` : ""}`;
     return ["", [each.task, step, each.note || each.what, time, each.worker]];
   });
-  const over = listedRun()?.running === false;
-  if (!rows.length || over) { put(byId("now"), element("p", over ? "The run has ended." : "No task runs at this moment.", { class: "none" })); return; }
+  const over = isOver();
+  if (!rows.length || over) { put(byId("now"), element("p", isGone() ? "Nothing more is known of the run." : over ? "The run has ended." : "No task runs at this moment.", { class: "none" })); return; }
   put(byId("now"), table("Running now", ["Task", "Step", "What", "Time", "Worker"], rows));
 }
 
@@ -287,17 +288,20 @@ function showLately(run) {
 }
 
 function listedRun() { return view.listed.find((each) => each.run === view.name); }
+function isGone() { return !!view.name && !listedRun(); } // its event file was deleted while it was shown
+function isOver() { return isGone() || listedRun().running === false; }
 
 function show() {
   const link = byId("link");
-  link.textContent = view.connected ? "live" : view.refused ? "not allowed any more" : view.name || view.away ? "connecting" : "no run yet";
+  link.textContent = isGone() ? "deleted" : view.connected ? "live" : view.refused ? "not allowed any more" : view.name || view.away ? "connecting" : "no run yet";
+  const gone = "The events of this run were deleted, so this page shows what it had read before. It goes on with the next run.";
   const notice = view.refused ? "The address that you have opened is no longer valid. Open the one that `harness serve status` prints." :
-    view.away ? "The server does not answer, so this page may be out of date. It goes on by itself when the server runs again at this address." : "";
+    view.away ? "The server does not answer, so this page may be out of date. It goes on by itself when the server runs again at this address." : isGone() ? gone : "";
   byId("notices").hidden = !notice;
   if (byId("notices").textContent !== notice) byId("notices").textContent = notice;
   const newest = view.listed[0];
   byId("newest").hidden = !newest?.running || newest.run === view.name;
-  link.className = view.connected ? "on" : "";
+  link.className = view.connected && !isGone() ? "on" : "";
   const run = view.run;
   if (!run || run.began === null) return;
   showHead(run, listedRun()); showTiles(run); showNow(run);
@@ -334,7 +338,7 @@ async function look() {
   if (select.options.length !== names.length || names.some((name, place) => select.options[place].value !== name)) {
     select.replaceChildren(...view.listed.map((each) => element("option", each.run, { value: each.run })));
   }
-  view.listed.forEach((each, place) => { select.options[place].textContent = `${each.run}${each.running ? " (running)" : ""}`; });
+  view.listed.forEach((each, place) => { select.options[place].textContent = `${each.run}${each.shard ? `, shard ${each.shard}` : ""}${each.running ? " (running)" : ""}`; });
   const wanted = names.includes(view.chosen) ? view.chosen : names[0];
   if (wanted && wanted !== view.name) follow(wanted);
   select.value = view.name;
