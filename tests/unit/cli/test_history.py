@@ -57,6 +57,7 @@ def test_list_for_programs(root: Path) -> None:
     assert [*found] == [
         *keys.split(),
         "branch",
+        "shard",
         "failure_rate",
         "recovery_rate",
         "used",
