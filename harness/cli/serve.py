@@ -222,8 +222,11 @@ async def _agents_of(settings: Settings, limits: ServeLimits) -> AsyncIterator[S
     from harness.reporting.redaction import Redactor
     from harness.resilience import SystemClock
     from harness.runner.bridging import BridgeHost
+    from harness.runner.dead_runs import report_dead_tasks
     from harness.runner.requested import RequestedRuns
 
+    for told in await asyncio.to_thread(report_dead_tasks, settings):  # before a session goes on here
+        typer.echo(told)
     runs = RequestedRuns(settings.root, settings.serve.workers, typer.echo)
     host = BridgeHost(settings, Redactor.of(settings), SystemClock(), runs.emit, TAKEN_WITHIN)
     runs.serve(host)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.pytest_plugin.not_run import not_run_result
 from harness.pytest_plugin.state import SessionState
-from harness.recovery.failure import Failure
 from harness.reporting.allure.sink import AllureSink
 from harness.reporting.task_record import TaskRecord, task_record
 from harness.reporting.telemetry.record import TaskDone
 from harness.reporting.telemetry.stream import Telemetry
 from harness.runner.compile import compile_plan
+from harness.runner.not_run import PROCESS_DIED, died, not_run_result
 from harness.spec.file_names import NAMED_SUFFIXES
 from harness.spec.load import load_file
 from harness.spec.loaded import Loaded
@@ -32,9 +31,7 @@ def report_lost_task(state: SessionState, telemetry: Telemetry, node_id: str, wh
         return None
     if plan is None:
         return None
-    message = "The process that ran the task died, and its evidence is lost"
-    died = Failure("WORKER_CRASHED", f"{message}; {why}" if why else message)
-    result = not_run_result(state, plan, died, missed="its process died")
+    result = not_run_result(state.harness().archive, plan, died(why), PROCESS_DIED)
     AllureSink(state.harness().redactor).write_lost(node_id, plan, result)
     telemetry.tell(TaskDone.of(result, plan.agent), plan)
     return task_record(plan, result)

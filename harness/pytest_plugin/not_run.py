@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from harness.model.diagnosis import error_report
 from harness.model.plan import Plan
-from harness.model.ports import Evidence, Item, Snapshot
-from harness.model.record import TaskResult
-from harness.model.report import Context, ErrorReport
+from harness.model.report import ErrorReport
 from harness.pytest_plugin.state import SessionState
 from harness.recovery import NoRecovery
 from harness.recovery.failure import Failure
-from harness.reporting.files import MANIFEST, names_of, read_json
+from harness.reporting.files import MANIFEST, read_json
 from harness.reporting.task_record import TaskRecord
 from harness.spec.expressions import environment_names, secrets_of
 from harness.spec.loaded import Loaded
 from harness.spec.names import slug
-from harness.values import replace
 
 
 def placeholder_plan(task: Loaded, run_id: str, environ: Mapping[str, str] = os.environ) -> Plan:
@@ -43,36 +38,6 @@ def placeholder_plan(task: Loaded, run_id: str, environ: Mapping[str, str] = os.
         source=task.source,
         known_secrets=secrets_of(environment_names(spec), environ),
     )
-
-
-def not_run_result(state: SessionState, plan: Plan, failure: Failure, missed: str = "it did not run") -> TaskResult:
-    """The result of a task of which only the failure is known; its `errors/<key>` is written, if the disk allows it.
-
-    `missed`: why there is no evidence of its browser.
-    """
-    result = TaskResult(
-        task_id=plan.task_id,
-        key=plan.key,
-        final_state="aborted",
-        history=(),
-        started=datetime.now(UTC),
-        elapsed=0,
-        steps_total=len(plan.steps),
-        failure=failure,
-        failed_index=-1,
-    )
-    # nothing was measured: a number of steps or seconds would be invented
-    report = error_report(plan, result, Context(), expected=False).model_copy(update={"metrics": None})
-    archive = state.harness().archive
-    items = tuple(Item(name, "missed", missed) for name in names_of("browser"))
-    result = replace(result, error=report)
-    try:
-        kept = archive.keep(plan, result, report, Evidence(archive.scratch(plan), items), Snapshot(why=missed))
-    except OSError as error:
-        from harness.engine.result import not_kept  # the engine is loaded with the first task that runs
-
-        return not_kept(result, error)
-    return replace(result, artifacts=kept)
 
 
 # The tasks that Ctrl-C ended: pytest makes no report of them.

@@ -20,7 +20,7 @@ from harness.model.ports import LeftOut
 from harness.model.record import TaskResult
 from harness.model.settings import Settings
 from harness.pytest_plugin.errors import CriterionFailed, TaskFailed
-from harness.pytest_plugin.not_run import not_run_result, placeholder_plan
+from harness.pytest_plugin.not_run import placeholder_plan
 from harness.pytest_plugin.retrace import traced_in_full
 from harness.pytest_plugin.selection import OPTION
 from harness.pytest_plugin.state import RECORD, STATE, SessionState
@@ -33,6 +33,7 @@ from harness.reporting.files import shown_path
 from harness.reporting.redaction import Redactor
 from harness.reporting.task_record import TaskRecord, task_record
 from harness.runner.compile import compile_plan
+from harness.runner.not_run import not_run_result
 from harness.spec.load import exists
 from harness.spec.loaded import Loaded
 from harness.spec.names import commandless
@@ -271,7 +272,7 @@ def _tell_allure(harness: SyncHarness, plan: Plan, result: TaskResult, browser: 
 def _plan_failed(state: SessionState, item: pytest.Item, loaded: Loaded, error: SpecError) -> TaskFailed:
     """The failure of a task without a plan, which is printed, counted and kept like the others."""
     plan, redactor = placeholder_plan(loaded, state.run_id), state.harness().redactor
-    result = not_run_result(state, plan, Failure("INVALID_INPUT", str(error)))
+    result = not_run_result(state.harness().archive, plan, Failure("INVALID_INPUT", str(error)))
     _tell_allure(state.harness(), plan, result)
     _tell(item, result, task_record(plan, result, redactor))
     lines = [headline(plan, result, redactor), *(f"  {line}" for line in str(error).splitlines())]

@@ -48,8 +48,10 @@ class ServedProject:
             text=True,
         )
         assert self.process.stdout is not None
-        self.said = self.process.stdout.readline()
-        found = re.search(r"http://(\S+?)/", self.said)
+        self.said, found = "", None
+        while found is None and (line := self.process.stdout.readline()):
+            self.said += line
+            found = re.search(r"http://(\S+?)/", line)
         assert found is not None
         self.url = f"ws://{found[1]}/bridge"
         self.token = Tokens.of(self.path).issue(TokenScope.AGENT, datetime.now(UTC), timedelta(hours=1))
@@ -164,6 +166,45 @@ def test_a_server_that_is_stopped_ends_its_task_with_evidence(project: Project, 
     assert run.ending == "interrupted"
     assert begun
     assert not [each for each in begun if each.is_running() and each.status() != psutil.STATUS_ZOMBIE]
+
+
+def test_the_task_of_a_server_that_was_killed_has_a_report(project: Project, served: ServedProject) -> None:
+    """The next server writes it, once, and the session goes on: its task begins anew."""
+    project.task("T", steps=[], success_criteria=["exists('#search-box')"])
+    sessions: list[str] = []
+
+    async def agent(bridge: Bridge) -> None:
+        task = await bridge.take("T")
+        assert task is not None
+        await task.act(OPEN)
+        sessions.append(bridge.session)
+        served.process.kill()
+        await asyncio.to_thread(served.process.wait, 40)
+        await bridge.detach()
+
+    served.does(agent)
+    after = ServedProject(project)
+    place = f"died while session {sessions[0]} did task T: WORKER_CRASHED, errors/T"
+    assert after.said.count(place) == 1
+    assert project.report("T")["code"] == "WORKER_CRASHED"
+    (run,) = [each.name.partition(".")[0] for each in (project.path / ".harness/events").glob("*.jsonl")]
+    assert json.loads((project.path / "errors/T/manifest.json").read_text("utf-8"))["run"] == run
+    assert [each["code"] for each in after.events(run) if each["type"] == "task"] == ["WORKER_CRASHED"]
+    after.end()
+    last = ServedProject(project)
+    assert "WORKER_CRASHED" not in last.said
+
+    async def goes_on() -> None:
+        async with Bridge(last.url, last.token, session=sessions[0]) as bridge:
+            task = await bridge.take()
+            assert task is not None
+            await task.act(OPEN)
+            assert (await task.finish()).passed
+
+    try:
+        asyncio.run(goes_on())
+    finally:
+        last.end()
 
 
 def test_an_agent_over_mcp_needs_no_run_and_no_server(project: Project) -> None:
