@@ -50,7 +50,9 @@ class StoredSession(Struct, frozen=True):
     def owned(self) -> bool:
         """Whether its server still runs."""
         with suppress(psutil.Error):
-            return abs(psutil.Process(self.pid).create_time() - self.started) <= _SAME
+            process = psutil.Process(self.pid)
+            dead = process.status() == psutil.STATUS_ZOMBIE
+            return not dead and abs(process.create_time() - self.started) <= _SAME
         return False
 
     @property

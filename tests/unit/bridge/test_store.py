@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sqlite3
+import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
 
+import psutil
 import pytest
 
 from harness.bridge.hub import BridgeHub
@@ -86,6 +89,17 @@ def test_processes_that_claim_a_session_at_once_do_not_both_get_it(tmp_path: Pat
 
     with ThreadPoolExecutor(4) as pool:
         assert sum(pool.map(claims, stores)) == 1
+
+
+def test_a_server_that_is_dead_and_not_reaped_has_no_session(tmp_path: Path) -> None:
+    with subprocess.Popen(["sleep", "60"]) as server:
+        owner = server.pid, psutil.Process(server.pid).create_time()
+        SessionStore(tmp_path, owner).save(StoredSession("sess-1", "active"))
+        store = SessionStore(tmp_path)
+        assert store.claim("sess-1") is None
+        server.kill()
+        os.waitid(os.P_PID, server.pid, os.WEXITED | os.WNOWAIT)
+        assert store.claim("sess-1") is not None
 
 
 def test_a_session_that_cannot_be_claimed_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
