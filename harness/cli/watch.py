@@ -186,6 +186,9 @@ class Input(Struct, frozen=True):
 class WatchSession:
     """Runs tasks as files are saved and keys are pressed, until `q`."""
 
+    has_keys = True
+    """Whether somebody can press them."""
+
     def __init__(self, paths: Sequence[Path], settings: Settings, inputs: queue.Queue[Input]) -> None:
         self._paths = paths
         self._settings = settings
@@ -311,7 +314,7 @@ class WatchSession:
             results[task.spec.task_id] = self._passes(task, chosen)
         failed = [name for name, passed in results.items() if not passed]
         self._failed = [*(name for name in self._failed if name not in results), *failed]
-        _say(f"{len(results)} run, {len(failed)} failed  ({help_line()})")
+        _say(f"{len(results)} run, {len(failed)} failed" + (f"  ({help_line()})" if self.has_keys else ""))
 
     def _with_what_comes_first(self, tasks: Sequence[Loaded]) -> list[Loaded]:
         known, graph = {task.spec.task_id: task for task in self._tasks}, dependencies(self._tasks)
@@ -496,6 +499,7 @@ def watch(
     root = (project_of(chosen[0]) or chosen[0]).resolve()
     inputs: queue.Queue[Input] = queue.Queue()
     session = WatchSession(chosen, settings, inputs)
+    session.has_keys = _has_input()
     with saves(root, settings.artifacts.resolve(), inputs), keys(inputs):
         try:
             session.run()
