@@ -161,7 +161,7 @@ class WatchHarness(SyncHarness):
     """A SteppingHarness with synchronous methods."""
 
     async def _make(self) -> Harness:
-        return SteppingHarness(self.settings, self.run_id)
+        return SteppingHarness(self.settings, self.run_id, self._tell)
 
     def reload_python(self) -> None:
         """Forget the project's modules, so that channels and agents are loaded anew."""
