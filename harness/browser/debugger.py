@@ -18,8 +18,6 @@ from harness.resilience import Clock, poll_until
 
 _FILE: Final = "DevToolsActivePort"
 _FOUND_WITHIN: Final = 3.0
-_FIRST_OF_OURS: Final = 2_000_000_000
-"""Ids of questions that the filter itself asks; those of clients are smaller."""
 _WITH_CONTEXT: Final = frozenset({
     "Target.createTarget", "Browser.setDownloadBehavior", "Browser.grantPermissions", "Browser.resetPermissions",
     "Browser.setPermission", "Storage.getCookies", "Storage.setCookies", "Storage.clearCookies",
@@ -108,8 +106,19 @@ async def serve_debugger(
             await asyncio.gather(*works, return_exceptions=True)
 
 
+class _Asked(Struct, frozen=True):
+    """A command of the client that the browser has not answered."""
+
+    number: int
+    """The id that the client has given it."""
+    method: str
+
+
 class ContextGate:
-    """Lets through what is about one context: other tasks have theirs in the same browser."""
+    """Lets through what is about one context: other tasks have theirs in the same browser.
+
+    The browser gets ids of the gate in place of the client's, so that no command is taken for another one.
+    """
 
     def __init__(
         self, context: str, to_client: Send, to_browser: Send, told: Callable[[str], object] = lambda _: None
@@ -123,29 +132,28 @@ class ContextGate:
         self._targets: set[str | None] = set()
         """Those of them that are not with the browser itself."""
         self._told = told
-        self._asked: dict[int, str] = {}
-        """Id of a client's command -> its method."""
+        self._asked: dict[int, _Asked] = {}
         self._own: dict[int, asyncio.Future[Mapping[str, Any]]] = {}
-        self._numbers = count(_FIRST_OF_OURS)
+        self._numbers = count(1)
 
     async def from_client(self, text: str | bytes) -> None:
         """Pass a command on, or answer it with an error."""
         try:
             command = json.loads(text)
             number, method, params = int(command["id"]), str(command["method"]), dict(command.get("params") or {})
-        except (ValueError, TypeError, KeyError):
+            session = None if command.get("sessionId") is None else str(command["sessionId"])
+        except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
             await self._to_client(_error(0, "a command is an object with `id`, `method` and `params`"))
             return
-        session = command.get("sessionId")
         if session is not None and session not in self._sessions:
             await self._to_client(_error(number, f"there is no session {session} here", session))
         elif refusal := await self._refusal(method, params, of_a_target=session in self._targets):
             await self._to_client(_error(number, refusal, session))
         else:
-            self._asked[number] = method
+            self._asked[given := next(self._numbers)] = _Asked(number, method)
             if method.startswith(_ACTING) and (page := self._sessions.get(session or "")):
                 self._told(page)
-            await self._to_browser(json.dumps({**command, "params": params}))
+            await self._to_browser(json.dumps({**command, "id": given, "params": params}))
 
     async def _refusal(self, method: str, params: dict[str, Any], *, of_a_target: bool) -> str:
         """Why the browser is not asked; empty if it is. Parameters that name a context become this one's.
@@ -192,15 +200,16 @@ class ContextGate:
             if not own.done():
                 own.set_result(message)
             return
-        method, result = self._asked.pop(number, ""), message.get("result", {})
-        if method == "Target.getTargets":
+        asked, result = self._asked.pop(number, None), message.get("result", {})
+        if asked is None:
+            return
+        if asked.method == "Target.getTargets":
             result["targetInfos"] = [each for each in result.get("targetInfos", ()) if self._shows(each)]
-        elif method in _ATTACHING and "sessionId" in result:
+        elif asked.method in _ATTACHING and "sessionId" in result:
             self._sessions.setdefault(result["sessionId"], "")
-            if method == "Target.attachToTarget":
+            if asked.method == "Target.attachToTarget":
                 self._targets.add(result["sessionId"])
-        if number < _FIRST_OF_OURS:
-            await self._to_client(json.dumps(message))
+        await self._to_client(json.dumps({**message, "id": asked.number}))
 
     async def _concerns(self, event: Mapping[str, Any]) -> bool:
         """Whether an event is about the context. A session with a target of another one is given up."""
