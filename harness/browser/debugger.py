@@ -37,7 +37,8 @@ _ACTING: Final = ("Input.", "Page.navigate", "Page.reload")
 """Commands that act on a page."""
 _GUARDED: Final = (
     "Target.", "Browser.", "Storage.getCookies", "Storage.setCookies", "Storage.clearCookies", "Tracing.",
-    "SystemInfo.", "Extensions.", "Memory.",
+    "SystemInfo.", "Extensions.", "Memory.", "Emulation.addScreen", "Emulation.updateScreen", "Emulation.removeScreen",
+    "Emulation.setPrimaryScreen",
 )  # fmt: skip
 """Commands that reach beyond a page, and so beyond the context, also from the session of a page."""
 
@@ -75,12 +76,19 @@ Receive = Callable[[], Awaitable[str | bytes | None]]
 
 
 async def serve_debugger(
-    place: DebuggedContext, receive: Receive, send: Send, told: Callable[[str], object] = lambda _: None
+    place: DebuggedContext,
+    receive: Receive,
+    send: Send,
+    told: Callable[[str], object] = lambda _: None,
+    over: asyncio.Event | None = None,
 ) -> None:
-    """Pass on messages between a client and the browser until one of them is gone.
+    """Pass on messages between a client and the browser until one of them is gone, or `over` is set.
 
     `told` hears the target of each page that the client acts on. Raises OSError without a browser.
     """
+    over = over or asyncio.Event()
+    if over.is_set():
+        return
     from websockets.asyncio.client import connect
     from websockets.exceptions import ConnectionClosed
 
@@ -97,7 +105,7 @@ async def serve_debugger(
                 while (message := await receive()) is not None:
                     await gate.from_client(message)
 
-        works = {asyncio.create_task(answers()), asyncio.create_task(asks())}
+        works = {asyncio.create_task(each) for each in (answers(), asks(), over.wait())}
         try:
             await asyncio.wait(works, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -162,7 +170,9 @@ class ContextGate:
         """
         if of_a_target and not method.startswith(_GUARDED):
             return ""
-        if method in _WITH_CONTEXT:
+        if of_a_target and method in _WITH_CONTEXT and method.startswith("Storage."):
+            params.pop("browserContextId", None)  # the browser refuses it there: the target's context is meant
+        elif method in _WITH_CONTEXT:
             params["browserContextId"] = self._context
         elif method in _OF_TARGET:
             target = params.get("targetId")

@@ -203,6 +203,8 @@ class RunningCommand:
         self._index = 0
         self._page = ""
         """The target of the page that a command which drives the browser itself has acted on last."""
+        self._over = asyncio.Event()
+        """Set at the end of the process: what it has started and left must not touch pages that are judged."""
 
     @property
     def started(self) -> bool:
@@ -257,7 +259,7 @@ class RunningCommand:
             *mcp_routes(self.hub, may_act),
         ]
         if self._driven is not None:
-            routes = [debugger_route(self._driven[0], self._acts_on)]
+            routes = [debugger_route(self._driven[0], self._acts_on, self._over)]
         if models := self._table.models:
             self._gateway = self._task.inference.gateway(self._plan, self._name, models, lambda: self._index)
             routes += forwarding_routes(self._gateway)
@@ -299,7 +301,10 @@ class RunningCommand:
                 break
             await poll_until(self._run.clock, child.has_ended, LOOK, min(1.0, max(LOOK, seconds - (now() - began))))
             _bound(child.log)
-        return await child.stop(AFTER_SIGTERM)
+        try:
+            return await child.stop(AFTER_SIGTERM)
+        finally:
+            self._over.set()
 
     async def propose(
         self, plan: Plan, history: History, observe: Sight, policy: AgentPolicy
@@ -375,8 +380,8 @@ BROWSER_USE: Final = Path(harness.agents.__file__).with_name("browser_use_driver
 """The script that lets browser-use do a task; it runs in an interpreter that has browser-use, and not the harness."""
 
 
-def debugger_route(place: DebuggedContext, told: Callable[[str], object]) -> BaseRoute:
-    """The route on which a program reaches the context of a task over the DevTools protocol."""
+def debugger_route(place: DebuggedContext, told: Callable[[str], object], over: asyncio.Event) -> BaseRoute:
+    """The route on which a program reaches the context of a task over the DevTools protocol, until `over` is set."""
     from starlette.routing import WebSocketRoute
 
     async def endpoint(websocket: WebSocket) -> None:
@@ -389,7 +394,7 @@ def debugger_route(place: DebuggedContext, told: Callable[[str], object]) -> Bas
 
         await websocket.accept()
         with contextlib.suppress(OSError, WebSocketDisconnect):  # the browser or the program is gone
-            await serve_debugger(place, receive, websocket.send_text, told)
+            await serve_debugger(place, receive, websocket.send_text, told, over)
         with contextlib.suppress(RuntimeError):
             await websocket.close()
 

@@ -7,8 +7,9 @@ import json
 from typing import Any
 
 import pytest
+from websockets.asyncio.server import ServerConnection, serve
 
-from harness.browser.debugger import ContextGate
+from harness.browser.debugger import ContextGate, DebuggedContext, serve_debugger
 
 OURS, THEIRS = "CONTEXT-1", "CONTEXT-2"
 
@@ -77,6 +78,18 @@ def test_what_names_a_context_gets_ours(method: str) -> None:
         browser = FakeBrowser()
         await browser.says(method, browserContextId=THEIRS)
         assert browser.asked[0]["params"]["browserContextId"] == OURS
+
+    play(main())
+
+
+def test_in_the_session_of_a_page_cookies_are_asked_for_without_a_context() -> None:
+    """Chromium refuses `browserContextId` there, and means the context of the page."""
+
+    async def main() -> None:
+        browser = FakeBrowser()
+        await browser.attached("S1", target("P1"))
+        await browser.says("Storage.getCookies", "S1", browserContextId=THEIRS)
+        assert browser.asked[0]["params"] == {}
 
     play(main())
 
@@ -164,5 +177,31 @@ def test_nonsense_gets_an_error(text: str) -> None:
         browser = FakeBrowser()
         await browser.gate.from_client(text)
         assert "a command is an object" in browser.told[0]["error"]["message"]
+
+    play(main())
+
+
+def test_no_connection_outlives_the_command_that_was_started() -> None:
+    """A program that it has left behind holds the connection, and must not touch the page that is judged."""
+
+    async def main() -> None:
+        async def browser(connection: ServerConnection) -> None:
+            await connection.wait_closed()
+
+        async def receive() -> None:
+            await asyncio.Event().wait()
+
+        async def send(text: str) -> None:
+            pass
+
+        over = asyncio.Event()
+        async with serve(browser, "127.0.0.1", 0) as server:
+            place = DebuggedContext(f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}/", OURS)
+            served = asyncio.create_task(serve_debugger(place, receive, send, over=over))
+            while not server.connections:
+                await asyncio.sleep(0.01)
+            over.set()
+            await served
+        await serve_debugger(place, receive, send, over=over)  # it does not even look for the browser
 
     play(main())
