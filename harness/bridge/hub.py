@@ -102,6 +102,11 @@ class BridgeHub:
         task = self._tasks.get(plan.key)
         return tuple(task.events) if task else ()
 
+    def suspended(self, plan: Plan) -> float:
+        """The seconds for which a task was paused, which are not its own."""
+        task = self._tasks.get(plan.key)
+        return task.suspended if task else 0.0
+
     def begin(self, plan: Plan, policy: AgentPolicy, wanted_by: str = "") -> RemoteTask:
         """A task that begins."""
         task = self._tasks[plan.key] = RemoteTask(plan, self.rules, self.clock, self.desk, policy, wanted_by)
@@ -270,27 +275,29 @@ class BridgeHub:
 
     async def _paused(self, session: BridgeSession) -> Reply:
         """Pause a session; its task's pages are closed. Raises RefusedMessageError, and Failed."""
-        if session.state != "paused":
-            session.enter("paused", "its client has paused it")  # from now on, nothing is done in its turn
-            try:
-                if session.task is not None:
-                    await session.task.pause()
-            except BaseException:
-                if session.state == "paused":
-                    session.enter("active", "it could not be paused")
-                raise
-        return "session_state", session.snapshot()
+        async with session.changing:
+            if session.state in ("created", "active"):
+                session.enter("paused", "its client has paused it")  # from now on, nothing is done in its turn
+                try:
+                    if session.task is not None:
+                        await session.task.pause()
+                except BaseException:
+                    if session.state == "paused":
+                        session.enter("active", "it could not be paused")
+                    raise
+            return "session_state", session.snapshot()
 
     async def _gone_on(self, session: BridgeSession) -> Reply:
         """Let a paused session go on; its task's pages are opened again. Raises Failed, and it is still paused then."""
         differences: tuple[str, ...] = ()
-        if session.state == "paused":
-            if session.task is not None:
-                differences = await session.task.resume()
-            if session.state == "paused":  # it may have been closed meanwhile
-                session.enter("active", "its client goes on")
-        told = self._redacted(session, list(differences))
-        return "session_state", {**session.snapshot(), "restore_incomplete": told}
+        async with session.changing:
+            if session.state == "paused":
+                if session.task is not None:
+                    differences = await session.task.resume()
+                if session.state == "paused":  # it may have been closed meanwhile
+                    session.enter("active", "its client goes on")
+            told = self._redacted(session, list(differences))
+            return "session_state", {**session.snapshot(), "restore_incomplete": told}
 
     def replay(self, session: BridgeSession, wanted: RequestReplay | SessionJoin) -> Any:
         """What a client missed (`replay.Replay`)."""

@@ -406,8 +406,10 @@ class TaskResult(Struct, frozen=True):
     """All records in order; a step that was repeated after a rewind is in it twice."""
     started: datetime
     elapsed: float
-    """The duration in seconds."""
+    """The duration in seconds, without the times in which it was suspended."""
     steps_total: int
+    suspended: float = 0.0
+    """The seconds in which its agent had suspended it."""
     failure: Failure | None = None
     failed_index: int | None = None
     warnings: tuple[Warning_, ...] = ()

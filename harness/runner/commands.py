@@ -294,12 +294,13 @@ class RunningCommand:
         """Wait for the end of the process, at most so long; then end its whole group, and return its exit code."""
         began, now = self._run.clock.now(), self._run.clock.now
         while not child.has_ended():
-            if now() - began >= seconds:
+            left = seconds - (now() - began) + self.hub.suspended(self._plan)
+            if left <= 0:
                 self._killed = True
                 with contextlib.suppress(OSError), child.log.open("a", encoding="utf-8") as log:
                     log.write("--- ended: the time of the task was over\n")
                 break
-            await poll_until(self._run.clock, child.has_ended, LOOK, min(1.0, max(LOOK, seconds - (now() - began))))
+            await poll_until(self._run.clock, child.has_ended, LOOK, min(1.0, max(LOOK, left)))
             _bound(child.log)
         try:
             return await child.stop(AFTER_SIGTERM)

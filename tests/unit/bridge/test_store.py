@@ -11,7 +11,7 @@ import pytest
 from harness.bridge.hub import BridgeHub
 from harness.bridge.store import STORE, SessionStore, StoredSession, stored_sessions
 from harness.recovery.failure import Failure
-from tests.unit.bridge.stage import FakeClient, make_hub, taken
+from tests.unit.bridge.stage import FakeClient, FakeRun, make_hub, taken
 from tests.unit.resilience.virtual import LoopClock, play
 
 READ, WRITE = {"act": "open", "url": "/"}, {"act": "submit", "selector": "#checkout"}
@@ -162,5 +162,53 @@ def test_a_session_can_be_paused_only_between_turns_and_not_for_ever() -> None:
         await asyncio.sleep(2)
         assert (run.ended, run.shown) == ("AGENT_LOST", True)  # the page is shown again: it is the evidence
         await playing
+
+    play(main())
+
+
+def test_pauses_and_their_ends_come_in_the_order_in_which_they_are_asked_for() -> None:
+    async def main() -> None:
+        client, run, playing, _ = await taken(make_hub())
+        kinds = ["session_pause", "session_resume", "session_pause", "session_resume", "session_pause"]
+        asked = [client.say(kind) for kind in kinds]
+        states = [(await client.answer(number))["payload"]["state"] for number in asked]
+        assert states == ["paused", "active", "paused", "active", "paused"]
+        assert run.shown is False
+        await client.ask("session_close")
+        await playing
+
+    play(main())
+
+
+def test_a_session_that_is_closed_while_its_pause_begins_shows_its_page() -> None:
+    async def main() -> None:
+        client, run, playing, _ = await taken(make_hub())
+        run.closes = 3.0
+        client.say("session_pause")
+        await asyncio.sleep(1)
+        client.say("session_close")
+        await playing
+        await asyncio.sleep(5)
+        assert (run.ended, run.shown) == ("AGENT_LOST", True)
+
+    play(main())
+
+
+def test_no_task_is_taken_in_a_pause_and_a_long_one_is_not_why_a_later_task_is_lost() -> None:
+    async def main() -> None:
+        hub = make_hub()
+        client, run, playing, _ = await taken(hub)
+        await client.ask("session_pause")
+        await playing
+        assert run.ended == "AGENT_LOST"
+        assert "paused for more than 30 minutes" in str(run.why)
+        later = FakeRun(hub, "LATER")
+        playing = asyncio.create_task(later.play())
+        assert (await client.ask("task_take"))["payload"]["code"] == "SESS_PAUSED"
+        await client.ask("session_resume")
+        assert (await client.ask("task_take"))["type"] == "turn"
+        await client.ask("session_close")
+        await playing
+        assert "its client has closed it" in str(later.why)
 
     play(main())
