@@ -451,12 +451,8 @@ class Desk:
         until = clock.now() + within
         started = await self.source.start(session, task_id) if self.source is not None else None
         while True:
-            if session.over:
-                raise RefusedMessageError("SESS_CLOSED", f"session {session.id} is closed: {session.why}")
-            if session.paused_at is not None:
-                raise RefusedMessageError("SESS_PAUSED", f"session {session.id} is paused")
-            if session.task is not None:  # another message of the session was faster
-                raise RefusedMessageError("SESS_BUSY", f"the session has the task {session.task.task_id}")
+            if refusal := _untakeable(session):  # another message of the session may have been faster
+                raise refusal
             found = next((each for each in self._offers if each.suits(session, task_id)), None)
             if found is not None and session.attached:
                 return found.taken_by(session)
@@ -471,6 +467,17 @@ class Desk:
                     await self._news.wait()
             except TimeoutError:
                 continue
+
+
+def _untakeable(session: BridgeSession) -> RefusedMessageError | None:
+    """Why the session can take no task; None if it can."""
+    if session.over:
+        return RefusedMessageError("SESS_CLOSED", f"session {session.id} is closed: {session.why}")
+    if session.paused_at is not None:
+        return RefusedMessageError("SESS_PAUSED", f"session {session.id} is paused")
+    if session.task is not None:
+        return RefusedMessageError("SESS_BUSY", f"the session has the task {session.task.task_id}")
+    return None
 
 
 T = TypeVar("T")

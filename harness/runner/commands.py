@@ -203,7 +203,7 @@ class RunningCommand:
         self._index = 0
         self._page = ""
         """The target of the page that a command which drives the browser itself has acted on last."""
-        self._over = asyncio.Event()
+        self.over = asyncio.Event()
         """Set at the end of the process: what it has started and left must not touch pages that are judged."""
 
     @property
@@ -235,7 +235,7 @@ class RunningCommand:
         except (OSError, ValueError) as error:  # ValueError: a word of it has the character NUL
             message = f"Agent `{self._name}`: its command was not started: {error}"
             raise Failed(Failure("AGENT_UNAVAILABLE", message, details={"agent": self._name})) from error
-        self._ended = asyncio.create_task(self._watch(self._child, seconds - min(JUDGED, seconds / 4)))
+        self._ended = asyncio.create_task(self.watch(self._child, seconds - min(JUDGED, seconds / 4)))
 
     async def _seconds_left(self, observe: Observe) -> float:
         """The seconds that the task still has; more than that if its page cannot be read."""
@@ -259,7 +259,7 @@ class RunningCommand:
             *mcp_routes(self.hub, may_act),
         ]
         if self._driven is not None:
-            routes = [debugger_route(self._driven[0], self._acts_on, self._over)]
+            routes = [debugger_route(self._driven[0], self._acts_on, self.over)]
         if models := self._table.models:
             self._gateway = self._task.inference.gateway(self._plan, self._name, models, lambda: self._index)
             routes += forwarding_routes(self._gateway)
@@ -290,7 +290,7 @@ class RunningCommand:
         cwd = own if self._table.cwd is None else self._run.settings.root / self._table.cwd
         return Program([expand(word, values) for word in self._table.command or ()], environment, cwd, alone=True)
 
-    async def _watch(self, child: Child, seconds: float) -> int | None:
+    async def watch(self, child: Child, seconds: float) -> int | None:
         """Wait for the end of the process, at most so long; then end its whole group, and return its exit code."""
         began, now = self._run.clock.now(), self._run.clock.now
         while not child.has_ended():
@@ -305,7 +305,7 @@ class RunningCommand:
         try:
             return await child.stop(AFTER_SIGTERM)
         finally:
-            self._over.set()
+            self.over.set()
 
     async def propose(
         self, plan: Plan, history: History, observe: Sight, policy: AgentPolicy

@@ -59,11 +59,11 @@ def test_a_command_has_its_time_without_its_pauses(tmp_path: Path, paused: float
         made = SimpleNamespace(
             _run=SimpleNamespace(clock=LoopClock()),
             _plan=None,
-            _over=asyncio.Event(),
+            over=asyncio.Event(),
             hub=SimpleNamespace(suspended=lambda _: min(paused, now())),
         )
-        assert await RunningCommand._watch(cast("RunningCommand", made), cast("Any", child), 20) == -15
-        assert made._over.is_set()
+        assert await RunningCommand.watch(cast("RunningCommand", made), cast("Any", child), 20) == -15
+        assert made.over.is_set()
         return now()
 
     assert play(main()) == pytest.approx(20 + paused, abs=2)
