@@ -44,5 +44,6 @@ def test_a_server_that_ends_while_a_run_is_written_down_leaves_no_run_that_goes_
         await runs.close()
 
     asyncio.run(main())
+    may_go_on.set()
     assert begun.wait(10)
     assert recent_runs(tmp_path) == ()  # nothing was done in it
