@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from harness.bridge.hub import BridgeHub
+from harness.bridge.mcp_tools import BridgeTools
 from harness.bridge.store import STORE, SessionStore, StoredSession, stored_sessions
 from harness.recovery.failure import Failure
 from tests.unit.bridge.stage import FakeClient, FakeRun, make_hub, taken
@@ -210,5 +212,24 @@ def test_no_task_is_taken_in_a_pause_and_a_long_one_is_not_why_a_later_task_is_l
         await client.ask("session_close")
         await playing
         assert "its client has closed it" in str(later.why)
+
+    play(main())
+
+
+@pytest.mark.parametrize(("step", "code"), [(READ, "SESS_NO_TASK"), (WRITE, "SESS_NOT_RESUMABLE")])
+def test_a_client_that_only_calls_goes_on_after_a_kill_as_one_that_joins(
+    tmp_path: Path, step: dict[str, Any], code: str
+) -> None:
+    async def main() -> None:
+        hub = hub_of(tmp_path)
+        client, _, playing, session = await taken(hub)
+        await client.ask("act", turn=1, step=step)
+        tools = BridgeTools(hub_of(tmp_path))
+        told = (await tools.call("act", {"session": session, "turn": 2, "step": step})).structured
+        assert told["code"] == code
+        if step is READ:
+            assert (await tools.call("session_status", {"session": session})).structured["resumed"]
+        await hub.stop()
+        await playing
 
     play(main())
