@@ -48,9 +48,11 @@ class StoredSession(Struct, frozen=True):
 
     @property
     def owned(self) -> bool:
-        """Whether its server still runs."""
+        """Whether its server still runs: one that was killed stays a zombie until who has started it looks."""
         with suppress(psutil.Error):
-            return abs(psutil.Process(self.pid).create_time() - self.started) <= _SAME
+            process = psutil.Process(self.pid)
+            dead = process.status() == psutil.STATUS_ZOMBIE
+            return not dead and abs(process.create_time() - self.started) <= _SAME
         return False
 
     @property

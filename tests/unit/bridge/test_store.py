@@ -7,6 +7,7 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from harness.bridge.hub import BridgeHub
@@ -233,3 +234,17 @@ def test_a_client_that_only_calls_goes_on_after_a_kill_as_one_that_joins(
         await playing
 
     play(main())
+
+
+def test_a_killed_server_that_nobody_has_waited_for_yet_has_no_sessions(tmp_path: Path) -> None:
+    server = psutil.Popen(["sleep", "60"])
+    owner = server.pid, server.create_time()
+    store = SessionStore(tmp_path, owner)
+    store.save(StoredSession("sess-1", "active"))
+    assert store.left() == {}
+    server.kill()
+    while server.status() != psutil.STATUS_ZOMBIE:
+        pass
+    assert list(store.left()) == ["sess-1"]
+    server.wait(5)
+    store.close()
