@@ -34,6 +34,7 @@ from harness.model.service_settings import expand, placeholders_in
 from harness.model.settings import Settings
 from harness.model.tool_settings import REFERENCE
 from harness.model.warnings import command_ended, control_observed
+from harness.recovery.catalog import Family
 from harness.recovery.failure import Failed, Failure
 from harness.reporting.files import safe_name
 from harness.reporting.redaction import Redactor
@@ -201,6 +202,8 @@ class RunningCommand:
         """Whether it was ended because its time was over."""
         self._gateway: ModelGateway | None = None
         self._index = 0
+        self._lost: Failed | None = None
+        """The loss of the browser by which the process has failed: another browser does not bring it back."""
         self._page = ""
         """The target of the page that a command which drives the browser itself has acted on last."""
         self.over = asyncio.Event()
@@ -314,7 +317,7 @@ class RunningCommand:
         assert self._ended is not None
         self._index = chosen_index(history)
         if self._driven is not None:
-            self._judge_or_fail(await asyncio.shield(self._ended))
+            await self._has_driven(observe, await asyncio.shield(self._ended))
             await self._driven[1].turn_to(self._page, AFTER_TASK)
             return None
         asked = asyncio.create_task(self._agent.propose(plan, history, observe, policy))
@@ -329,6 +332,17 @@ class RunningCommand:
         finally:
             asked.cancel()
             await asyncio.gather(asked, return_exceptions=True)
+
+    async def _has_driven(self, observe: Observe, code: int | None) -> None:
+        """A process that drives the browser itself has ended. Raises Failed, with the loss of the browser if it is why."""
+        if code and not self._killed and self._lost is None:
+            try:
+                await observe()
+            except Failed as failed:
+                self._lost = failed if failed.failure.family is Family.BROWSER else None
+        if self._lost is not None:
+            raise self._lost
+        self._judge_or_fail(code)
 
     def _told(self, asked: asyncio.Task[Mapping[str, Any] | None]) -> Mapping[str, Any] | None:
         try:
