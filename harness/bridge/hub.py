@@ -154,10 +154,17 @@ class BridgeHub:
     def join(self, wanted: SessionJoin) -> BridgeSession:
         """The session that a client goes on with. Raises RefusedMessageError."""
         try:
-            return self._resumed(wanted.session) or self.find(wanted.session)
+            return self.reach(wanted.session)
         except RefusedMessageError as refused:
             self._emit(ClientChanged(wanted.session, "", "detached", "refused", code=refused.code))
             raise
+
+    def reach(self, name: str) -> BridgeSession:
+        """A session of a client that only sends requests, which is joined by the first one after a kill.
+
+        Raises RefusedMessageError.
+        """
+        return self._resumed(name) or self.find(name)
 
     def _resumed(self, name: str) -> BridgeSession | None:
         """The session of a server that was killed, which goes on here. Raises RefusedMessageError if it cannot.

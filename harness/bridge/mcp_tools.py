@@ -21,13 +21,11 @@ from harness.bridge.messages import (
     ObserveMessage,
     Payload,
     SessionCreate,
-    SessionJoin,
     Synchronize,
     TaskTake,
 )
 from harness.bridge.presence import be_there
 from harness.bridge.refusals import WIRE_CODES, RefusedMessageError
-from harness.bridge.session import BridgeSession
 from harness.bridge.turns import Reply
 from harness.spec.problems import did_you_mean
 from harness.spec.validation import ACTS
@@ -261,7 +259,7 @@ class BridgeTools:
     async def _observe(self, call: ObserveCall) -> FaceReply:
         turn = call.turn
         if turn is None:
-            turn = self._session(call.session).summary()["turn"] or 0
+            turn = self._hub.reach(call.session).summary()["turn"] or 0
         return await self._answered(call.session, ObserveMessage(turn=turn, screenshot=call.screenshot), uuid4())
 
     def _with_bodies(self, session: str, seen: FaceReply) -> FaceReply:
@@ -282,20 +280,16 @@ class BridgeTools:
 
         Equal steps of two tasks are not: an agent that goes on with the turns of the last task must hear it.
         """
-        task = self._session(session).tasks
+        task = self._hub.reach(session).tasks
         asked = json.dumps([payload.type, payload.model_dump(mode="json")], sort_keys=True)
         return await self._answered(session, payload, uuid5(NAMESPACE_OID, f"{session} {task} {asked}"))
-
-    def _session(self, name: str) -> BridgeSession:
-        """The session, also that of a server that was killed, which goes on here. Raises RefusedMessageError."""
-        return self._hub.join(SessionJoin(session=name))
 
     async def _offers(self) -> dict[str, Any]:
         sessions = [each.summary() for each in self._hub.sessions.values()]
         return {"tasks": await self._hub.desk.offered(), "sessions": sessions}
 
     async def _exchanged(self, name: str, message: ClientMessage) -> Reply:
-        session = self._session(name)
+        session = self._hub.reach(name)
         be_there(self._hub, session)
         return await self._hub.answer(session, message)
 

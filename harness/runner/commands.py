@@ -334,7 +334,7 @@ class RunningCommand:
             await asyncio.gather(asked, return_exceptions=True)
 
     async def _has_driven(self, observe: Observe, code: int | None) -> None:
-        """A process that drives the browser itself has ended. Raises Failed, with the loss of the browser if it is why."""
+        """A process that drives the browser itself has ended. Raises Failed, also for a browser that was lost."""
         if code and not self._killed and self._lost is None:
             try:
                 await observe()

@@ -7,14 +7,17 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import psutil
 import pytest
+from starlette.applications import Starlette
 
+from harness.bridge.http_face import http_routes
 from harness.bridge.hub import BridgeHub
 from harness.bridge.mcp_tools import BridgeTools
 from harness.bridge.store import STORE, SessionStore, StoredSession, stored_sessions
 from harness.recovery.failure import Failure
-from tests.unit.bridge.stage import FakeClient, FakeRun, make_hub, taken
+from tests.unit.bridge.stage import FakeClient, FakeRun, make_hub, message, taken
 from tests.unit.resilience.virtual import LoopClock, play
 
 READ, WRITE = {"act": "open", "url": "/"}, {"act": "submit", "selector": "#checkout"}
@@ -225,6 +228,11 @@ def test_a_client_that_only_calls_goes_on_after_a_kill_as_one_that_joins(
         hub = hub_of(tmp_path)
         client, _, playing, session = await taken(hub)
         await client.ask("act", turn=1, step=step)
+        over_http = Starlette(routes=http_routes(hub_of(tmp_path), lambda _: True))
+        transport = httpx2.ASGITransport(app=over_http)
+        async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1", timeout=None) as http:
+            answer = await http.post(f"/sessions/{session}/messages", json=message("act", turn=2, step=step))
+        assert code in answer.text
         tools = BridgeTools(hub_of(tmp_path))
         told = (await tools.call("act", {"session": session, "turn": 2, "step": step})).structured
         assert told["code"] == code
