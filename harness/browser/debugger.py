@@ -139,6 +139,8 @@ class ContextGate:
         """The sessions with targets of the context -> the page; empty for workers, frames and the browser."""
         self._targets: set[str | None] = set()
         """Those of them that are not with the browser itself."""
+        self._known: set[str] = set()
+        """Ids of the targets of the context that the client was told of: only their ends concern it."""
         self._told = told
         self._asked: dict[int, _Asked] = {}
         self._own: dict[int, asyncio.Future[Mapping[str, Any]]] = {}
@@ -237,7 +239,11 @@ class ContextGate:
                 await self._detach(params["sessionId"], session)
                 return False
             case "Target.targetCreated" | "Target.targetInfoChanged":
-                return self._shows(params["targetInfo"])
+                if shown := self._shows(params["targetInfo"]):
+                    self._known.add(params["targetInfo"]["targetId"])
+                return shown
+            case "Target.targetDestroyed" | "Target.targetCrashed":
+                return params["targetId"] in self._known
             case "Target.detachedFromTarget":
                 known = params.get("sessionId") in self._sessions
                 self._sessions.pop(params.get("sessionId", ""), None)

@@ -107,12 +107,19 @@ def test_pages_of_other_tasks_are_not_there() -> None:
         await browser.gate.from_browser(
             {"method": "Target.targetCreated", "params": {"targetInfo": target("P2", THEIRS)}}
         )
+        await browser.gate.from_browser({"method": "Target.targetDestroyed", "params": {"targetId": "P2"}})
         await browser.attached("S2", target("P2", THEIRS))
         await browser.gate.from_browser({"method": "Page.loadEventFired", "sessionId": "S2", "params": {}})
         assert browser.told == []
         assert browser.asked[-1]["method"] == "Target.detachFromTarget"
         await browser.says("Runtime.evaluate", "S2", expression="document.cookie")
         assert "there is no session S2" in browser.told[-1]["error"]["message"]
+        for method, params in (
+            ("targetCreated", {"targetInfo": target("P1")}),
+            ("targetDestroyed", {"targetId": "P1"}),
+        ):
+            await browser.gate.from_browser({"method": f"Target.{method}", "params": params})
+            assert browser.told[-1]["method"] == f"Target.{method}"
         await browser.says("Target.setAutoAttach", autoAttach=True, waitForDebuggerOnStart=True)
         assert browser.asked[-1]["params"]["waitForDebuggerOnStart"] is False
 
