@@ -230,25 +230,31 @@ class ContextGate:
             return False
         match event["method"]:
             case "Target.attachedToTarget":
-                if self._shows(params["targetInfo"]) or params["targetInfo"]["type"] == "browser":
-                    page = params["targetInfo"]["targetId"] if params["targetInfo"]["type"] == "page" else ""
-                    self._sessions[params["sessionId"]] = page
-                    if params["targetInfo"]["type"] != "browser":
-                        self._targets.add(params["sessionId"])
-                    return True
-                await self._detach(params["sessionId"], session)
-                return False
+                if not (attached := self._attaches(params["sessionId"], params["targetInfo"])):
+                    await self._detach(params["sessionId"], session)
+                return attached
             case "Target.targetCreated" | "Target.targetInfoChanged":
-                if shown := self._shows(params["targetInfo"]):
-                    self._known.add(params["targetInfo"]["targetId"])
-                return shown
+                return self._tells_of(params["targetInfo"])
             case "Target.targetDestroyed" | "Target.targetCrashed":
                 return params["targetId"] in self._known
             case "Target.detachedFromTarget":
-                known = params.get("sessionId") in self._sessions
-                self._sessions.pop(params.get("sessionId", ""), None)
-                return known
+                return self._sessions.pop(params.get("sessionId", ""), None) is not None
         return True
+
+    def _attaches(self, session: str, target: Mapping[str, Any]) -> bool:
+        """Whether a new session is one of the client, with its context or with the browser."""
+        kind = target["type"]
+        if kind != "browser" and not self._tells_of(target):
+            return False
+        self._sessions[session] = target["targetId"] if kind == "page" else ""
+        if kind != "browser":
+            self._targets.add(session)
+        return True
+
+    def _tells_of(self, target: Mapping[str, Any]) -> bool:
+        if ours := self._shows(target):
+            self._known.add(target["targetId"])
+        return ours
 
     async def _detach(self, session: str, parent: str | None) -> None:
         inside = {} if parent is None else {"sessionId": parent}
