@@ -42,6 +42,8 @@ from harness.resilience.events import ClientChanged, Emit, Escalated, Resilience
 
 LONG: Final = frozenset({"task_take", "observe", "act", "finish", "session_pause", "session_resume"})
 """The messages whose answer may take long: it is kept, and asked for by its correlation id."""
+LAST_WORDS: Final = 0.1
+"""Seconds in which answers that are ready are still sent when the bridge ends."""
 POLL: Final = 1000
 """Milliseconds after which a client asks again for pending work."""
 _STORED = frozenset({"state", "agent", "client", "folder", "created", "task", "turn", "why"})
@@ -214,6 +216,8 @@ class BridgeHub:
         """
         if resumable:
             self._close_store()
+        if self._works:  # the verdict of the last task may be on its way to its client
+            await asyncio.wait(tuple(self._works), timeout=LAST_WORDS)
         for session in tuple(self.sessions.values()):
             if session.outlet is not None:
                 session.outlet.cut("SYS_STOPPING")
