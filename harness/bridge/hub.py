@@ -44,6 +44,8 @@ from harness.values import replace
 
 LONG: Final = frozenset({"task_take", "observe", "act", "finish", "session_pause", "session_resume"})
 """The messages whose answer may take long: it is kept, and asked for by its correlation id."""
+LAST_WORDS: Final = 0.1
+"""Seconds in which answers that are ready are still sent when the bridge ends."""
 POLL: Final = 1000
 """Milliseconds after which a client asks again for pending work."""
 _STORED = frozenset({"state", "agent", "client", "folder", "created", "task", "turn", "why"})
@@ -114,6 +116,11 @@ class BridgeHub:
             ports.emit(event)
 
         return replace(ports, emit=emit, agent_events=self.events_of)
+
+    def suspended(self, plan: Plan) -> float:
+        """The seconds for which a task was paused, which are not its own."""
+        task = self._tasks.get(plan.key)
+        return task.suspended if task else 0.0
 
     def begin(self, plan: Plan, policy: AgentPolicy, wanted_by: str = "") -> RemoteTask:
         """A task that begins."""
@@ -219,6 +226,8 @@ class BridgeHub:
         """
         if resumable:
             self._close_store()
+        if self._works:  # the verdict of the last task may be on its way to its client
+            await asyncio.wait(tuple(self._works), timeout=LAST_WORDS)
         for session in tuple(self.sessions.values()):
             if session.outlet is not None:
                 session.outlet.cut("SYS_STOPPING")
@@ -287,27 +296,29 @@ class BridgeHub:
 
     async def _paused(self, session: BridgeSession) -> Reply:
         """Pause a session; its task's pages are closed. Raises RefusedMessageError, and Failed."""
-        if session.state != "paused":
-            session.enter("paused", "its client has paused it")  # from now on, nothing is done in its turn
-            try:
-                if session.task is not None:
-                    await session.task.pause()
-            except BaseException:
-                if session.state == "paused":
-                    session.enter("active", "it could not be paused")
-                raise
-        return "session_state", session.snapshot()
+        async with session.changing:
+            if session.state in ("created", "active"):
+                session.enter("paused", "its client has paused it")  # from now on, nothing is done in its turn
+                try:
+                    if session.task is not None:
+                        await session.task.pause()
+                except BaseException:
+                    if session.state == "paused":
+                        session.enter("active", "it could not be paused")
+                    raise
+            return "session_state", session.snapshot()
 
     async def _gone_on(self, session: BridgeSession) -> Reply:
         """Let a paused session go on; its task's pages are opened again. Raises Failed, and it is still paused then."""
         differences: tuple[str, ...] = ()
-        if session.state == "paused":
-            if session.task is not None:
-                differences = await session.task.resume()
-            if session.state == "paused":  # it may have been closed meanwhile
-                session.enter("active", "its client goes on")
-        told = self._redacted(session, list(differences))
-        return "session_state", {**session.snapshot(), "restore_incomplete": told}
+        async with session.changing:
+            if session.state == "paused":
+                if session.task is not None:
+                    differences = await session.task.resume()
+                if session.state == "paused":  # it may have been closed meanwhile
+                    session.enter("active", "its client goes on")
+            told = self._redacted(session, list(differences))
+            return "session_state", {**session.snapshot(), "restore_incomplete": told}
 
     def replay(self, session: BridgeSession, wanted: RequestReplay | SessionJoin) -> Any:
         """What a client missed (`replay.Replay`)."""

@@ -152,6 +152,9 @@ def invalid(violations: tuple[Violation, ...]) -> RefusedMessageError:
 
 
 def _document(text: str | bytes) -> Any:
+    if len(text) > LONGEST_MESSAGE:
+        why = Violation("", f"{LONGEST_MESSAGE} bytes at most", f"{len(text)} bytes")
+        raise _InvalidError(invalid((why,)), "")
     try:
         return msgspec.json.decode(text)  # it refuses half characters and NaN, with which no answer could be sent
     except (msgspec.DecodeError, ValueError, RecursionError) as error:

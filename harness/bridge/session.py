@@ -119,6 +119,7 @@ class BridgeSession:
         self.had: list[str] = []
         """Ids of the tasks that a server has run for it: it is given none of them again unless it asks for it."""
         self.paused_at: float | None = None
+        self.changing = asyncio.Lock()  # a pause is over before the session goes on, and the other way round
         self.why = ""
         """Why it is closed, or in error."""
         self.outlet: Outlet | None = None

@@ -48,7 +48,7 @@ class StoredSession(Struct, frozen=True):
 
     @property
     def owned(self) -> bool:
-        """Whether its server still runs."""
+        """Whether its server still runs: one that was killed stays a zombie until who has started it looks."""
         with suppress(psutil.Error):
             process = psutil.Process(self.pid)
             dead = process.status() == psutil.STATUS_ZOMBIE

@@ -177,22 +177,20 @@ class RemoteTask:
                 left = PAUSED_AT_MOST - (before - session.paused_at)
             if left is not None and left <= 0:
                 if paused:
-                    await self._show_again(session)
+                    await self._show_again()
                 raise Failed(self._lost(session) if away or paused else self._silent())
             await self._news_within(left, turn.answer)
             if away or looking or paused:
                 turn.ends += self._clock.now() - before
             if session.over and not turn.answer.done():
-                await self._show_again(session)
+                await self._show_again()
                 raise Failed(self._lost(session))
         return turn.answer.result()
 
-    async def _show_again(self, session: BridgeSession) -> None:
-        """Open the pages of a task that ends in a pause: they are its evidence."""
-        if self._resume is not None:
-            session.why = session.why or f"it was paused for more than {PAUSED_AT_MOST / 60:g} minutes"
-            with suppress(Failed):
-                await self.resume()
+    async def _show_again(self) -> None:
+        """Open the pages of a task that ends in a pause, or while one begins: they are its evidence."""
+        with suppress(Failed):
+            await self.resume()
 
     async def _news_within(self, seconds: float | None, answer: asyncio.Future[TurnAnswer] | None = None) -> None:
         """Return when something has changed, or the time is over."""
@@ -210,7 +208,10 @@ class RemoteTask:
         return self.session
 
     def _lost(self, session: BridgeSession | None) -> Failure:
-        why = (session and session.why) or "its client did not come back in time"
+        usual = "its client did not come back in time"
+        if session is not None and session.paused_at is not None:
+            usual = f"it was paused for more than {PAUSED_AT_MOST / 60:g} minutes"
+        why = (session and session.why) or usual
         details = {"agent": self._rules.name, **({"session": session.id, "client": session.client} if session else {})}
         return Failure(
             "AGENT_LOST", f"Agent `{self._rules.name}` was lost in turn {self.number}: {why}", details=details
@@ -292,6 +293,12 @@ class RemoteTask:
             self._resume = self._suspended_at = None
             return differences
 
+    @property
+    def suspended(self) -> float:
+        """The seconds of all pauses until now."""
+        present = 0.0 if self._suspended_at is None else self._clock.now() - self._suspended_at
+        return self._suspended + present
+
     def keep(self, event: AgentEvent) -> None:
         """Keep what a hook of the agent has told."""
         self.events.append(event)
@@ -323,8 +330,7 @@ class RemoteTask:
     def question(self) -> dict[str, Any]:
         """The present turn, as messages have it."""
         plan, limits = self.plan, self._rules
-        now = self._clock.now() if self._suspended_at is None else self._suspended_at
-        left = max(0.0, plan.timeout - (now - self._began - self._suspended))
+        left = max(0.0, plan.timeout - (self._clock.now() - self._began - self.suspended))
         asked: dict[str, Any] = self._desk.redact(
             {
                 "turn": self.number,
@@ -450,10 +456,8 @@ class Desk:
         until = clock.now() + within
         started = await self.source.start(session, task_id) if self.source is not None else None
         while True:
-            if session.over:
-                raise RefusedMessageError("SESS_CLOSED", f"session {session.id} is closed: {session.why}")
-            if session.task is not None:  # another message of the session was faster
-                raise RefusedMessageError("SESS_BUSY", f"the session has the task {session.task.task_id}")
+            if refusal := _untakeable(session):  # another message of the session may have been faster
+                raise refusal
             found = next((each for each in self._offers if each.suits(session, task_id)), None)
             if found is not None and session.attached:
                 return found.taken_by(session)
@@ -468,6 +472,17 @@ class Desk:
                     await self._news.wait()
             except TimeoutError:
                 continue
+
+
+def _untakeable(session: BridgeSession) -> RefusedMessageError | None:
+    """Why the session can take no task; None if it can."""
+    if session.over:
+        return RefusedMessageError("SESS_CLOSED", f"session {session.id} is closed: {session.why}")
+    if session.paused_at is not None:
+        return RefusedMessageError("SESS_PAUSED", f"session {session.id} is paused")
+    if session.task is not None:
+        return RefusedMessageError("SESS_BUSY", f"the session has the task {session.task.task_id}")
+    return None
 
 
 T = TypeVar("T")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -51,6 +51,13 @@ def websocket_routes(hub: BridgeHub, admit: Admit, follow: FollowRun | None = No
         await SocketOutlet(websocket, follow, BEHIND + hub.limits.replay_bytes).serve(hub, admit)
 
     return [WebSocketRoute("/bridge", endpoint)]
+
+
+def _whole(lines: Iterable[str]) -> Iterator[msgspec.Raw]:
+    """The lines that are JSON: an offset may be inside a line, and a process may have been killed while it wrote."""
+    for line in lines:
+        with contextlib.suppress(msgspec.DecodeError):
+            yield msgspec.json.decode(line.encode(), type=msgspec.Raw)
 
 
 class SocketOutlet:
@@ -126,7 +133,7 @@ class SocketOutlet:
     async def _send_events(self, run: str, events: AsyncIterator[SeenEvents | None], id: str) -> None:  # noqa: A002
         async for found in events:
             if found is not None:
-                payload = {"run": run, "end": found.end, "events": [msgspec.Raw(line.encode()) for line in found.lines]}
+                payload = {"run": run, "end": found.end, "events": list(_whole(found.lines))}
                 moment = datetime.now(UTC).isoformat(timespec="milliseconds")
                 self.send({"type": "record", "id": id, "timestamp": moment, "payload": payload})
             while self._size > BEHIND // 4:  # events can wait in their file

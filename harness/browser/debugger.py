@@ -18,8 +18,6 @@ from harness.resilience import Clock, poll_until
 
 _FILE: Final = "DevToolsActivePort"
 _FOUND_WITHIN: Final = 3.0
-_FIRST_OF_OURS: Final = 2_000_000_000
-"""Ids of questions that the filter itself asks; those of clients are smaller."""
 _WITH_CONTEXT: Final = frozenset({
     "Target.createTarget", "Browser.setDownloadBehavior", "Browser.grantPermissions", "Browser.resetPermissions",
     "Browser.setPermission", "Storage.getCookies", "Storage.setCookies", "Storage.clearCookies",
@@ -39,7 +37,8 @@ _ACTING: Final = ("Input.", "Page.navigate", "Page.reload")
 """Commands that act on a page."""
 _GUARDED: Final = (
     "Target.", "Browser.", "Storage.getCookies", "Storage.setCookies", "Storage.clearCookies", "Tracing.",
-    "SystemInfo.", "Extensions.", "Memory.",
+    "SystemInfo.", "Extensions.", "Memory.", "Emulation.addScreen", "Emulation.updateScreen", "Emulation.removeScreen",
+    "Emulation.setPrimaryScreen",
 )  # fmt: skip
 """Commands that reach beyond a page, and so beyond the context, also from the session of a page."""
 
@@ -77,12 +76,19 @@ Receive = Callable[[], Awaitable[str | bytes | None]]
 
 
 async def serve_debugger(
-    place: DebuggedContext, receive: Receive, send: Send, told: Callable[[str], object] = lambda _: None
+    place: DebuggedContext,
+    receive: Receive,
+    send: Send,
+    told: Callable[[str], object] = lambda _: None,
+    over: asyncio.Event | None = None,
 ) -> None:
-    """Pass on messages between a client and the browser until one of them is gone.
+    """Pass on messages between a client and the browser until one of them is gone, or `over` is set.
 
     `told` hears the target of each page that the client acts on. Raises OSError without a browser.
     """
+    over = over or asyncio.Event()
+    if over.is_set():
+        return
     from websockets.asyncio.client import connect
     from websockets.exceptions import ConnectionClosed
 
@@ -99,7 +105,7 @@ async def serve_debugger(
                 while (message := await receive()) is not None:
                     await gate.from_client(message)
 
-        works = {asyncio.create_task(answers()), asyncio.create_task(asks())}
+        works = {asyncio.create_task(each) for each in (answers(), asks(), over.wait())}
         try:
             await asyncio.wait(works, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -108,8 +114,19 @@ async def serve_debugger(
             await asyncio.gather(*works, return_exceptions=True)
 
 
+class _Asked(Struct, frozen=True):
+    """A command of the client that the browser has not answered."""
+
+    number: int
+    """The id that the client has given it."""
+    method: str
+
+
 class ContextGate:
-    """Lets through what is about one context: other tasks have theirs in the same browser."""
+    """Lets through what is about one context: other tasks have theirs in the same browser.
+
+    The browser gets ids of the gate in place of the client's, so that no command is taken for another one.
+    """
 
     def __init__(
         self, context: str, to_client: Send, to_browser: Send, told: Callable[[str], object] = lambda _: None
@@ -122,30 +139,31 @@ class ContextGate:
         """The sessions with targets of the context -> the page; empty for workers, frames and the browser."""
         self._targets: set[str | None] = set()
         """Those of them that are not with the browser itself."""
+        self._known: set[str] = set()
+        """Ids of the targets of the context that the client was told of: only their ends concern it."""
         self._told = told
-        self._asked: dict[int, str] = {}
-        """Id of a client's command -> its method."""
+        self._asked: dict[int, _Asked] = {}
         self._own: dict[int, asyncio.Future[Mapping[str, Any]]] = {}
-        self._numbers = count(_FIRST_OF_OURS)
+        self._numbers = count(1)
 
     async def from_client(self, text: str | bytes) -> None:
         """Pass a command on, or answer it with an error."""
         try:
             command = json.loads(text)
             number, method, params = int(command["id"]), str(command["method"]), dict(command.get("params") or {})
-        except (ValueError, TypeError, KeyError):
+            session = None if command.get("sessionId") is None else str(command["sessionId"])
+        except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
             await self._to_client(_error(0, "a command is an object with `id`, `method` and `params`"))
             return
-        session = command.get("sessionId")
         if session is not None and session not in self._sessions:
             await self._to_client(_error(number, f"there is no session {session} here", session))
         elif refusal := await self._refusal(method, params, of_a_target=session in self._targets):
             await self._to_client(_error(number, refusal, session))
         else:
-            self._asked[number] = method
+            self._asked[given := next(self._numbers)] = _Asked(number, method)
             if method.startswith(_ACTING) and (page := self._sessions.get(session or "")):
                 self._told(page)
-            await self._to_browser(json.dumps({**command, "params": params}))
+            await self._to_browser(json.dumps({**command, "id": given, "params": params}))
 
     async def _refusal(self, method: str, params: dict[str, Any], *, of_a_target: bool) -> str:
         """Why the browser is not asked; empty if it is. Parameters that name a context become this one's.
@@ -154,7 +172,9 @@ class ContextGate:
         """
         if of_a_target and not method.startswith(_GUARDED):
             return ""
-        if method in _WITH_CONTEXT:
+        if of_a_target and method in _WITH_CONTEXT and method.startswith("Storage."):
+            params.pop("browserContextId", None)  # the browser refuses it there: the target's context is meant
+        elif method in _WITH_CONTEXT:
             params["browserContextId"] = self._context
         elif method in _OF_TARGET:
             target = params.get("targetId")
@@ -192,15 +212,16 @@ class ContextGate:
             if not own.done():
                 own.set_result(message)
             return
-        method, result = self._asked.pop(number, ""), message.get("result", {})
-        if method == "Target.getTargets":
+        asked, result = self._asked.pop(number, None), message.get("result", {})
+        if asked is None:
+            return
+        if asked.method == "Target.getTargets":
             result["targetInfos"] = [each for each in result.get("targetInfos", ()) if self._shows(each)]
-        elif method in _ATTACHING and "sessionId" in result:
+        elif asked.method in _ATTACHING and "sessionId" in result:
             self._sessions.setdefault(result["sessionId"], "")
-            if method == "Target.attachToTarget":
+            if asked.method == "Target.attachToTarget":
                 self._targets.add(result["sessionId"])
-        if number < _FIRST_OF_OURS:
-            await self._to_client(json.dumps(message))
+        await self._to_client(json.dumps({**message, "id": asked.number}))
 
     async def _concerns(self, event: Mapping[str, Any]) -> bool:
         """Whether an event is about the context. A session with a target of another one is given up."""
@@ -209,21 +230,31 @@ class ContextGate:
             return False
         match event["method"]:
             case "Target.attachedToTarget":
-                if self._shows(params["targetInfo"]) or params["targetInfo"]["type"] == "browser":
-                    page = params["targetInfo"]["targetId"] if params["targetInfo"]["type"] == "page" else ""
-                    self._sessions[params["sessionId"]] = page
-                    if params["targetInfo"]["type"] != "browser":
-                        self._targets.add(params["sessionId"])
-                    return True
-                await self._detach(params["sessionId"], session)
-                return False
+                if not (attached := self._attaches(params["sessionId"], params["targetInfo"])):
+                    await self._detach(params["sessionId"], session)
+                return attached
             case "Target.targetCreated" | "Target.targetInfoChanged":
-                return self._shows(params["targetInfo"])
+                return self._tells_of(params["targetInfo"])
+            case "Target.targetDestroyed" | "Target.targetCrashed":
+                return params["targetId"] in self._known
             case "Target.detachedFromTarget":
-                known = params.get("sessionId") in self._sessions
-                self._sessions.pop(params.get("sessionId", ""), None)
-                return known
+                return self._sessions.pop(params.get("sessionId", ""), None) is not None
         return True
+
+    def _attaches(self, session: str, target: Mapping[str, Any]) -> bool:
+        """Whether a new session is one of the client, with its context or with the browser."""
+        kind = target["type"]
+        if kind != "browser" and not self._tells_of(target):
+            return False
+        self._sessions[session] = target["targetId"] if kind == "page" else ""
+        if kind != "browser":
+            self._targets.add(session)
+        return True
+
+    def _tells_of(self, target: Mapping[str, Any]) -> bool:
+        if ours := self._shows(target):
+            self._known.add(target["targetId"])
+        return ours
 
     async def _detach(self, session: str, parent: str | None) -> None:
         inside = {} if parent is None else {"sessionId": parent}

@@ -23,6 +23,8 @@ from harness.serve.users import ServerUse
 
 ANSWERED_WITHIN: Final = 40.0
 """Seconds that a call may take: above the 35 s of a server."""
+AWAY: Final = 6.0
+"""Seconds that a call waits for another server when there is none, as after a kill: one starts within that time."""
 LOOK: Final = 0.5
 """Seconds between two looks for a run that offers tasks."""
 VALID: Final = timedelta(hours=1)
@@ -31,6 +33,7 @@ AGAIN: Final = frozenset({"observe", "act", "finish", "command_result", "session
 NO_RUN: Final = (
     "the server only shows pages (--page-only): `pytest tasks/ --agent bridge` starts a run that offers tasks"
 )
+_AWAY: Final = "the server is gone or does not answer; another one is being started"
 _UNTRUSTED: Final = "the server has another certificate than `tls_cert` of [tool.harness.serve], or an expired one"
 
 
@@ -51,6 +54,8 @@ class ServerRelay:
         """Set when a call has found none."""
         self.trouble = ""
         """Why there is no server."""
+        self._only_pages = False
+        """Whether a server was there at the last call, and none of them had a bridge."""
 
     # That there is one.
 
@@ -100,9 +105,10 @@ class ServerRelay:
         except TimeoutError:
             self.trouble = "the server is being started"
         wait = arguments.get("wait_ms", 25_000) if tool == "task_take" else 0
-        until = self._clock.now() + (min(wait, 30_000) / 1000 if isinstance(wait, int | float) else 0)
+        began, patience = self._clock.now(), min(wait, 30_000) / 1000 if isinstance(wait, int | float) else 0
         while (reply := await self._passed_on(tool, arguments, client)) is None:
-            if self._clock.now() >= until:
+            starts = AWAY if not self._only_pages and not self.trouble else 0
+            if self._clock.now() - began >= max(patience, starts):
                 return self._nobody(tool)
             await self._clock.sleep(LOOK)
         return reply
@@ -111,6 +117,8 @@ class ServerRelay:
         """The answer when no server has a bridge."""
         if self.trouble:
             return refusal_reply(RefusedMessageError("CONN_NO_SERVER", self.trouble).payload)
+        if not self._only_pages:
+            return refusal_reply(RefusedMessageError("CONN_NO_SERVER", _AWAY).payload)
         if tool == "tasks_list":
             return FaceReply({"tasks": [], "sessions": [], "hint": NO_RUN})
         return refusal_reply(RefusedMessageError("CONN_NO_SERVER", NO_RUN).payload)
@@ -127,6 +135,7 @@ class ServerRelay:
                 if reply.structured.get("code") != "SESS_NOT_FOUND":
                     return reply
                 refused = reply
+        self._only_pages = there
         if not there:
             self._gone.set()
         return refused
@@ -143,6 +152,7 @@ class ServerRelay:
             except httpx2.ConnectError as error:
                 if "CERTIFICATE_VERIFY_FAILED" in str(error):
                     return refusal_reply(RefusedMessageError("CONN_TLS_HANDSHAKE_FAILED", _UNTRUSTED).payload)
+                return None
             except httpx2.HTTPError:
                 continue
             if answer.status_code == httpx2.codes.OK:

@@ -115,9 +115,10 @@ async def unknown_outcome(run: Run) -> TaskStop | None:
 async def _answer(run: Run, history: History) -> Any:
     """The agent's unchecked answer, or a TaskStop if the agent failed."""
     limit = asyncio.timeout(run.left)
+    sight = _Sight(run, history, limit)
     try:
         async with limit:
-            return await run.ports.agent.propose(run.plan_now, history, _Sight(run, history, limit))
+            return await run.ports.agent.propose(run.plan_now, history, sight)
     except Failed as failed:
         if failed.failure.code == INVALID:
             return _Refused(failed.failure)
@@ -127,6 +128,8 @@ async def _answer(run: Run, history: History) -> Any:
             raise Failed(task_timeout(run, _thinking(run))) from None
         message = f"Agent `{run.agent}` failed: {type(error).__name__}: {error}"
         return TaskStop(Failure("AGENT_FAILED", message, cause=error), run.journal.under_way, GiveUp())
+    finally:
+        sight.close()
 
 
 class _Refused(Struct, frozen=True):
@@ -182,6 +185,8 @@ class _Sight:
         self._run = run
         self._history = history
         self._limit = limit
+        self._suspended_at: float | None = None
+        """The moment from which a suspension is still to be counted."""
 
     async def __call__(self, *, screenshot: bool = False) -> Observation:
         """Return the page within the time of a step. Raises Failed when the page cannot be read."""
@@ -200,19 +205,43 @@ class _Sight:
 
     async def suspend(self) -> Resume:
         """Close the pages until the returned function is called (ports.Sight). Raises Failed."""
-        run, limit = self._run, self._limit
-        saved, since = await suspend(run), run.ports.clock.now()
-        if limit is not None:
-            limit.reschedule(None)
+        run, began = self._run, self._run.ports.clock.now()
+        self._end_within(None)  # it must not end while its pages are being closed
+        try:
+            saved = await suspend(run)
+        except BaseException:
+            self._end_within(run.left)
+            raise
+        self._suspended_at = began
 
         async def again() -> tuple[str, ...]:
-            differences, seconds = await resume(run, saved), run.ports.clock.now() - since
-            run.journal.suspensions.append(Suspension(len(run.journal.history), seconds, differences))
-            if limit is not None:
-                limit.reschedule(asyncio.get_running_loop().time() + run.left)
+            self.count_suspension()  # so that enough is left for what is asked on the way
+            self._suspended_at = run.ports.clock.now()
+            differences = await resume(run, saved)
+            self.count_suspension(differences)
+            self._suspended_at = None
+            self._end_within(run.left)
             return differences
 
         return again
+
+    def count_suspension(self, differences: tuple[str, ...] = ()) -> None:
+        """Write down a suspension until now, also one that has no end: its seconds are not the task's."""
+        if self._suspended_at is None:
+            return
+        journal, now = self._run.journal, self._run.ports.clock.now()
+        journal.suspensions.append(Suspension(len(journal.history), now - self._suspended_at, differences))
+        self._suspended_at = now
+
+    def close(self) -> None:
+        """The proposal is over, perhaps in a suspension."""
+        self.count_suspension()
+        self._suspended_at = self._limit = None
+
+    def _end_within(self, seconds: float | None) -> None:
+        """End the proposal after so many seconds; None: never."""
+        if self._limit is not None and not self._limit.expired():
+            self._limit.reschedule(None if seconds is None else asyncio.get_running_loop().time() + seconds)
 
 
 def _record(run: Run, proposal: Any, error: BadProposalError, *, number: int) -> StepRecord:

@@ -161,7 +161,9 @@ async def resume(run: Run, saved: Saved) -> tuple[str, ...]:
     filling = await refill_refusal(run, here)
     pages = await run.stage.session.restore(saved, _time_to_restore(run), restart=False, barred=filling)
     if isinstance(pages, Failure):
-        raise Failed(pages)
+        if filling is None or pages.code != "OUTCOME_UNKNOWN":
+            raise Failed(pages)
+        pages = (pages.message,)  # they are open: the agent sees what is not filled
     if not saved.posted:
         return pages
     return (

@@ -241,6 +241,7 @@ def _judge_run(played: TaskRun, score: Score | None) -> TaskResult:
         history=tuple(journal.trace),
         started=played.started,
         elapsed=played.ports.clock.now() - played.began - journal.suspended,
+        suspended=journal.suspended,
         steps_total=len(plan.steps) if chosen_now(plan, journal) is None else len(journal.history),
         warnings=tuple(_warnings(played, score)),
         memory=memory,

@@ -15,7 +15,7 @@ from harness.engine.checkpoints import at_the_start, checkpoint, rewind
 from harness.engine.conditions import consistent, preconditions, success, with_others
 from harness.engine.remedies import is_unsure
 from harness.engine.result import TaskRun, close_task
-from harness.engine.run import RewindRequest, Run, StepTransition, TaskStop, overspent
+from harness.engine.run import RewindRequest, Run, StepTransition, Suspension, TaskStop, overspent
 from harness.engine.step import do_step, go_on, handle_loss, skippable
 from harness.engine.takeover import take_over
 from harness.model.events import Event, TaskStarted, WriteSeen
@@ -248,6 +248,8 @@ async def _run_subtask(played: TaskRun, other: Plan) -> TaskResult:
             ports.emit(replace(event, plan=plan, index=played.journal.under_way))
 
     result = await run_task(joined, replace(ports, emit=emit))
+    if result.suspended:
+        played.journal.suspensions.append(Suspension(played.journal.under_way, result.suspended, ()))
     if result.failure is not None and result.failure.code == "INTERRUPTED":
         raise asyncio.CancelledError
     return result

@@ -406,7 +406,7 @@ class TaskResult(Struct, frozen=True):
     """All records in order; a step that was repeated after a rewind is in it twice."""
     started: datetime
     elapsed: float
-    """The duration in seconds."""
+    """The duration in seconds, without the times in which it was suspended."""
     steps_total: int
     failure: Failure | None = None
     failed_index: int | None = None
@@ -433,6 +433,8 @@ class TaskResult(Struct, frozen=True):
     """The agents that went on in place of one that failed, in order."""
     skipped: str = ""
     """Why the task was left out (`on_precondition_fail: skip_task`); it counts as neither passed nor failed."""
+    suspended: float = 0.0
+    """The seconds in which its agent had suspended it; they are not in `elapsed`."""
 
     @property
     def ok(self) -> bool:

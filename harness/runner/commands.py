@@ -34,6 +34,7 @@ from harness.model.service_settings import expand, placeholders_in
 from harness.model.settings import Settings
 from harness.model.tool_settings import REFERENCE
 from harness.model.warnings import command_ended, control_observed
+from harness.recovery.catalog import Family
 from harness.recovery.failure import Failed, Failure
 from harness.reporting.files import safe_name
 from harness.reporting.redaction import Redactor
@@ -201,8 +202,12 @@ class RunningCommand:
         """Whether it was ended because its time was over."""
         self._gateway: ModelGateway | None = None
         self._index = 0
+        self._lost: Failed | None = None
+        """The loss of the browser by which the process has failed: another browser does not bring it back."""
         self._page = ""
         """The target of the page that a command which drives the browser itself has acted on last."""
+        self.over = asyncio.Event()
+        """Set at the end of the process: what it has started and left must not touch pages that are judged."""
 
     @property
     def started(self) -> bool:
@@ -233,7 +238,7 @@ class RunningCommand:
         except (OSError, ValueError) as error:  # ValueError: a word of it has the character NUL
             message = f"Agent `{self._name}`: its command was not started: {error}"
             raise Failed(Failure("AGENT_UNAVAILABLE", message, details={"agent": self._name})) from error
-        self._ended = asyncio.create_task(self._watch(self._child, seconds - min(JUDGED, seconds / 4)))
+        self._ended = asyncio.create_task(self.watch(self._child, seconds - min(JUDGED, seconds / 4)))
 
     async def _seconds_left(self, observe: Observe) -> float:
         """The seconds that the task still has; more than that if its page cannot be read."""
@@ -257,7 +262,7 @@ class RunningCommand:
             *mcp_routes(self.hub, may_act),
         ]
         if self._driven is not None:
-            routes = [debugger_route(self._driven[0], self._acts_on)]
+            routes = [debugger_route(self._driven[0], self._acts_on, self.over)]
         if models := self._table.models:
             self._gateway = self._task.inference.gateway(self._plan, self._name, models, lambda: self._index)
             routes += forwarding_routes(self._gateway)
@@ -289,18 +294,22 @@ class RunningCommand:
         command = [expand(word, values) for word in self._table.command or ()]
         return Program(command, environment, cwd, alone=True, adopts=True)
 
-    async def _watch(self, child: Child, seconds: float) -> int | None:
+    async def watch(self, child: Child, seconds: float) -> int | None:
         """Wait for the end of the process, at most so long; then end its whole group, and return its exit code."""
         began, now = self._run.clock.now(), self._run.clock.now
         while not child.has_ended():
-            if now() - began >= seconds:
+            left = seconds - (now() - began) + self.hub.suspended(self._plan)
+            if left <= 0:
                 self._killed = True
                 with contextlib.suppress(OSError), child.log.open("a", encoding="utf-8") as log:
                     log.write("--- ended: the time of the task was over\n")
                 break
-            await poll_until(self._run.clock, child.has_ended, LOOK, min(1.0, max(LOOK, seconds - (now() - began))))
+            await poll_until(self._run.clock, child.has_ended, LOOK, min(1.0, max(LOOK, left)))
             _bound(child.log)
-        return await child.stop(AFTER_SIGTERM)
+        try:
+            return await child.stop(AFTER_SIGTERM)
+        finally:
+            self.over.set()
 
     async def propose(
         self, plan: Plan, history: History, observe: Sight, policy: AgentPolicy
@@ -309,7 +318,7 @@ class RunningCommand:
         assert self._ended is not None
         self._index = chosen_index(history)
         if self._driven is not None:
-            self._judge_or_fail(await asyncio.shield(self._ended))
+            await self._has_driven(observe, await asyncio.shield(self._ended))
             await self._driven[1].turn_to(self._page, AFTER_TASK)
             return None
         asked = asyncio.create_task(self._agent.propose(plan, history, observe, policy))
@@ -324,6 +333,17 @@ class RunningCommand:
         finally:
             asked.cancel()
             await asyncio.gather(asked, return_exceptions=True)
+
+    async def _has_driven(self, observe: Observe, code: int | None) -> None:
+        """A process that drives the browser itself has ended. Raises Failed, also for a browser that was lost."""
+        if code and not self._killed and self._lost is None:
+            try:
+                await observe()
+            except Failed as failed:
+                self._lost = failed if failed.failure.family is Family.BROWSER else None
+        if self._lost is not None:
+            raise self._lost
+        self._judge_or_fail(code)
 
     def _told(self, asked: asyncio.Task[Mapping[str, Any] | None]) -> Mapping[str, Any] | None:
         try:
@@ -376,8 +396,8 @@ BROWSER_USE: Final = Path(harness.agents.__file__).with_name("browser_use_driver
 """The script that lets browser-use do a task; it runs in an interpreter that has browser-use, and not the harness."""
 
 
-def debugger_route(place: DebuggedContext, told: Callable[[str], object]) -> BaseRoute:
-    """The route on which a program reaches the context of a task over the DevTools protocol."""
+def debugger_route(place: DebuggedContext, told: Callable[[str], object], over: asyncio.Event) -> BaseRoute:
+    """The route on which a program reaches the context of a task over the DevTools protocol, until `over` is set."""
     from starlette.routing import WebSocketRoute
 
     async def endpoint(websocket: WebSocket) -> None:
@@ -390,7 +410,7 @@ def debugger_route(place: DebuggedContext, told: Callable[[str], object]) -> Bas
 
         await websocket.accept()
         with contextlib.suppress(OSError, WebSocketDisconnect):  # the browser or the program is gone
-            await serve_debugger(place, receive, websocket.send_text, told)
+            await serve_debugger(place, receive, websocket.send_text, told, over)
         with contextlib.suppress(RuntimeError):
             await websocket.close()
 

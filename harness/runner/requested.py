@@ -296,7 +296,7 @@ class RequestedRuns:
         redactor, ended = Redactor.of(run.settings), list[TaskEnded]()
         assert self._host is not None
         kept = KeptRun(run, self._root, who, redactor)
-        notes = [await self._kept(kept.begin)]
+        notes = list[str]()
         run.stream = stream = begun_stream(run.settings, run.run_id, redactor)
 
         def sink(event: Event) -> None:
@@ -308,6 +308,7 @@ class RequestedRuns:
                     session.has_had(run.plan.task_id)
 
         try:
+            notes.append(await self._kept(kept.begin))
             stream.emit(RunBegun(1))
             async with self._services.lend() as services:
                 await self._played(run, sink, kept, services)

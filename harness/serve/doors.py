@@ -15,12 +15,14 @@ from msgspec import Struct
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from harness.serve.edges import LONGEST_BODY, SCOPE, EdgeRefusal, refuse
+from harness.serve.edges import SCOPE, EdgeRefusal, refuse
 from harness.serve.server import LOOPBACK, PING, STOPPED_WITHIN, QuietUvicorn, bind
 from harness.serve.tokens import TokenScope
 
 ENDED_WITHIN: Final = 3.0
 """Seconds that the server may take to end."""
+LONGEST_FRAME: Final = 100 * 1024 * 1024
+"""Bytes of one message of a WebSocket, as browsers take them: files come in them. The bridge takes less."""
 _NAME_BYTES: Final = 12
 _TOKEN_BYTES: Final = 32
 
@@ -67,7 +69,7 @@ class Doors:
             lifespan="off",
             log_level="critical",
             access_log=False,
-            ws_max_size=LONGEST_BODY,
+            ws_max_size=LONGEST_FRAME,
             ws_ping_interval=PING,
             ws_ping_timeout=PING,
             timeout_graceful_shutdown=STOPPED_WITHIN,

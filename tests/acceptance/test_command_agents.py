@@ -230,6 +230,30 @@ def test_a_program_that_drives_the_browser_itself_sees_its_own_task_only(project
     assert any("checkout" in each["request"]["url"] for each in har_of(project, "U"))
 
 
+KILLS = """
+import psutil
+for run in psutil.Process().parents():  # the nearest one with a browser is the run
+    found = [(each, " ".join(each.cmdline())) for each in run.children(recursive=True)]
+    browsers = [each for each, line in found if "--remote-debugging-port=0" in line and "--type=" not in line]
+    if browsers:
+        break
+for each in browsers:
+    each.kill()
+psutil.wait_procs(browsers, timeout=5)
+raise SystemExit("the connection is lost")
+"""
+
+
+def test_a_browser_that_died_under_its_driver_is_not_the_drivers_failure(project: Project) -> None:
+    (project.path / "kills.py").write_text(KILLS, "utf-8")
+    command = [sys.executable, str(project.path / "kills.py"), "{cdp}"]
+    path = project.path / "pyproject.toml"
+    path.write_text(f"{path.read_text('utf-8')}\n[tool.harness.agents.driver]\ncommand = {_toml(command)}\n", "utf-8")
+    project.task("T", agent="driver", steps=[])
+    project.run().assert_outcomes(failed=1)
+    assert project.report("T")["code"] == "BROWSER_CRASHED"
+
+
 def har_of(project: Project, task_id: str) -> list[dict[str, Any]]:
     """The requests of a failed task's HAR file."""
     document = json.loads((project.path / "errors" / task_id / "network_logs.har").read_text("utf-8"))

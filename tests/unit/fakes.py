@@ -172,7 +172,7 @@ class FakeSession:
         if self.saving:
             raise Failed(self.saving)
         self.saved.append(self.clock.time)
-        return SimpleNamespace(url=self.url, addresses=(self.url,))
+        return SimpleNamespace(url=self.url, addresses=(self.url,), posted=False)
 
     async def restore(
         self, saved: Any, within: float, *, restart: bool, barred: str | None = None

@@ -98,7 +98,9 @@ class FakeRun:
     def __init__(self, hub: BridgeHub, task_id: str = "BUY", takes: float = 0.0, timeout: float = 300.0) -> None:
         self.done: list[Any] = []
         self.ended = ""
-        self.looks = 0.0
+        self.why = ""
+        self.looks = self.closes = 0.0
+        """Seconds that a look at the page takes, and that closing it takes."""
         self.sees: Observation | None = None
         self.shown = True
         """Whether the pages are open."""
@@ -114,6 +116,7 @@ class FakeRun:
 
     async def suspend(self) -> Resume:
         """Close the page; what it is shown with again differs by `differs`, or fails while `fails` is set."""
+        await asyncio.sleep(self.closes)
         self.shown = False
 
         async def resume() -> tuple[str, ...]:
@@ -144,7 +147,7 @@ class FakeRun:
             self.ended = "finished"
             result = cast("Any", SimpleNamespace(key="BUY", failure=None, ok=True, final_state="completed"))
         except Failed as failed:
-            self.ended = failed.failure.code
+            self.ended, self.why = failed.failure.code, failed.failure.message
             found = SimpleNamespace(key="BUY", failure=failed.failure, ok=False, final_state="failed")
             result = cast("Any", found)
         finally:

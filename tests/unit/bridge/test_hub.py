@@ -495,3 +495,15 @@ def test_messages_that_wait_for_their_answers_are_bounded() -> None:
         await hub.stop()
 
     play(main())
+
+
+def test_the_verdict_of_the_last_task_is_told_though_the_server_ends_at_once() -> None:
+    async def main() -> None:
+        hub = make_hub()
+        client, _, playing, _ = await taken(hub)
+        number = client.say("finish", turn=1)
+        await playing
+        await hub.stop()
+        assert [each["type"] for each in client.answers(number)] == ["task_ended"]
+
+    play(main())

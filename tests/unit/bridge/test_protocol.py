@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from harness.bridge.messages import CLIENT_MESSAGES, SEQUENCE, Phase
+from harness.bridge.messages import CLIENT_MESSAGES, LONGEST_MESSAGE, SEQUENCE, Phase
 from harness.bridge.protocol import REFUSALS
 from harness.bridge.refusals import WIRE_CODES
 from tests.unit.bridge.stage import GOOD, MOMENT, FakeClient, make_hub, message
@@ -294,5 +294,17 @@ def test_a_moment_without_an_offset_cannot_be_compared_and_is_refused() -> None:
         told = await client.ask("request_replay", since="2026-11-25T10:00:00")
         assert told["payload"]["violations"][0]["field"] == "payload.since"
         assert (await client.ask("request_replay", since=MOMENT))["type"] == "replay_buffer"
+
+    play(main())
+
+
+def test_a_message_that_is_too_long_is_refused_and_the_next_one_is_taken() -> None:
+    async def main() -> None:
+        client = await in_phase(Phase.JOINED)
+        client.connection.take(" " * LONGEST_MESSAGE + "{}")
+        (violation,) = client.heard[-1]["payload"]["violations"]
+        assert violation["constraint"] == "1048576 bytes at most"
+        assert (await client.ask("health_check"))["type"] == "health"
+        await client.hub.stop()
 
     play(main())

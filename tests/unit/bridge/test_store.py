@@ -9,16 +9,21 @@ import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
+from typing import Any
 
+import httpx2
 import psutil
 import pytest
+from starlette.applications import Starlette
 
+from harness.bridge.http_face import http_routes
 from harness.bridge.hub import BridgeHub
+from harness.bridge.mcp_tools import BridgeTools
 from harness.bridge.store import STORE, SessionStore, StoredSession, stored_sessions
 from harness.model.events import WriteSeen
 from harness.model.record import Sent
 from harness.recovery.failure import Failure
-from tests.unit.bridge.stage import FakeClient, make_hub, taken
+from tests.unit.bridge.stage import FakeClient, FakeRun, make_hub, message, taken
 from tests.unit.fakes import Theatre
 from tests.unit.resilience.virtual import LoopClock, play
 
@@ -249,3 +254,89 @@ def test_a_session_can_be_paused_only_between_turns_and_not_for_ever() -> None:
         await playing
 
     play(main())
+
+
+def test_pauses_and_their_ends_come_in_the_order_in_which_they_are_asked_for() -> None:
+    async def main() -> None:
+        client, run, playing, _ = await taken(make_hub())
+        kinds = ["session_pause", "session_resume", "session_pause", "session_resume", "session_pause"]
+        asked = [client.say(kind) for kind in kinds]
+        states = [(await client.answer(number))["payload"]["state"] for number in asked]
+        assert states == ["paused", "active", "paused", "active", "paused"]
+        assert run.shown is False
+        await client.ask("session_close")
+        await playing
+
+    play(main())
+
+
+def test_a_session_that_is_closed_while_its_pause_begins_shows_its_page() -> None:
+    async def main() -> None:
+        client, run, playing, _ = await taken(make_hub())
+        run.closes = 3.0
+        client.say("session_pause")
+        await asyncio.sleep(1)
+        client.say("session_close")
+        await playing
+        await asyncio.sleep(5)
+        assert (run.ended, run.shown) == ("AGENT_LOST", True)
+
+    play(main())
+
+
+def test_no_task_is_taken_in_a_pause_and_a_long_one_is_not_why_a_later_task_is_lost() -> None:
+    async def main() -> None:
+        hub = make_hub()
+        client, run, playing, _ = await taken(hub)
+        await client.ask("session_pause")
+        await playing
+        assert run.ended == "AGENT_LOST"
+        assert "paused for more than 30 minutes" in str(run.why)
+        later = FakeRun(hub, "LATER")
+        playing = asyncio.create_task(later.play())
+        assert (await client.ask("task_take"))["payload"]["code"] == "SESS_PAUSED"
+        await client.ask("session_resume")
+        assert (await client.ask("task_take"))["type"] == "turn"
+        await client.ask("session_close")
+        await playing
+        assert "its client has closed it" in str(later.why)
+
+    play(main())
+
+
+@pytest.mark.parametrize(("step", "code"), [(READ, "SESS_NO_TASK"), (WRITE, "SESS_NOT_RESUMABLE")])
+def test_a_client_that_only_calls_goes_on_after_a_kill_as_one_that_joins(
+    tmp_path: Path, step: dict[str, Any], code: str
+) -> None:
+    async def main() -> None:
+        hub = hub_of(tmp_path)
+        client, _, playing, session = await taken(hub)
+        await client.ask("act", turn=1, step=step)
+        over_http = Starlette(routes=http_routes(hub_of(tmp_path), lambda _: True))
+        transport = httpx2.ASGITransport(app=over_http)
+        async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1", timeout=None) as http:
+            answer = await http.post(f"/sessions/{session}/messages", json=message("act", turn=2, step=step))
+        assert code in answer.text
+        tools = BridgeTools(hub_of(tmp_path))
+        told = (await tools.call("act", {"session": session, "turn": 2, "step": step})).structured
+        assert told["code"] == code
+        if step is READ:
+            assert (await tools.call("session_status", {"session": session})).structured["resumed"]
+        await hub.stop()
+        await playing
+
+    play(main())
+
+
+def test_a_killed_server_that_nobody_has_waited_for_yet_has_no_sessions(tmp_path: Path) -> None:
+    server = psutil.Popen(["sleep", "60"])
+    owner = server.pid, server.create_time()
+    store = SessionStore(tmp_path, owner)
+    store.save(StoredSession("sess-1", "active"))
+    assert store.left() == {}
+    server.kill()
+    while server.status() != psutil.STATUS_ZOMBIE:
+        pass
+    assert list(store.left()) == ["sess-1"]
+    server.wait(5)
+    store.close()

@@ -18,6 +18,8 @@ from harness.bridge.http_face import http_routes
 from harness.bridge.hub import BridgeHub
 from harness.bridge.turns import Desk
 from harness.bridge.websocket_face import A_SECOND, websocket_routes
+from harness.reporting.live import following
+from harness.reporting.telemetry.log import EVENTS_FILE
 from harness.resilience import SystemClock
 from harness.serve import server as serving
 from harness.serve.server import ProjectServer, bind
@@ -38,7 +40,7 @@ def _ends_soon(monkeypatch: pytest.MonkeyPatch) -> None:
 async def served(root: Path) -> AsyncIterator[tuple[BridgeHub, int]]:
     """A bridge on a port of loopback."""
     hub, over = BridgeHub(SystemClock(), Desk(("click", "open"))), False
-    routes = [*websocket_routes(hub, admit), *http_routes(hub, lambda _: True)]
+    routes = [*websocket_routes(hub, admit, Followers(root).run), *http_routes(hub, lambda _: True)]
     listener, ready = bind("127.0.0.1", 0), asyncio.Event()
     server = ProjectServer(root, routes, hub.clock, TOKENS)
     running = asyncio.create_task(server.run(listener, ready.set, lambda: not over, inside=True))
@@ -50,6 +52,16 @@ async def served(root: Path) -> AsyncIterator[tuple[BridgeHub, int]]:
         over = True
         await hub.stop()
         await running
+
+
+class Followers:
+    """Those of the project, as a run uses them (runner.bridging)."""
+
+    def __init__(self, root: Path) -> None:
+        self._followers = following.Followers(root)
+
+    def run(self, run: str, offset: int) -> tuple[str, AsyncIterator[following.EventLines | None]]:
+        return run, self._followers.of(run).lines(offset)
 
 
 async def said(socket: Any, type: str, **payload: Any) -> dict[str, Any]:  # noqa: A002
@@ -205,3 +217,21 @@ def test_a_path_leads_to_no_file(tmp_path: Path, path: str) -> None:
     answer = asyncio.run(main())
     assert b" 404 " in answer.splitlines()[0]
     assert b"root:" not in answer
+
+
+@pytest.mark.parametrize("offset", range(0, 12, 3))
+def test_an_offset_inside_a_line_and_a_line_of_a_killed_process_spoil_no_message(tmp_path: Path, offset: int) -> None:
+    folder = tmp_path / EVENTS_FILE.with_suffix("")
+    folder.mkdir(parents=True)
+    (folder / "R-1.jsonl").write_text('{"n":1}\n{"n":\n{"n":2}\n', "utf-8")
+
+    async def main() -> None:
+        async with served(tmp_path) as (_, port):
+            socket, _ = await joined(port)
+            told = await said(socket, "subscribe", run="R-1", offset=offset)
+            first = [{"n": 1}] if offset == 0 else []
+            assert told["payload"] == {"run": "R-1", "end": 22, "events": [*first, {"n": 2}]}
+            refused = await said(socket, "subscribe", run="../R-1")
+            assert refused["payload"]["code"] == "PROTO_NOT_OFFERED"
+
+    asyncio.run(main())

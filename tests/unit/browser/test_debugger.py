@@ -7,8 +7,9 @@ import json
 from typing import Any
 
 import pytest
+from websockets.asyncio.server import ServerConnection, serve
 
-from harness.browser.debugger import ContextGate
+from harness.browser.debugger import ContextGate, DebuggedContext, serve_debugger
 
 OURS, THEIRS = "CONTEXT-1", "CONTEXT-2"
 
@@ -24,6 +25,8 @@ class FakeBrowser:
         self.asked: list[dict[str, Any]] = []
         self.told: list[dict[str, Any]] = []
         self.acted: list[str] = []
+        self.slow = False
+        """Whether questions of the gate are not answered at once."""
         self.gate = ContextGate(OURS, self._to_client, self._to_browser, self.acted.append)
 
     async def _to_client(self, text: str) -> None:
@@ -32,13 +35,16 @@ class FakeBrowser:
     async def _to_browser(self, text: str) -> None:
         command = json.loads(text)
         self.asked.append(command)
-        if command["method"] == "Target.getTargetInfo":
+        if command["method"] == "Target.getTargetInfo" and not self.slow:
             found = target("P1") if command["params"]["targetId"] == "P1" else target("P2", THEIRS)
             await self.gate.from_browser({"id": command["id"], "result": {"targetInfo": found}})
 
     async def says(self, method: str, session: str = "", number: int = 1, **params: Any) -> None:
         inside = {"sessionId": session} if session else {}
         await self.gate.from_client(json.dumps({"id": number, "method": method, "params": params, **inside}))
+
+    async def answers(self, command: dict[str, Any], **result: Any) -> None:
+        await self.gate.from_browser({"id": command["id"], "result": result})
 
     async def attached(self, session: str, info: dict[str, Any]) -> None:
         params = {"sessionId": session, "targetInfo": info, "waitingForDebugger": False}
@@ -76,11 +82,23 @@ def test_what_names_a_context_gets_ours(method: str) -> None:
     play(main())
 
 
+def test_in_the_session_of_a_page_cookies_are_asked_for_without_a_context() -> None:
+    """Chromium refuses `browserContextId` there, and means the context of the page."""
+
+    async def main() -> None:
+        browser = FakeBrowser()
+        await browser.attached("S1", target("P1"))
+        await browser.says("Storage.getCookies", "S1", browserContextId=THEIRS)
+        assert browser.asked[0]["params"] == {}
+
+    play(main())
+
+
 def test_pages_of_other_tasks_are_not_there() -> None:
     async def main() -> None:
         browser = FakeBrowser()
         await browser.says("Target.getTargets", number=1)
-        await browser.gate.from_browser({"id": 1, "result": {"targetInfos": [target("P1"), target("P2", THEIRS)]}})
+        await browser.answers(browser.asked[0], targetInfos=[target("P1"), target("P2", THEIRS)])
         assert [each["targetId"] for each in browser.told[-1]["result"]["targetInfos"]] == ["P1"]
         for name, refused in (("P2", True), ("P1", False)):
             browser.told.clear()
@@ -89,12 +107,19 @@ def test_pages_of_other_tasks_are_not_there() -> None:
         await browser.gate.from_browser(
             {"method": "Target.targetCreated", "params": {"targetInfo": target("P2", THEIRS)}}
         )
+        await browser.gate.from_browser({"method": "Target.targetDestroyed", "params": {"targetId": "P2"}})
         await browser.attached("S2", target("P2", THEIRS))
         await browser.gate.from_browser({"method": "Page.loadEventFired", "sessionId": "S2", "params": {}})
         assert browser.told == []
         assert browser.asked[-1]["method"] == "Target.detachFromTarget"
         await browser.says("Runtime.evaluate", "S2", expression="document.cookie")
         assert "there is no session S2" in browser.told[-1]["error"]["message"]
+        for method, params in (
+            ("targetCreated", {"targetInfo": target("P1")}),
+            ("targetDestroyed", {"targetId": "P1"}),
+        ):
+            await browser.gate.from_browser({"method": f"Target.{method}", "params": params})
+            assert browser.told[-1]["method"] == f"Target.{method}"
         await browser.says("Target.setAutoAttach", autoAttach=True, waitForDebuggerOnStart=True)
         assert browser.asked[-1]["params"]["waitForDebuggerOnStart"] is False
 
@@ -113,11 +138,77 @@ def test_the_page_that_was_acted_on_last_is_known() -> None:
     play(main())
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"id": 1}', '{"id": "x", "method": "Page.enable"}', "\x00"])
+@pytest.mark.parametrize("numbers", [range(100), range(2_000_000_000, 2_000_000_100)])
+def test_no_id_of_a_client_is_taken_for_a_question_of_the_gate(numbers: range) -> None:
+    """The answer to a question about the client's own page, asked in advance, must not let it into another one."""
+
+    async def main() -> None:
+        browser = FakeBrowser()
+        await browser.attached("S1", target("P1"))
+        browser.slow = True
+        for number in numbers:
+            await browser.says("Target.getTargetInfo", "S1", number)
+        work = asyncio.create_task(browser.says("Target.attachToTarget", number=7, targetId="P2"))
+        await asyncio.sleep(0)
+        for command in tuple(browser.asked):
+            found = target("P2", THEIRS) if command["params"] else target("P1")
+            await browser.answers(command, targetInfo=found)
+        await work
+        assert "Target.attachToTarget" not in [each["method"] for each in browser.asked]
+
+    play(main())
+
+
+def test_two_commands_with_one_id_are_two_commands() -> None:
+    async def main() -> None:
+        browser = FakeBrowser()
+        await browser.says("Target.getTargets", number=5)
+        await browser.says("Browser.getVersion", number=5)
+        first, second = browser.asked
+        await browser.answers(first, targetInfos=[target("P2", THEIRS)])
+        await browser.answers(second, product="Chromium")
+        assert [(each["id"], each["result"]) for each in browser.told] == [
+            (5, {"targetInfos": []}),
+            (5, {"product": "Chromium"}),
+        ]
+
+    play(main())
+
+
+NONSENSE = ["", "[]", '{"id": 1}', '{"id": "x", "method": "Page.enable"}', "\x00", '{"id": 1e400, "method": "x"}']
+
+
+@pytest.mark.parametrize("text", [*NONSENSE, "[" * 100_000])
 def test_nonsense_gets_an_error(text: str) -> None:
     async def main() -> None:
         browser = FakeBrowser()
         await browser.gate.from_client(text)
         assert "a command is an object" in browser.told[0]["error"]["message"]
+
+    play(main())
+
+
+def test_no_connection_outlives_the_command_that_was_started() -> None:
+    """A program that it has left behind holds the connection, and must not touch the page that is judged."""
+
+    async def main() -> None:
+        async def browser(connection: ServerConnection) -> None:
+            await connection.wait_closed()
+
+        async def receive() -> None:
+            await asyncio.Event().wait()
+
+        async def send(text: str) -> None:
+            pass
+
+        over = asyncio.Event()
+        async with serve(browser, "127.0.0.1", 0) as server:
+            place = DebuggedContext(f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}/", OURS)
+            served = asyncio.create_task(serve_debugger(place, receive, send, over=over))
+            while not server.connections:
+                await asyncio.sleep(0.01)
+            over.set()
+            await served
+        await serve_debugger(place, receive, send, over=over)  # it does not even look for the browser
 
     play(main())

@@ -1,10 +1,16 @@
-"""What the failure of a command says is the line that tells why, though programs write more after it."""
+"""Agents that are processes: how long they run, and what the failure of one says, though it writes more after it."""
 
 from __future__ import annotations
 
+import asyncio
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
 import pytest
 
-from harness.runner.commands import telling_line
+from harness.runner.commands import RunningCommand, telling_line
+from tests.unit.resilience.virtual import LoopClock, now, play
 
 PYTHON = """opening the shop
 Traceback (most recent call last):
@@ -41,3 +47,23 @@ CODED = "TypeError [ERR_INVALID_URL]: Invalid URL\n    at new URL (node:internal
 )
 def test_the_line_that_tells_why(output: str, told: str) -> None:
     assert telling_line(output) == told
+
+
+@pytest.mark.parametrize("paused", [0.0, 100.0])
+def test_a_command_has_its_time_without_its_pauses(tmp_path: Path, paused: float) -> None:
+    async def stop(_: float) -> int:
+        return -15
+
+    async def main() -> float:
+        child = SimpleNamespace(has_ended=lambda: False, log=tmp_path / "log", stop=stop)
+        made = SimpleNamespace(
+            _run=SimpleNamespace(clock=LoopClock()),
+            _plan=None,
+            over=asyncio.Event(),
+            hub=SimpleNamespace(suspended=lambda _: min(paused, now())),
+        )
+        assert await RunningCommand.watch(cast("RunningCommand", made), cast("Any", child), 20) == -15
+        assert made.over.is_set()
+        return now()
+
+    assert play(main()) == pytest.approx(20 + paused, abs=2)

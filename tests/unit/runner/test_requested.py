@@ -1,0 +1,49 @@
+"""Runs that agents ask a server for, when the server ends in the middle."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from harness.bridge.session import BridgeLimits, BridgeSession
+from harness.bridge.turns import Desk
+from harness.reporting.history.reading import recent_runs
+from harness.resilience import SystemClock
+from harness.runner.requested import KeptRun, RequestedRuns
+
+
+def test_a_server_that_ends_while_a_run_is_written_down_leaves_no_run_that_goes_on_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "tasks").mkdir()
+    (tmp_path / "tasks" / "t.task.yaml").write_text("task_id: T\ngoal: g\n", "utf-8")
+    begins, may_go_on, begun, begin = threading.Event(), threading.Event(), threading.Event(), KeptRun.begin
+
+    def slow(kept: KeptRun) -> str:
+        begins.set()
+        may_go_on.wait(10)
+        try:
+            return begin(kept)
+        finally:
+            begun.set()
+
+    monkeypatch.setattr(KeptRun, "begin", slow)
+
+    async def main() -> None:
+        runs = RequestedRuns(tmp_path, 1)
+        hub = SimpleNamespace(desk=Desk(()), sessions={})
+        runs.serve(cast("Any", SimpleNamespace(hub=hub, redactors=[])))
+        await runs.start(BridgeSession(SystemClock(), BridgeLimits()), "T")
+        await asyncio.to_thread(begins.wait, 10)
+        asyncio.get_running_loop().call_later(0.1, may_go_on.set)
+        await runs.close()
+
+    asyncio.run(main())
+    may_go_on.set()
+    assert begun.wait(10)
+    assert recent_runs(tmp_path) == ()  # nothing was done in it
