@@ -161,6 +161,8 @@ def _quantile(ordered: Sequence[float], share: float) -> float:
 POWER_Z = _NORMAL.inv_cdf(0.8)
 SMALL = 0.05
 """A difference of the rates that is worth finding: five points."""
+FEWEST_UNEVEN = 6
+"""McNemar's exact p can be below 0.05 only if at least so many pairs differ."""
 
 
 class PairTally(Struct, frozen=True):
@@ -194,13 +196,16 @@ class PairTally(Struct, frozen=True):
     def needed(self, difference: float) -> int | None:
         """How many pairs show a difference of the rates in four of five evaluations (Connor 1987).
 
-        It takes the pairs to differ as often as here. None without pairs, or for no difference.
+        It takes the pairs to differ as often as here. The formula is one for many pairs; where almost all pairs differ, it
+        has fewer than the exact test needs, so at least `FEWEST_UNEVEN` of them must be expected to differ. None without
+        pairs, or for no difference.
         """
         if not self.pairs or not difference:
             return None
         square = difference * difference
         uneven = max((self.only_first + self.only_second) / self.pairs, abs(difference))
-        return ceil((Z * sqrt(uneven) + POWER_Z * sqrt(uneven - square)) ** 2 / square)
+        connor = (Z * sqrt(uneven) + POWER_Z * sqrt(uneven - square)) ** 2 / square
+        return ceil(max(connor, FEWEST_UNEVEN / uneven))
 
 
 def mcnemar(only_first: int, only_second: int) -> float:

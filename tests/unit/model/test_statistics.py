@@ -176,6 +176,14 @@ def test_how_many_pairs_are_needed() -> None:
     assert PairTally(both=100).needed(0.05) is not None
 
 
+@pytest.mark.parametrize("pairs", [1, 4, 20])
+def test_the_exact_test_can_show_what_the_pairs_that_are_needed_hold(pairs: int) -> None:
+    """Pairs that all differ: four of them have p = 0.125, so four are not enough."""
+    needed = PairTally(only_second=pairs).needed(-1)
+    assert needed == 6
+    assert mcnemar(0, needed) < 0.05 < mcnemar(0, needed - 1)
+
+
 def test_so_many_pairs_show_the_difference_in_four_of_five_evaluations() -> None:
     tally = PairTally(both=60, only_first=25, only_second=10, neither=5)
     pairs, random, shown = tally.needed(tally.difference), Random(3), 0
