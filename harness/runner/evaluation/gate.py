@@ -9,7 +9,7 @@ from statistics import fmean
 from pydantic import ValidationError
 
 from harness.model.consumption import money_text
-from harness.model.evaluation import EvaluatedCell, Evaluation, GateResult
+from harness.model.evaluation import EvaluatedCell, Evaluation, GateResult, first_problem
 from harness.model.evaluation_words import interval_text, points_text, share_text
 from harness.model.statistics import FEWEST_TASKS, difference_interval
 from harness.spec.evaluation_gate import EvaluationGate
@@ -20,8 +20,7 @@ def read_evaluation(file: Path) -> Evaluation:
     try:
         return Evaluation.model_validate_json(file.read_bytes())
     except ValidationError as error:
-        first = error.errors()[0]
-        raise ValueError(f"{file}: is no evaluation: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+        raise ValueError(f"{file}: is no evaluation: {first_problem(error)}") from None
 
 
 def gate_problem(gate: EvaluationGate, agents: tuple[str, ...], earlier: Evaluation | None, trials: int) -> str:

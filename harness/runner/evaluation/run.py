@@ -9,7 +9,7 @@ from harness.model.evaluation import Evaluation, EvaluationTrial
 from harness.runner.campaign.trials import Attack, PlannedTrial, RunTask, run_turn
 from harness.runner.evaluation.journal import TrialJournal
 from harness.runner.evaluation.summary import Shape, summed_up
-from harness.runner.evaluation.trials import EvaluationSize, Judging, remaining, schedule
+from harness.runner.evaluation.trials import EvaluationSize, Judging, Place, place_of, remaining, schedule
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,11 @@ class EvaluationRun:
     @property
     def turns(self) -> list[PlannedTrial]:
         return list(schedule(self.attacks, self.size))
+
+    @property
+    def seeds(self) -> dict[Place, int]:
+        """The seed of each trial."""
+        return {place_of(turn): turn.seed for turn in self.turns}
 
     @property
     def shape(self) -> Shape:
