@@ -197,7 +197,7 @@ def _prepared(found: EvaluationFiles, size: EvaluationSize, run: str) -> Evaluat
     if not any(attacks.values()):
         _refuse("there is nothing to evaluate: all of these tasks are skipped")
     evaluation = EvaluationRun(attacks, size, run)
-    if found.gate is not None and (wrong := gate_problem(found.gate, found.agents, found.earlier, size.trials)):
+    if found.gate is not None and (wrong := gate_problem(found.gate, evaluation.shape, found.earlier)):
         _refuse(f"--gate: {wrong}")
     return evaluation
 

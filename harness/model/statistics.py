@@ -196,8 +196,8 @@ class PairTally(Struct, frozen=True):
     def needed(self, difference: float) -> int | None:
         """How many pairs show a difference of the rates in four of five evaluations (Connor 1987).
 
-        It takes the pairs to differ as often as here. The formula is one for many pairs; where almost all differ, it has
-        fewer than the exact test needs, so at least `FEWEST_UNEVEN` of them must be expected to differ. None without
+        It takes the pairs to differ as often as here. The formula is one for many pairs; where almost all differ, its
+        number is too small for the exact test, so `FEWEST_UNEVEN` of them must be expected to differ. None without
         pairs, or for no difference.
         """
         if not self.pairs or not difference:
