@@ -83,12 +83,17 @@ USE_HEAD = (
 )  # fmt: skip
 
 
+MOST_DECIDED = 2
+"""Comparisons that the headline has; the page, the tables and the document have all."""
+
+
 def headline(found: Evaluation) -> str:
     """The verdict on all of it: the gate's, or which agents are better."""
     if not found.complete or found.no_verdict or found.gate or not found.comparisons:
         return found.verdict
     decided = [f"{_head(each)} ({condition_text(each.fault)})" for each in found.comparisons if each.better != "open"]
-    return ", ".join(decided) or "no agent is better, as far as is known"
+    more = (f"and {len(decided) - MOST_DECIDED} more",) if len(decided) > MOST_DECIDED else ()
+    return ", ".join((*decided[:MOST_DECIDED], *more)) or "no agent is better, as far as is known"
 
 
 def verdict_sentence(found: Comparison) -> str:

@@ -117,12 +117,22 @@ def rate_interval(rates: Sequence[float], seed: int = 0) -> Interval | None:
 
 
 def difference_interval(differences: Sequence[float], seed: int = 0) -> Interval | None:
-    """The 95 % interval of the mean of differences, one for each task; None with fewer than `FEWEST_TASKS`."""
+    """The 95 % interval of the mean of differences, one for each task; None with fewer than `FEWEST_TASKS`.
+
+    If all tasks have the same difference, resampling them shows no spread: then it reaches as far as the tasks that are
+    different may be many, by Wilson's bound for none of so many. For a difference of 0 that is Tango's interval (1998).
+    """
     if len(differences) < FEWEST_TASKS:
         return None
-    if min(differences) == max(differences):
-        return differences[0], differences[0]
+    if same_everywhere(differences):
+        hidden = Z * Z / (len(differences) + Z * Z)
+        return max(-1.0, differences[0] - hidden), min(1.0, differences[0] + hidden)
     return _bootstrap(differences, seed)
+
+
+def same_everywhere(differences: Sequence[float]) -> bool:
+    """Whether all tasks have the same difference."""
+    return max(differences) - min(differences) < 1e-9
 
 
 def _bootstrap(values: Sequence[float], seed: int) -> Interval:

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from harness.model.consumption import money_text
 from harness.model.evaluation import EvaluatedCell, Evaluation, GateResult, first_problem
 from harness.model.evaluation_words import interval_text, points_text, share_text
-from harness.model.statistics import FEWEST_TASKS, difference_interval
+from harness.model.statistics import FEWEST_TASKS, difference_interval, same_everywhere
 from harness.runner.evaluation.summary import Shape, says_nothing
 from harness.spec.evaluation_gate import EvaluationGate
 
@@ -111,9 +111,9 @@ def _no_worse(now: EvaluatedCell, before: EvaluatedCell, margin: float, seed: in
     differences = [one - other for one, other in pairs]
     difference, spread = fmean(differences), difference_interval(differences, seed)
     told = f"{points_text(difference)} on {len(pairs)} tasks of both"
-    if spread is None:
-        why = f"{told} (no interval below {FEWEST_TASKS} tasks), wanted at least {points_text(-margin)}"
-        return difference >= -margin - 1e-9, why
+    if spread is None or same_everywhere(differences):
+        without = f"no interval below {FEWEST_TASKS} tasks" if spread is None else "the same in each"
+        return difference >= -margin - 1e-9, f"{told} ({without}), wanted at least {points_text(-margin)}"
     between = f"95 %: {points_text(spread[0])} to {points_text(spread[1])}"
     why = f"{told} ({between}), wanted the lower bound at least {points_text(-margin)}"
     return spread[0] >= -margin - 1e-9, why

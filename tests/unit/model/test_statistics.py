@@ -112,6 +112,16 @@ def test_tasks_that_all_pass_are_no_certainty() -> None:
     assert rate_interval([1.0] * 40) == wilson(40, 40)
 
 
+@pytest.mark.parametrize(
+    ("difference", "tasks", "interval"),
+    [(0.0, 12, (-0.2425, 0.2425)), (1.0, 12, (0.7575, 1.0)), (-1.0, 40, (-1.0, -0.9124)), (0.2, 40, (0.1124, 0.2876))],
+)
+def test_a_difference_that_all_tasks_have_is_no_certainty(
+    difference: float, tasks: int, interval: tuple[float, float]
+) -> None:
+    assert difference_interval([difference] * tasks) == pytest.approx(interval, abs=1e-4)
+
+
 BRAINS: dict[str, tuple[float, Callable[[Random], float]]] = {
     "0.9": (0.9, lambda _: 0.9),
     "0.6": (0.6, lambda _: 0.6),
