@@ -105,10 +105,17 @@ def _head(found: Comparison) -> str:
     one, other = found.first, found.second
     if found.better != "open":
         better, worse = (one, other) if found.better == "first" else (other, one)
-        return f"{better} is better than {worse}"
+        return f"{better} is better than {worse}{_on_few(found)}"
     if found.too_void:
         return f"no verdict on {one} and {other}, since too many trials are void"
     return f"whether {one} or {other} is better is not known"
+
+
+def _on_few(found: Comparison) -> str:
+    """With few tasks, only these tasks are spoken of: their trials say nothing about others."""
+    if found.interval is not None:
+        return ""
+    return " on this task" if found.tasks == 1 else f" on these {found.tasks} tasks"
 
 
 def evidence_text(found: Comparison) -> str:

@@ -56,6 +56,8 @@ def test_a_difference_is_told_as_the_better_one_sees_it() -> None:
             (lines("a", ["f"] * 12), *(lines(name, ["p"] * 12) for name in "bcde")),
             "b is better than a (clean), c is better than a (clean), and 2 more",
         ),
+        ((lines("a", ["f" * 9]), lines("b", ["p" * 9])), "b is better than a on this task (clean)"),
+        ((lines("a", ["f" * 9] * 2), lines("b", ["p" * 9] * 2)), "b is better than a on these 2 tasks (clean)"),
         ((lines("a", ["p"]), lines("b", ["p"])), "no agent is better, as far as is known"),
         ((lines("a", ["pf"]),), "2 trials"),
         ((lines("a", ["v"]), lines("b", ["v"])), "no verdict"),
