@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import sys
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, redirect_stdout
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -258,7 +259,8 @@ def _run_in(
                 journal.check(evaluation.seeds)
             else:
                 lock.write_lock(folder, now)
-            interrupted = make_trials(folder, evaluation, found, journal)
+            with redirect_stdout(sys.stderr):  # what an agent prints must not stand in the document of --json
+                interrupted = make_trials(folder, evaluation, found, journal)
             document = evaluation.document(journal)
     except (BusyError, ValueError) as error:
         _refuse(str(error))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from errno import ENOSPC
 from pathlib import Path
 from typing import Any
@@ -144,3 +145,15 @@ def test_a_full_disk_loses_no_trial(project: Path, monkeypatch: pytest.MonkeyPat
     (project / "out/evaluation.json").mkdir()
     done = evaluate("--output", "out", "--resume")
     assert (done.exit_code, "The trials so far are kept" in done.stderr) == (2, True), done.stderr
+
+
+def test_what_an_agent_prints_is_not_in_the_document(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def makes_one(_: object, __: object, ___: object, journal: TrialJournal) -> bool:
+        print("hello from the agent")
+        journal.add(line("T-1", "mine", 0, PASSED))
+        return False
+
+    monkeypatch.setattr(command, "make_trials", makes_one)
+    done = evaluate("--json", "--trials", "1", agents="mine")
+    assert json.loads(done.stdout)["made"] == 1
+    assert "hello from the agent" in done.stderr
