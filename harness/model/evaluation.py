@@ -80,7 +80,7 @@ class EvaluationTrial(EvaluationPart):
     agent: str
     fault: str | None = Field(description="Name of the fault; null for a clean trial.")
     number: int = Field(description="Number of the trial of this task, agent and fault, counted from 0.")
-    attempt: int = Field(1, description="2 for the trial that was made again because the first one was void.")
+    attempt: int = Field(1, description="Number of the attempt at this trial, from 1; it is made again if it was void.")
     seed: int = Field(description="Seed of the trial: equal in all agents' trials with the same number.")
     outcome: TrialOutcome = Field(description="void: infrastructure broke, so it says nothing about the agent.")
     why_void: str = Field("", description="Why it is void; empty if it is not.")

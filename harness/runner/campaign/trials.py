@@ -97,7 +97,7 @@ class PlannedTrial(Struct, frozen=True):
     number: int
     seed: int
     attempt: int = 1
-    """2 for a trial that is made again."""
+    """Above 1 for a trial that is made again."""
 
 
 def attacks(
@@ -166,7 +166,8 @@ def staged(turn: PlannedTrial, run: str) -> tuple[Plan, tuple[Plan, ...]]:
     """The plan of a trial and of the tasks before it, in a fresh world, with a folder of its own."""
     attack = turn.attack
     names = (attack.plan.key, attack.agent, attack.name or "clean", str(turn.number))
-    key = slug("--".join(filter(None, names)) + ("--again" if turn.attempt > 1 else ""))
+    again = {1: "", 2: "--again"}.get(turn.attempt, f"--again-{turn.attempt}")
+    key = slug("--".join(filter(None, names)) + again)
     world = f"{slug(run)}.{key}"
     recorded = {"trial": turn.number, "recorded_as": attack.plan.key}
     plan = replace(attack.plan, key=key, world=world, fault_seed=turn.seed, **recorded)

@@ -23,8 +23,6 @@ class JournalError(ValueError):
 
 
 MEND = ". Remove the line, or begin a new evaluation without --resume"
-MOST_ATTEMPTS = 2
-"""A trial is made once more if it was void."""
 
 
 class TrialJournal:
@@ -64,10 +62,10 @@ def _foreign(trial: EvaluationTrial, before: EvaluationTrial | None, seed: int |
         return f"{name}, is none of this evaluation"
     if seed != trial.seed:
         return f"{name}, has the seed {trial.seed}, and not {seed}"
-    if before is not None and (before.attempt >= MOST_ATTEMPTS or before.outcome != "void"):
+    if before is not None and before.outcome != "void":
         return f"{name}, is there already"
-    if trial.attempt != (1 if before is None else MOST_ATTEMPTS):
-        return f"{name}, is attempt {trial.attempt} without the one before it"
+    if trial.attempt != (1 if before is None else before.attempt + 1):
+        return f"{name}, is attempt {trial.attempt} after attempt {before.attempt if before else 0}"
     return ""
 
 

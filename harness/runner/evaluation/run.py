@@ -49,7 +49,9 @@ class EvaluationRun:
 
         `check` raises an error if the trial must not count, because something is not as it was before.
         """
-        for turn in remaining(self.turns, journal.by_place):
+        so_far = self.document(journal)
+        repair = so_far is not None and bool(so_far.no_verdict)
+        for turn in remaining(self.turns, journal.by_place, repair=repair):
             trial = judging.line(turn, run_turn(turn, run_task, self.run))
             if trial.code == "INTERRUPTED":
                 raise KeyboardInterrupt  # the trial was not made: it is made when the evaluation goes on
