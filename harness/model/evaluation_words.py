@@ -5,6 +5,7 @@ from __future__ import annotations
 from harness.model.consumption import money_text, tokens_text
 from harness.model.evaluation import AgentTotals, Comparison, EvaluatedCell, Evaluation
 from harness.model.statistics import FEWEST_TASKS
+from harness.spec.fault_plan import CLEAN
 from harness.spec.names import how_many
 
 Bounds = tuple[float, float] | None
@@ -30,7 +31,7 @@ def interval_text(interval: Bounds) -> str:
 
 def condition_text(fault: str | None) -> str:
     """The name of a fault; `clean` without one."""
-    return fault or "clean"
+    return fault or CLEAN
 
 
 def void_text(cell: EvaluatedCell) -> str:
