@@ -128,6 +128,8 @@ def evaluate(
     except OSError as error:
         _refuse(_not_written(error, folder))
     _tell(document, as_json=as_json)
+    if document.no_verdict and not interrupted:
+        typer.echo("mend what broke the void trials: --resume makes them once more", err=True)
     raise typer.Exit(INTERRUPTED if interrupted else _exit_code(document))
 
 

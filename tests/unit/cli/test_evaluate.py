@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from harness.cli import evaluate as command
 from harness.cli.main import app
 from harness.runner.evaluation.journal import TRIALS, TrialJournal
-from tests.unit.runner.evaluation.lines import PASSED, line
+from tests.unit.runner.evaluation.lines import PASSED, VOID, line
 from tests.unit.spec.files import HEAD, write
 
 SETTINGS = """
@@ -157,3 +157,13 @@ def test_what_an_agent_prints_is_not_in_the_document(project: Path, monkeypatch:
     done = evaluate("--json", "--trials", "1", agents="mine")
     assert json.loads(done.stdout)["made"] == 1
     assert "hello from the agent" in done.stderr
+
+
+def test_without_a_verdict_it_is_told_how_to_go_on(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def makes_one(_: object, __: object, ___: object, journal: TrialJournal) -> bool:
+        journal.add(line("T-1", "mine", 0, VOID))
+        return False
+
+    monkeypatch.setattr(command, "make_trials", makes_one)
+    done = evaluate("--trials", "1", agents="mine")
+    assert (done.exit_code, "--resume makes them once more" in done.stderr) == (3, True)
