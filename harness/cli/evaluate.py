@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import sys
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, redirect_stdout
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -122,8 +123,13 @@ def evaluate(
     interrupted, document = _run_in(folder, evaluation, found, resume=resume)
     if document is None:
         raise typer.Exit(INTERRUPTED)
-    _write_all(document, folder, summary, err=as_json)
+    try:
+        _write_all(document, folder, summary, err=as_json)
+    except OSError as error:
+        _refuse(_not_written(error, folder))
     _tell(document, as_json=as_json)
+    if document.no_verdict and not interrupted:
+        typer.echo("mend what broke the void trials: --resume makes them once more", err=True)
     raise typer.Exit(INTERRUPTED if interrupted else _exit_code(document))
 
 
@@ -194,7 +200,7 @@ def _prepared(found: EvaluationFiles, size: EvaluationSize, run: str) -> Evaluat
     if not any(attacks.values()):
         _refuse("there is nothing to evaluate: all of these tasks are skipped")
     evaluation = EvaluationRun(attacks, size, run)
-    if found.gate is not None and (wrong := gate_problem(found.gate, found.agents, found.earlier, size.trials)):
+    if found.gate is not None and (wrong := gate_problem(found.gate, evaluation.shape, found.earlier)):
         _refuse(f"--gate: {wrong}")
     return evaluation
 
@@ -213,12 +219,31 @@ def _folder(root: Path, output: Path | None, run: str, *, resume: bool) -> Path:
         folder = made[-1].parent
     else:
         folder = root / PLACE / run
-    begun = (folder / TRIALS).exists() or (folder / lock.LOCK).exists()
-    if begun and not resume:
-        _refuse(f"{shown_path(folder)} has an evaluation: go on with it (--resume), or name another folder")
-    if resume and not (folder / lock.LOCK).exists():
-        _refuse(f"--resume: there is no evaluation in {shown_path(folder)}: begin one without --resume")
+    if wrong := _unfit(folder, resume=resume):
+        _refuse(wrong)
     return folder
+
+
+def _unfit(folder: Path, *, resume: bool) -> str:
+    """Why no evaluation can begin in the folder, or go on there; empty if it can.
+
+    An empty file of trials without a lock file is what a command leaves that was killed before it had begun.
+    """
+    shown, locked = shown_path(folder), (folder / lock.LOCK).exists()
+    if folder.exists() and not folder.is_dir():
+        return f"{shown} is a file: name a folder"
+    if not locked and _has_trials(folder):
+        return f"{shown} has {TRIALS} without {lock.LOCK}, so nobody knows what they depend on: name another folder"
+    if locked and not resume:
+        return f"{shown} has an evaluation: go on with it (--resume), or name another folder"
+    if resume and not locked:
+        return f"--resume: there is no evaluation in {shown}: begin one without --resume"
+    return ""
+
+
+def _has_trials(folder: Path) -> bool:
+    file = folder / TRIALS
+    return file.is_file() and file.stat().st_size > 0
 
 
 def _run_in(
@@ -233,15 +258,25 @@ def _run_in(
             journal = held.enter_context(opened(folder))
             if resume:
                 _refuse_changes(folder, now)
+                journal.check(evaluation.seeds)
             else:
                 lock.write_lock(folder, now)
-            interrupted = make_trials(folder, evaluation, found, journal)
+            with redirect_stdout(sys.stderr):  # what an agent prints must not stand in the document of --json
+                interrupted = make_trials(folder, evaluation, found, journal)
             document = evaluation.document(journal)
-    except (BusyError, ValueError, OSError) as error:
+    except (BusyError, ValueError) as error:
         _refuse(str(error))
+    except OSError as error:
+        _refuse(_not_written(error, folder))
     if document is not None and found.gate is not None and not interrupted:
         document = document.model_copy(update={"gate": judged_by(found.gate, document, found.earlier)})
     return interrupted, document
+
+
+def _not_written(error: OSError, folder: Path) -> str:
+    """What could not be written, and that the trials are kept."""
+    kept = ". The trials so far are kept: go on with --resume" if _has_trials(folder) else ""
+    return f"{shown_path(Path(error.filename or folder))}: {error.strerror or error}{kept}"
 
 
 def _refuse_changes(folder: Path, now: lock.Digests) -> None:

@@ -17,7 +17,7 @@ from harness.model.inference import CallOutcome, ModelCall
 class ModelFigures(BaseModel):
     """What calls of models have used; the figures of several can be added."""
 
-    model_config = ConfigDict(frozen=True, defer_build=True)
+    model_config = ConfigDict(frozen=True, defer_build=True, allow_inf_nan=False)
 
     calls: int = Field(0, description="Number of requests, each attempt by itself.")
     failed_calls: int = Field(0, description="Number of requests that failed or were cancelled.")

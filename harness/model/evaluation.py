@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
-from typing import Final, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
-from pydantic import Field
+from pydantic import AwareDatetime, ConfigDict, Field, ValidationError
 
 from harness.model.consumption import ModelFigures
 from harness.model.statistics import FEWEST_TASKS, PairTally, TaskMean, TaskTally, mean_pass_hat, mean_rate
@@ -19,7 +18,19 @@ TrialOutcome = Literal["passed", "failed", "void"]
 
 
 class EvaluationPart(Declaration):
-    """A part of the document."""
+    """A part of the document. What is read again must have been possible."""
+
+    model_config = ConfigDict(allow_inf_nan=False)
+
+
+Share = Annotated[float, Field(ge=0, le=1)]
+"""A share of trials, or of tasks."""
+
+
+def first_problem(error: ValidationError) -> str:
+    """What is wrong with a document, or a part of it, and where: `cells.0.rate: Field required`."""
+    first = error.errors()[0]
+    return ": ".join(filter(None, (".".join(map(str, first["loc"])), first["msg"])))
 
 
 def rounded(value: float | None) -> float | None:
@@ -36,12 +47,12 @@ class MeanRate(EvaluationPart):
     """How much passes, as a mean over tasks: each task has a rate of its own, and each counts the same."""
 
     tasks: int = Field(description="Number of tasks that have a trial that counts.")
-    share: float | None = Field(description="Mean of the tasks' own rates, 0 to 1; null if no trial counts.")
+    share: Share | None = Field(description="Mean of the tasks' own rates, 0 to 1; null if no trial counts.")
     interval: tuple[float, float] | None = Field(
         description="95 % interval of the mean over tasks such as these, by the bootstrap over tasks (BCa); null with "
         f"fewer than {FEWEST_TASKS} tasks."
     )
-    pass_hat: tuple[float, ...] = Field(
+    pass_hat: tuple[Share, ...] = Field(
         description="pass^k for k = 1, 2, ...: the probability that k trials of a task all pass, as a mean over the "
         "tasks with at least k trials."
     )
@@ -69,7 +80,7 @@ class EvaluationTrial(EvaluationPart):
     agent: str
     fault: str | None = Field(description="Name of the fault; null for a clean trial.")
     number: int = Field(description="Number of the trial of this task, agent and fault, counted from 0.")
-    attempt: int = Field(1, description="2 for the trial that was made again because the first one was void.")
+    attempt: int = Field(1, description="Number of the attempt at this trial, from 1; it is made again if it was void.")
     seed: int = Field(description="Seed of the trial: equal in all agents' trials with the same number.")
     outcome: TrialOutcome = Field(description="void: infrastructure broke, so it says nothing about the agent.")
     why_void: str = Field("", description="Why it is void; empty if it is not.")
@@ -81,7 +92,7 @@ class EvaluationTrial(EvaluationPart):
     recovered: int = Field(0, description="Number of steps that failed and passed in the end.")
     takeovers: int = Field(0, description="How often another agent went on in its place.")
     models: ModelFigures = Field(ModelFigures(), description="What the calls of models used.")
-    started: datetime
+    started: AwareDatetime
     seconds: float = Field(0, description="Duration of the task in seconds.")
     thinking: float = Field(0, description="Seconds of calls of models that were answered.")
     acting: float = Field(0, description="Seconds of attempts at steps.")
@@ -106,7 +117,7 @@ class EvaluatedTask(EvaluationPart):
     passed: int
     failed: int
     void: int
-    rate: float | None = Field(description="Share of the trials that count; null if none counts.")
+    rate: Share | None = Field(description="Share of the trials that count; null if none counts.")
     interval: tuple[float, float] | None = Field(description="Wilson's 95 % interval of the rate of this task.")
 
 
@@ -117,9 +128,9 @@ class EvaluatedCell(EvaluationPart):
     fault: str | None
     trials: int = Field(description="Number of trials; one that was made again counts once.")
     void: int = Field(description="Number of trials that are void.")
-    void_share: float
-    worst: float | None = Field(description="The rate if all void trials had failed.")
-    best: float | None = Field(description="The rate if all void trials had passed.")
+    void_share: Share
+    worst: Share | None = Field(description="The rate if all void trials had failed.")
+    best: Share | None = Field(description="The rate if all void trials had passed.")
     struck: int = Field(description="Number of trials in which the fault struck.")
     rate: MeanRate
     tasks: tuple[EvaluatedTask, ...]
@@ -202,7 +213,7 @@ class Evaluation(EvaluationPart):
     """The document."""
 
     version: Literal[1] = EVALUATION_VERSION
-    started: datetime
+    started: AwareDatetime
     seconds: float = Field(description="Seconds of all trials.")
     agents: tuple[str, ...]
     faults: tuple[str, ...]

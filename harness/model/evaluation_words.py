@@ -5,6 +5,7 @@ from __future__ import annotations
 from harness.model.consumption import money_text, tokens_text
 from harness.model.evaluation import AgentTotals, Comparison, EvaluatedCell, Evaluation
 from harness.model.statistics import FEWEST_TASKS
+from harness.spec.fault_plan import CLEAN
 from harness.spec.names import how_many
 
 Bounds = tuple[float, float] | None
@@ -30,7 +31,7 @@ def interval_text(interval: Bounds) -> str:
 
 def condition_text(fault: str | None) -> str:
     """The name of a fault; `clean` without one."""
-    return fault or "clean"
+    return fault or CLEAN
 
 
 def void_text(cell: EvaluatedCell) -> str:
@@ -83,12 +84,17 @@ USE_HEAD = (
 )  # fmt: skip
 
 
+MOST_DECIDED = 2
+"""Comparisons that the headline has; the page, the tables and the document have all."""
+
+
 def headline(found: Evaluation) -> str:
     """The verdict on all of it: the gate's, or which agents are better."""
     if not found.complete or found.no_verdict or found.gate or not found.comparisons:
         return found.verdict
     decided = [f"{_head(each)} ({condition_text(each.fault)})" for each in found.comparisons if each.better != "open"]
-    return ", ".join(decided) or "no agent is better, as far as is known"
+    more = (f"and {len(decided) - MOST_DECIDED} more",) if len(decided) > MOST_DECIDED else ()
+    return ", ".join((*decided[:MOST_DECIDED], *more)) or "no agent is better, as far as is known"
 
 
 def verdict_sentence(found: Comparison) -> str:
@@ -100,10 +106,17 @@ def _head(found: Comparison) -> str:
     one, other = found.first, found.second
     if found.better != "open":
         better, worse = (one, other) if found.better == "first" else (other, one)
-        return f"{better} is better than {worse}"
+        return f"{better} is better than {worse}{_on_few(found)}"
     if found.too_void:
         return f"no verdict on {one} and {other}, since too many trials are void"
     return f"whether {one} or {other} is better is not known"
+
+
+def _on_few(found: Comparison) -> str:
+    """With few tasks, only these tasks are spoken of: their trials say nothing about others."""
+    if found.interval is not None:
+        return ""
+    return " on this task" if found.tasks == 1 else f" on these {found.tasks} tasks"
 
 
 def evidence_text(found: Comparison) -> str:

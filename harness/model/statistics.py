@@ -117,12 +117,22 @@ def rate_interval(rates: Sequence[float], seed: int = 0) -> Interval | None:
 
 
 def difference_interval(differences: Sequence[float], seed: int = 0) -> Interval | None:
-    """The 95 % interval of the mean of differences, one for each task; None with fewer than `FEWEST_TASKS`."""
+    """The 95 % interval of the mean of differences, one for each task; None with fewer than `FEWEST_TASKS`.
+
+    If all tasks have the same difference, resampling them shows no spread: then it reaches as far as the tasks that are
+    different may be many, by Wilson's bound for none of so many. For a difference of 0 that is Tango's interval (1998).
+    """
     if len(differences) < FEWEST_TASKS:
         return None
-    if min(differences) == max(differences):
-        return differences[0], differences[0]
+    if same_everywhere(differences):
+        hidden = Z * Z / (len(differences) + Z * Z)
+        return max(-1.0, differences[0] - hidden), min(1.0, differences[0] + hidden)
     return _bootstrap(differences, seed)
+
+
+def same_everywhere(differences: Sequence[float]) -> bool:
+    """Whether all tasks have the same difference."""
+    return max(differences) - min(differences) < 1e-9
 
 
 def _bootstrap(values: Sequence[float], seed: int) -> Interval:
@@ -161,6 +171,8 @@ def _quantile(ordered: Sequence[float], share: float) -> float:
 POWER_Z = _NORMAL.inv_cdf(0.8)
 SMALL = 0.05
 """A difference of the rates that is worth finding: five points."""
+FEWEST_UNEVEN = 6
+"""McNemar's exact p can be below 0.05 only if at least so many pairs differ."""
 
 
 class PairTally(Struct, frozen=True):
@@ -194,13 +206,16 @@ class PairTally(Struct, frozen=True):
     def needed(self, difference: float) -> int | None:
         """How many pairs show a difference of the rates in four of five evaluations (Connor 1987).
 
-        It takes the pairs to differ as often as here. None without pairs, or for no difference.
+        It takes the pairs to differ as often as here. The formula is one for many pairs; where almost all differ, its
+        number is too small for the exact test, so `FEWEST_UNEVEN` of them must be expected to differ. None without
+        pairs, or for no difference.
         """
         if not self.pairs or not difference:
             return None
         square = difference * difference
         uneven = max((self.only_first + self.only_second) / self.pairs, abs(difference))
-        return ceil((Z * sqrt(uneven) + POWER_Z * sqrt(uneven - square)) ** 2 / square)
+        connor = (Z * sqrt(uneven) + POWER_Z * sqrt(uneven - square)) ** 2 / square
+        return ceil(max(connor, FEWEST_UNEVEN / uneven))
 
 
 def mcnemar(only_first: int, only_second: int) -> float:

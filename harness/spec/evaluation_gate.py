@@ -93,6 +93,8 @@ def baseline_problem(path: Path, message: str) -> Problem:
 
 def _of_agents(gate: EvaluationGate, origin: Origin, declared: Collection[str] | None) -> Iterator[Problem]:
     for number, name in enumerate(gate.agents or ()):
+        if name in (gate.agents or ())[:number]:
+            yield origin.problem(("agents", number), f"`{name}` is there twice")
         if declared is not None and (unknown := unknown_agent(name, declared)):
             message = f"there is no agent `{name}`"
             yield origin.problem(("agents", number), message, expected=unknown[0], hint=unknown[1])

@@ -37,7 +37,28 @@ def plan_problems(plan: FaultPlan, origin: Origin, channels: frozenset[str] | No
     for number, planned in enumerate(plan.faults):
         yield from fault_problems(planned.fault, ("faults", number), origin, channels)
     yield from same_ids([planned.fault for planned in plan.faults], origin)
+    yield from _reserved_ids(plan, origin)
     yield from _of_references(plan, origin)
+
+
+CLEAN = "clean"
+"""What reports and folders call trials without a fault."""
+
+
+def _reserved_ids(plan: FaultPlan, origin: Origin) -> Iterator[Problem]:
+    """Yield problems for ids that mean other trials: those without a fault, and those of a fault that has no id."""
+    unnamed = {_kind_name(plan, number): number for number, each in enumerate(plan.faults) if not each.fault.id}
+    for number, planned in enumerate(plan.faults):
+        name, path = planned.fault.id, ("faults", number, "id")
+        if name == CLEAN:
+            yield origin.problem(path, "`clean` is what the trials without a fault are called", hint="use another id")
+        elif name in unnamed:
+            yield origin.problem(path, f"the id `{name}` is what faults[{unnamed[name]}] is called, which has no id")
+
+
+def _kind_name(plan: FaultPlan, number: int) -> str:
+    """The name of a fault without an id."""
+    return f"{plan.faults[number].fault.kind}-{number}"
 
 
 def broken_plan_problems(
@@ -221,7 +242,7 @@ class LoadedFaultPlan(Struct, frozen=True):
     def name_of(self, number: int) -> str:
         """The `id` of a fault; else its kind and its number in the file."""
         fault = self.plan.faults[number].fault
-        return fault.id or f"{fault.kind}-{number}"
+        return fault.id or _kind_name(self.plan, number)
 
 
 def find_fault_plans(paths: Iterable[Path]) -> list[Path]:

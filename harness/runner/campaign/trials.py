@@ -24,7 +24,7 @@ from harness.reporting.files import MANIFEST, NAMES
 from harness.runner.campaign.document import Trial
 from harness.runner.compile import compile_plan, prepare_fault, variables_of
 from harness.spec.expressions import scope_of, secrets_of
-from harness.spec.fault_plan import LoadedFaultPlan
+from harness.spec.fault_plan import CLEAN, LoadedFaultPlan
 from harness.spec.faults import Fault, ServiceFault
 from harness.spec.loaded import Loaded
 from harness.spec.names import slug
@@ -87,7 +87,7 @@ class Attack(Struct, frozen=True):
     @property
     def label(self) -> str:
         """Task and fault in one name for people."""
-        return f"{self.task.spec.task_id} {self.name or 'clean'}"
+        return f"{self.task.spec.task_id} {self.name or CLEAN}"
 
 
 class PlannedTrial(Struct, frozen=True):
@@ -97,7 +97,7 @@ class PlannedTrial(Struct, frozen=True):
     number: int
     seed: int
     attempt: int = 1
-    """2 for a trial that is made again."""
+    """Above 1 for a trial that is made again."""
 
 
 def attacks(
@@ -165,8 +165,9 @@ def turns(found: Sequence[Attack], *, trials: int, clean: int, seed: int) -> Ite
 def staged(turn: PlannedTrial, run: str) -> tuple[Plan, tuple[Plan, ...]]:
     """The plan of a trial and of the tasks before it, in a fresh world, with a folder of its own."""
     attack = turn.attack
-    names = (attack.plan.key, attack.agent, attack.name or "clean", str(turn.number))
-    key = slug("--".join(filter(None, names)) + ("--again" if turn.attempt > 1 else ""))
+    names = (attack.plan.key, attack.agent, attack.name or CLEAN, str(turn.number))
+    again = {1: "", 2: "--again"}.get(turn.attempt, f"--again-{turn.attempt}")
+    key = slug("--".join(filter(None, names)) + again)
     world = f"{slug(run)}.{key}"
     recorded = {"trial": turn.number, "recorded_as": attack.plan.key}
     plan = replace(attack.plan, key=key, world=world, fault_seed=turn.seed, **recorded)

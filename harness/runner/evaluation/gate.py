@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from statistics import fmean
 
 from pydantic import ValidationError
 
 from harness.model.consumption import money_text
-from harness.model.evaluation import EvaluatedCell, Evaluation, GateResult
+from harness.model.evaluation import EvaluatedCell, Evaluation, GateResult, first_problem
 from harness.model.evaluation_words import interval_text, points_text, share_text
-from harness.model.statistics import FEWEST_TASKS, difference_interval
+from harness.model.statistics import FEWEST_TASKS, difference_interval, same_everywhere
+from harness.runner.evaluation.summary import Shape, says_nothing
 from harness.spec.evaluation_gate import EvaluationGate
 
 
@@ -20,18 +21,33 @@ def read_evaluation(file: Path) -> Evaluation:
     try:
         return Evaluation.model_validate_json(file.read_bytes())
     except ValidationError as error:
-        first = error.errors()[0]
-        raise ValueError(f"{file}: is no evaluation: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+        raise ValueError(f"{file}: is no evaluation: {first_problem(error)}") from None
 
 
-def gate_problem(gate: EvaluationGate, agents: tuple[str, ...], earlier: Evaluation | None, trials: int) -> str:
-    """Why the gate cannot judge an evaluation of these agents; empty if it can."""
+def gate_problem(gate: EvaluationGate, shape: Shape, earlier: Evaluation | None) -> str:
+    """Why the gate cannot judge an evaluation of this shape; empty if it can."""
+    agents, trials = shape.agents, shape.trials
     if strange := [name for name in gate.agents or () if name not in agents]:
         return f"agents: `{strange[0]}` is not evaluated: --agents has {', '.join(agents)}"
     if gate.min_pass_k is not None and gate.min_pass_k.k > trials:
         return f"min_pass_k: k is {gate.min_pass_k.k}, but there are only {trials} trials of each task"
-    if earlier is not None and (new := [name for name in gate.agents or agents if name not in earlier.agents]):
-        return f"no_worse_than: the earlier evaluation has no agent `{new[0]}`: it has {', '.join(earlier.agents)}"
+    found = (_unfit(earlier, name, shape.task_ids) for name in gate.agents or agents) if earlier is not None else ()
+    return next((f"no_worse_than: the earlier evaluation {why}" for why in found if why), "")
+
+
+def _unfit(earlier: Evaluation, agent: str, task_ids: Collection[str]) -> str:
+    """Why an agent cannot be compared with the earlier evaluation; empty if it can."""
+    cell = _clean(earlier, agent)
+    if agent not in earlier.agents:
+        return f"has no agent `{agent}`: it has {', '.join(earlier.agents)}"
+    if not earlier.complete:
+        return f"was interrupted after {earlier.made} of {earlier.planned} trials: go on with it (--resume) first"
+    if cell is None or says_nothing(cell):
+        return f"has no verdict on `{agent}`, because too many of its trials without faults are void"
+    if not any(each.task_id in task_ids and each.rate is not None for each in cell.tasks):
+        return f"has none of these tasks: it has {', '.join(earlier.task_ids[:3])}" + (
+            ", ..." if len(earlier.task_ids) > 3 else ""
+        )
     return ""
 
 
@@ -95,9 +111,9 @@ def _no_worse(now: EvaluatedCell, before: EvaluatedCell, margin: float, seed: in
     differences = [one - other for one, other in pairs]
     difference, spread = fmean(differences), difference_interval(differences, seed)
     told = f"{points_text(difference)} on {len(pairs)} tasks of both"
-    if spread is None:
-        why = f"{told} (no interval below {FEWEST_TASKS} tasks), wanted at least {points_text(-margin)}"
-        return difference >= -margin - 1e-9, why
+    if spread is None or same_everywhere(differences):
+        without = f"no interval below {FEWEST_TASKS} tasks" if spread is None else "the same in each"
+        return difference >= -margin - 1e-9, f"{told} ({without}), wanted at least {points_text(-margin)}"
     between = f"95 %: {points_text(spread[0])} to {points_text(spread[1])}"
     why = f"{told} ({between}), wanted the lower bound at least {points_text(-margin)}"
     return spread[0] >= -margin - 1e-9, why

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
 from pydantic import ValidationError
 
-from harness.model.evaluation import EvaluationTrial
+from harness.model.evaluation import EvaluationTrial, first_problem
 from harness.runner.campaign.trials import BusyError
 from harness.runner.evaluation.trials import Place
 
@@ -22,23 +22,51 @@ class JournalError(ValueError):
     """A file of trials with a line that is none: `file:line: what is wrong`."""
 
 
+MEND = ". Remove the line, or begin a new evaluation without --resume"
+
+
 class TrialJournal:
     """The trials that were made. Only one process at a time has it open."""
 
-    def __init__(self, file: BinaryIO, trials: list[EvaluationTrial]) -> None:
-        self._file = file
+    def __init__(self, path: Path, file: BinaryIO, trials: list[EvaluationTrial]) -> None:
+        self._path, self._file = path, file
         self.trials = trials
         self.by_place: dict[Place, list[EvaluationTrial]] = {}
         for each in trials:
             self.by_place.setdefault(each.place, []).append(each)
 
+    def check(self, seeds: Mapping[Place, int]) -> None:
+        """Raises JournalError for a line that this evaluation has not written. `seeds`: those of its trials."""
+        made: dict[Place, EvaluationTrial] = {}
+        for number, each in enumerate(self.trials, 1):
+            if why := _foreign(each, made.get(each.place), seeds.get(each.place)):
+                raise JournalError(f"{self._path}:{number}: {why}{MEND}")
+            made[each.place] = each
+
     def add(self, trial: EvaluationTrial) -> None:
-        """Write a line, and wait until it is on the disk. Raises OSError."""
-        self._file.write(trial.model_dump_json().encode() + b"\n")
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        """Write a line, and wait until it is on the disk. Raises OSError, which names the file."""
+        try:
+            self._file.write(trial.model_dump_json().encode() + b"\n")
+            self._file.flush()
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(self._path)) from None
         self.trials.append(trial)
         self.by_place.setdefault(trial.place, []).append(trial)
+
+
+def _foreign(trial: EvaluationTrial, before: EvaluationTrial | None, seed: int | None) -> str:
+    """Why the line is none of this evaluation; empty if it is one. `before`: the last attempt at the same trial."""
+    name = f"trial {trial.number} of {trial.task_id} by {trial.agent}, {trial.fault or 'clean'}"
+    if seed is None:
+        return f"{name}, is none of this evaluation"
+    if seed != trial.seed:
+        return f"{name}, has the seed {trial.seed}, and not {seed}"
+    if before is not None and before.outcome != "void":
+        return f"{name}, is there already"
+    if trial.attempt != (1 if before is None else before.attempt + 1):
+        return f"{name}, is attempt {trial.attempt} after attempt {before.attempt if before else 0}"
+    return ""
 
 
 @contextmanager
@@ -58,7 +86,7 @@ def opened(folder: Path) -> Iterator[TrialJournal]:
         whole = text[: text.rfind(b"\n") + 1]
         if whole != text:
             file.truncate(len(whole))
-        yield TrialJournal(file, [*_read(folder / TRIALS, whole)])
+        yield TrialJournal(folder / TRIALS, file, [*_read(folder / TRIALS, whole)])
 
 
 def _read(file: Path, text: bytes) -> Iterator[EvaluationTrial]:
@@ -66,6 +94,4 @@ def _read(file: Path, text: bytes) -> Iterator[EvaluationTrial]:
         try:
             yield EvaluationTrial.model_validate_json(line)
         except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(map(str, first["loc"]))
-            raise JournalError(f"{file}:{number}: {where}: {first['msg']}") from None
+            raise JournalError(f"{file}:{number}: {first_problem(error)}{MEND}") from None

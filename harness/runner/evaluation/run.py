@@ -9,7 +9,7 @@ from harness.model.evaluation import Evaluation, EvaluationTrial
 from harness.runner.campaign.trials import Attack, PlannedTrial, RunTask, run_turn
 from harness.runner.evaluation.journal import TrialJournal
 from harness.runner.evaluation.summary import Shape, summed_up
-from harness.runner.evaluation.trials import EvaluationSize, Judging, remaining, schedule
+from harness.runner.evaluation.trials import EvaluationSize, Judging, Place, place_of, remaining, schedule
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,11 @@ class EvaluationRun:
     @property
     def turns(self) -> list[PlannedTrial]:
         return list(schedule(self.attacks, self.size))
+
+    @property
+    def seeds(self) -> dict[Place, int]:
+        """The seed of each trial."""
+        return {place_of(turn): turn.seed for turn in self.turns}
 
     @property
     def shape(self) -> Shape:
@@ -44,7 +49,9 @@ class EvaluationRun:
 
         `check` raises an error if the trial must not count, because something is not as it was before.
         """
-        for turn in remaining(self.turns, journal.by_place):
+        so_far = self.document(journal)
+        repair = so_far is not None and bool(so_far.no_verdict)
+        for turn in remaining(self.turns, journal.by_place, repair=repair):
             trial = judging.line(turn, run_turn(turn, run_task, self.run))
             if trial.code == "INTERRUPTED":
                 raise KeyboardInterrupt  # the trial was not made: it is made when the evaluation goes on

@@ -55,7 +55,7 @@ def summed_up(trials: Sequence[EvaluationTrial], shape: Shape) -> Evaluation:
     """The document with the results so far."""
     last = list({each.place: each for each in trials}.values())
     cells = tuple(_cells(last, shape))
-    void = {(each.agent, each.fault) for each in cells if _says_nothing(each)}
+    void = {(each.agent, each.fault) for each in cells if says_nothing(each)}
     started = min((each.started for each in trials), default=None)
     assert started is not None, "an evaluation without trials has no document"
     return Evaluation(
@@ -73,7 +73,7 @@ def summed_up(trials: Sequence[EvaluationTrial], shape: Shape) -> Evaluation:
         totals=tuple(_totals(name, trials, last) for name in shape.agents),
         comparisons=tuple(_comparisons(last, shape, void)),
         causes=tuple(_causes(last, shape)),
-        no_verdict=tuple(_too_void(each) for each in cells if _says_nothing(each)),
+        no_verdict=tuple(_too_void(each) for each in cells if says_nothing(each)),
     )
 
 
@@ -117,7 +117,8 @@ def _task(task_id: str, tally: TaskTally) -> EvaluatedTask:
     )
 
 
-def _says_nothing(cell: EvaluatedCell) -> bool:
+def says_nothing(cell: EvaluatedCell) -> bool:
+    """Whether too many of its trials are void for a verdict."""
     return cell.void > MOST_VOID * cell.trials
 
 

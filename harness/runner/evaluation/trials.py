@@ -69,15 +69,26 @@ IN_VAIN = frozenset({
 """Codes of void trials that would be void again."""
 
 
-def remaining(turns: Sequence[PlannedTrial], done: Mapping[Place, Sequence[EvaluationTrial]]) -> Iterator[PlannedTrial]:
-    """The trials that are still to be made; at the end, once more, those that were void. `done` grows meanwhile."""
+def remaining(
+    turns: Sequence[PlannedTrial], done: Mapping[Place, Sequence[EvaluationTrial]], *, repair: bool = False
+) -> Iterator[PlannedTrial]:
+    """The trials that are still to be made; at the end, once more, those that were void. `done` grows meanwhile.
+
+    `repair`: also those that an earlier command has made in vain, since what was broken may have been mended.
+    """
+    earlier = {place: len(made) for place, made in done.items()} if repair else {}
     for turn in turns:
         if not done.get(place_of(turn)):
             yield turn
     for turn in turns:
         made = done.get(place_of(turn), ())
-        if len(made) == 1 and made[0].outcome == "void" and made[0].code not in IN_VAIN:
-            yield PlannedTrial(turn.attack, turn.number, turn.seed, attempt=2)
+        if made and made[-1].outcome == "void" and _worth_another(made, earlier.get(place_of(turn), 0)):
+            yield PlannedTrial(turn.attack, turn.number, turn.seed, attempt=len(made) + 1)
+
+
+def _worth_another(made: Sequence[EvaluationTrial], earlier: int) -> bool:
+    """Whether a void trial is made again. `earlier`: how many attempts are those of an earlier command."""
+    return len(made) == earlier or (len(made) == 1 and made[0].code not in IN_VAIN)
 
 
 NEVER = 1_000_000

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from errno import ENOSPC
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,8 @@ from typer.testing import CliRunner
 
 from harness.cli import evaluate as command
 from harness.cli.main import app
-from harness.runner.evaluation.journal import TRIALS
+from harness.runner.evaluation.journal import TRIALS, TrialJournal
+from tests.unit.runner.evaluation.lines import PASSED, VOID, line
 from tests.unit.spec.files import HEAD, write
 
 SETTINGS = """
@@ -69,6 +72,9 @@ def test_scripted_needs_steps(project: Path) -> None:
         (("--output", "made"), "made has an evaluation: go on with it (--resume), or name another folder"),
         (("--resume", "--output", "made"), "made cannot go on, because its trials would not be comparable:"),
         (("--resume", "--output", "broken"), "is no lock file of an evaluation"),
+        (("--output", "unlocked"), "unlocked has trials.jsonl without lock.json, so nobody knows what they depend on"),
+        (("--resume", "--output", "unlocked"), "unlocked has trials.jsonl without lock.json"),
+        (("--output", "g.yaml"), "g.yaml is a file: name a folder"),
         (("--trials", "0"), "Invalid value for '--trials'"),
     ],
 )
@@ -77,6 +83,7 @@ def test_what_is_wrong_is_told_before_the_first_trial(project: Path, args: tuple
     write(project, '{"version": 1, "depends_on": {"--trials": "9"}}', "made/lock.json")
     write(project, "", f"made/{TRIALS}")
     write(project, "[]", "broken/lock.json")
+    write(project, "{}\n", f"unlocked/{TRIALS}")
     done = evaluate(*args)
     assert (done.exit_code, said in done.stderr) == (2, True), done.stderr
 
@@ -106,3 +113,57 @@ def test_what_is_odd_is_told(project: Path, monkeypatch: pytest.MonkeyPatch) -> 
     done = evaluate("--faults", "f.faults.yaml")
     assert "warning: t.task.yaml:5:16: dependencies[0]: `GONE` is not among these tasks" in done.stderr
     assert "no task matches `NOBODY`" in done.stderr
+
+
+def test_a_command_that_was_killed_before_it_had_begun_is_begun_again(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "make_trials", lambda *_: True)
+    write(project, "", f"killed/{TRIALS}")
+    assert evaluate("--output", "killed").exit_code == 130
+    assert (project / "killed/lock.json").is_file()
+
+
+def test_trials_of_something_else_are_refused_when_it_goes_on(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "make_trials", lambda *_: True)
+    assert evaluate("--output", "out").exit_code == 130
+    write(project, line("OTHER", "mine", 0, PASSED).model_dump_json() + "\n", f"out/{TRIALS}")
+    done = evaluate("--output", "out", "--resume")
+    assert (done.exit_code, f"{TRIALS}:1: trial 0 of OTHER by mine, clean, is none" in done.stderr) == (2, True)
+
+
+def test_a_full_disk_loses_no_trial(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def makes_one(folder: Path, _: object, __: object, journal: TrialJournal) -> bool:
+        journal.add(line("T-1", "mine", 0, PASSED))
+        raise OSError(ENOSPC, "No space left on device", str(folder / "errors/x"))
+
+    monkeypatch.setattr(command, "make_trials", makes_one)
+    done = evaluate("--output", "out")
+    said = "out/errors/x: No space left on device. The trials so far are kept: go on with --resume\n"
+    assert (done.exit_code, done.stderr) == (2, said)
+    monkeypatch.setattr(command, "make_trials", lambda *_: False)
+    (project / "out/evaluation.json").mkdir()
+    done = evaluate("--output", "out", "--resume")
+    assert (done.exit_code, "The trials so far are kept" in done.stderr) == (2, True), done.stderr
+
+
+def test_what_an_agent_prints_is_not_in_the_document(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def makes_one(_: object, __: object, ___: object, journal: TrialJournal) -> bool:
+        print("hello from the agent")
+        journal.add(line("T-1", "mine", 0, PASSED))
+        return False
+
+    monkeypatch.setattr(command, "make_trials", makes_one)
+    done = evaluate("--json", "--trials", "1", agents="mine")
+    assert json.loads(done.stdout)["made"] == 1
+    assert "hello from the agent" in done.stderr
+
+
+def test_without_a_verdict_it_is_told_how_to_go_on(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def makes_one(_: object, __: object, ___: object, journal: TrialJournal) -> bool:
+        journal.add(line("T-1", "mine", 0, VOID))
+        return False
+
+    monkeypatch.setattr(command, "make_trials", makes_one)
+    done = evaluate("--trials", "1", agents="mine")
+    assert (done.exit_code, "--resume makes them once more" in done.stderr) == (3, True)

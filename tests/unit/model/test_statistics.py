@@ -112,6 +112,16 @@ def test_tasks_that_all_pass_are_no_certainty() -> None:
     assert rate_interval([1.0] * 40) == wilson(40, 40)
 
 
+@pytest.mark.parametrize(
+    ("difference", "tasks", "interval"),
+    [(0.0, 12, (-0.2425, 0.2425)), (1.0, 12, (0.7575, 1.0)), (-1.0, 40, (-1.0, -0.9124)), (0.2, 40, (0.1124, 0.2876))],
+)
+def test_a_difference_that_all_tasks_have_is_no_certainty(
+    difference: float, tasks: int, interval: tuple[float, float]
+) -> None:
+    assert difference_interval([difference] * tasks) == pytest.approx(interval, abs=1e-4)
+
+
 BRAINS: dict[str, tuple[float, Callable[[Random], float]]] = {
     "0.9": (0.9, lambda _: 0.9),
     "0.6": (0.6, lambda _: 0.6),
@@ -174,6 +184,14 @@ def test_how_many_pairs_are_needed() -> None:
     assert tally.needed(0) is None
     assert PairTally().needed(0.1) is None
     assert PairTally(both=100).needed(0.05) is not None
+
+
+@pytest.mark.parametrize("pairs", [1, 4, 20])
+def test_the_exact_test_can_show_what_the_pairs_that_are_needed_hold(pairs: int) -> None:
+    """Pairs that all differ: four of them have p = 0.125, so four are not enough."""
+    needed = PairTally(only_second=pairs).needed(-1)
+    assert needed == 6
+    assert mcnemar(0, needed) < 0.05 < mcnemar(0, needed - 1)
 
 
 def test_so_many_pairs_show_the_difference_in_four_of_five_evaluations() -> None:

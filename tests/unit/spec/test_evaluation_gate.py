@@ -42,6 +42,7 @@ def test_every_key(tmp_path: Path) -> None:
         ("min_pass: 1\nmargin: 0.1\n", "`margin` has no effect without `no_worse_than`"),
         ("agents: [a]\n", "a gate needs a threshold"),
         ("min_pass: 1\nagents: []\n", r"g\.yaml:2:9: agents: "),
+        ("min_pass: 1\nagents: [a, a]\n", r"g\.yaml:2:13: agents\[1\]: `a` is there twice"),
         ("max_cost: -1\n", r"g\.yaml:1:11: max_cost: "),
         ("no_worse_than: gone.json\n", r"g\.yaml:1:16: no_worse_than: there is no file gone\.json"),
     ],

@@ -156,6 +156,19 @@ def test_a_list_of_wrong_items_is_not_called_too_short(tmp_path: Path) -> None:
     assert [each.split(": ")[1] for each in found] == ["faults[0].kind", "faults[1].url"]
 
 
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("clean", "`clean` is what the trials without a fault are called"),
+        ("page_crash-0", "the id `page_crash-0` is what faults[0] is called, which has no id"),
+    ],
+)
+def test_an_id_that_means_other_trials(tmp_path: Path, name: str, why: str) -> None:
+    """Two trials of one name would have one folder, and an evaluation would make only one of them."""
+    (found,) = problems(tmp_path, f"faults:\n  - {{kind: page_crash}}\n  - {{id: {name}, kind: page_crash}}\n")
+    assert found.startswith(f"3:10: faults[1].id: {why}")
+
+
 def test_two_faults_of_one_id(tmp_path: Path) -> None:
     (found,) = problems(tmp_path, "faults:\n  - {id: a, kind: page_crash}\n  - {id: a, kind: page_crash}\n")
     assert found.startswith("3:10: faults[1].id: the id `a` is taken by faults[0]")

@@ -45,13 +45,19 @@ def test_the_terminal_tells_rates_pairs_and_costs() -> None:
 
 def test_a_difference_is_told_as_the_better_one_sees_it() -> None:
     found = evaluation(lines("weak", ["pff"] * 12), lines("strong", ["ppp"] * 12))
-    assert "strong is better than weak (clean): +66.7 points (95 %: +66.7 points to +66.7 points)" in terminal(found)
+    assert "strong is better than weak (clean): +66.7 points (95 %: +42.4 points to +90.9 points)" in terminal(found)
 
 
 @pytest.mark.parametrize(
     ("several", "said"),
     [
         ((lines("a", ["pff"] * 12), lines("b", ["ppp"] * 12)), "b is better than a (clean)"),
+        (
+            (lines("a", ["f"] * 12), *(lines(name, ["p"] * 12) for name in "bcde")),
+            "b is better than a (clean), c is better than a (clean), and 2 more",
+        ),
+        ((lines("a", ["f" * 9]), lines("b", ["p" * 9])), "b is better than a on this task (clean)"),
+        ((lines("a", ["f" * 9] * 2), lines("b", ["p" * 9] * 2)), "b is better than a on these 2 tasks (clean)"),
         ((lines("a", ["p"]), lines("b", ["p"])), "no agent is better, as far as is known"),
         ((lines("a", ["pf"]),), "2 trials"),
         ((lines("a", ["v"]), lines("b", ["v"])), "no verdict"),

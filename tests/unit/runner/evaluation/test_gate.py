@@ -10,6 +10,7 @@ import pytest
 from harness.model.consumption import ModelFigures
 from harness.model.evaluation import Evaluation
 from harness.runner.evaluation.gate import gate_problem, judged_by, read_evaluation
+from harness.runner.evaluation.summary import Shape
 from harness.spec.evaluation_gate import EvaluationGate
 from tests.unit.runner.evaluation.lines import evaluation, lines
 
@@ -62,9 +63,7 @@ def test_no_worse_than_itself() -> None:
     found = evaluation(lines("a", GOOD))
     ((key, met, reason),) = judged(found, found, no_worse_than="x", margin=0)
     assert (key, met) == ("no_worse_than", True)
-    assert (
-        reason == "0 points on 12 tasks of both (95 %: 0 points to 0 points), wanted the lower bound at least 0 points"
-    )
+    assert reason == "0 points on 12 tasks of both (the same in each), wanted at least 0 points"
 
 
 def test_worse_than_before_even_if_only_by_the_bound() -> None:
@@ -112,7 +111,42 @@ def test_only_the_agents_of_the_gate_are_judged_and_only_clean() -> None:
     ],
 )
 def test_a_gate_that_cannot_judge_is_refused(gate: dict[str, Any], problem: str) -> None:
-    assert gate_problem(EvaluationGate(**gate), ("a", "b"), evaluation(lines("a", ["p"])), 5) == problem
+    shape = Shape(("a", "b"), ("T00",), (), 5, 0, 10)
+    assert gate_problem(EvaluationGate(**gate), shape, evaluation(lines("a", ["p"]))) == problem
+
+
+@pytest.mark.parametrize(
+    ("earlier", "task_id", "problem"),
+    [
+        (evaluation(lines("a", ["pp"])), "T00", ""),
+        (evaluation(lines("a", ["pp"]), planned=4), "T00", "was interrupted after 2 of 4 trials: go on with it (--res"),
+        (evaluation(lines("a", ["pv"])), "T00", "has no verdict on `a`, because too many of its trials without faults"),
+        (evaluation(lines("a", ["pv"], "cut"), lines("a", ["pp"])), "T00", ""),
+        (evaluation(lines("a", ["p"], "cut")), "T00", "has no verdict on `a`"),
+        (evaluation(lines("a", ["p"] * 4)), "OTHER", "has none of these tasks: it has T00, T01, T02, ..."),
+    ],
+)
+def test_an_earlier_evaluation_that_says_nothing_is_refused_before_the_first_trial(
+    earlier: Evaluation, task_id: str, problem: str
+) -> None:
+    found = gate_problem(EvaluationGate(no_worse_than="x"), Shape(("a",), (task_id,), (), 5, 0, 5), earlier)
+    assert found.startswith(f"no_worse_than: the earlier evaluation {problem}" if problem else "")
+    assert bool(found) is bool(problem)
+
+
+@pytest.mark.parametrize(
+    ("was", "edited", "why"),
+    [
+        ('"share":1.0', '"share":NaN', "cells.0.rate.share: Input should be a finite number"),
+        ('"share":1.0', '"share":7', "cells.0.rate.share: Input should be less than or equal to 1"),
+        ("{", "", "Invalid JSON"),
+    ],
+)
+def test_an_evaluation_that_cannot_be_is_none(was: str, edited: str, why: str, tmp_path: Path) -> None:
+    text = evaluation(lines("a", ["p"])).model_dump_json()
+    (tmp_path / "e.json").write_text(text.replace(was, edited, 1), "utf-8")
+    with pytest.raises(ValueError, match=rf"e\.json: is no evaluation: {why}"):
+        read_evaluation(tmp_path / "e.json")
 
 
 def test_a_file_that_is_no_evaluation(tmp_path: Path) -> None:

@@ -122,7 +122,7 @@ COMMANDS = """
 command = ["bin/agent", "{prompt}", "--config=agent.toml", "no-file"]
 cwd = "own"
 [tool.harness.agents.other]
-command = ["planted-agent", "agent.toml", "{browser_use}"]
+command = ["planted-agent", "agent.toml", "{browser_use}", "{cdp}"]
 """
 
 

@@ -42,3 +42,42 @@ def test_an_interrupted_trial_was_not_made_and_the_others_are_not_made_again(tmp
     assert [each.number for each in rest] == [2, 3]
     assert document is not None
     assert (document.made, document.complete, document.again) == (4, True, 0)
+
+
+def test_what_infrastructure_has_broken_is_mended_by_going_on(tmp_path: Path) -> None:
+    """A provider that was down all night costs the trials of that night, and not those that were made."""
+    found = {
+        agent: [each for each in own if each.label == "A clean"] for agent, own in attacks(tmp_path, "llm").items()
+    }
+    evaluation = EvaluationRun(found, EvaluationSize(2, 0), "run")
+    dead = Runner(clean=(None, Failure("MODEL_AUTH", "no key")))
+    with opened(tmp_path) as journal:
+        assert [each.outcome for each in evaluation.trials(dead, judging(tmp_path), journal)] == ["void", "void"]
+    with opened(tmp_path) as journal:
+        journal.check(evaluation.seeds)
+        mended = list(evaluation.trials(Runner(), judging(tmp_path), journal))
+        document = evaluation.document(journal)
+    assert [(each.attempt, each.outcome) for each in mended] == [(2, "passed"), (2, "passed")]
+    assert document is not None
+    assert (document.made, document.again, document.no_verdict) == (2, 2, ())
+    with opened(tmp_path) as journal:
+        journal.check(evaluation.seeds)
+        assert not list(evaluation.trials(Runner(), judging(tmp_path), journal))
+
+
+def test_a_verdict_with_a_few_void_trials_stays_as_it_is(tmp_path: Path) -> None:
+    found = {
+        agent: [each for each in own if each.label == "A clean"] for agent, own in attacks(tmp_path, "llm").items()
+    }
+    evaluation = EvaluationRun(found, EvaluationSize(20, 0), "run")
+    once = iter([Failure("MODEL_AUTH", "no key")])
+
+    class Once(Runner):
+        def __call__(self, plan: Plan) -> TaskResult:
+            self.endings = {"clean": (None, next(once, None))}
+            return super().__call__(plan)
+
+    with opened(tmp_path) as journal:
+        assert len(list(evaluation.trials(Once(), judging(tmp_path), journal))) == 20
+    with opened(tmp_path) as journal:
+        assert not list(evaluation.trials(Runner(), judging(tmp_path), journal))

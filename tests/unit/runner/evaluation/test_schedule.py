@@ -100,6 +100,9 @@ def test_what_is_left_to_do(tmp_path: Path) -> None:
     assert sorted(map(str, order[:6])) == sorted(str((each.attack.name or None, 1)) for each in turns)
     assert order[6:] == [("crash", 2), ("crash", 2)]
     assert not list(remaining(turns, done))
+    again = Counter((place_of(turn)[2], turn.attempt) for turn in remaining(turns, done, repair=True))
+    vain = sum(fault == "slow-2" for fault, _ in order)
+    assert again == {("crash", 3): 2, ("slow-2", 2): vain}
 
 
 @pytest.mark.parametrize(

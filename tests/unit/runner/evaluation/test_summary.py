@@ -60,7 +60,7 @@ def test_each_fault_is_beside_clean() -> None:
 def test_two_agents_are_compared_in_pairs() -> None:
     (found,) = evaluation(lines("a", STRONG), lines("b", WEAK)).comparisons
     assert (found.pairs, found.both, found.only_first, found.only_second, found.neither) == (60, 24, 36, 0, 0)
-    assert (found.difference, found.interval, found.better) == (0.6, (0.6, 0.6), "first")
+    assert (found.difference, found.interval, found.better) == (0.6, (0.3575, 0.8425), "first")
     assert found.p_value < 0.001
     (back,) = evaluation(lines("b", WEAK), lines("a", STRONG)).comparisons
     assert (back.difference, back.better, back.p_value) == (-0.6, "second", found.p_value)
