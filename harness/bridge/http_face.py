@@ -148,7 +148,7 @@ class _HttpFace:
         return Response(found[1], media_type=found[0])
 
     def _session(self, request: Request) -> BridgeSession:
-        return self._hub.find(request.path_params["session"])
+        return self._hub.going_on(request.path_params["session"])
 
 
 class StreamOutlet:

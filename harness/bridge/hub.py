@@ -74,8 +74,6 @@ class BridgeHub:
     ) -> None:
         """`store` keeps sessions for the case that this process is killed."""
         self._store = store
-        self._left = store.left() if store else {}
-        """The sessions of servers that ended or were killed."""
         self.clock = clock
         self.desk = desk
         self.limits = limits or BridgeLimits()
@@ -164,24 +162,28 @@ class BridgeHub:
     def join(self, wanted: SessionJoin) -> BridgeSession:
         """The session that a client goes on with. Raises RefusedMessageError."""
         try:
-            return self._resumed(wanted.session) or self.find(wanted.session)
+            return self.going_on(wanted.session)
         except RefusedMessageError as refused:
             self._emit(ClientChanged(wanted.session, "", "detached", "refused", code=refused.code))
             raise
 
-    def _resumed(self, name: str) -> BridgeSession | None:
-        """The session of a server that was killed, which goes on here. Raises RefusedMessageError if it cannot.
+    def going_on(self, name: str) -> BridgeSession:
+        """A session that is not over, also one of a server that was killed: it goes on here, and only here.
 
-        Its task, if it had one, begins anew when this run offers it.
+        Its task, if it had one, begins anew when this run offers it. Raises RefusedMessageError.
         """
-        left = self._left.get(name)
+        if name in self.sessions or name in self.closed or self._store is None:
+            return self.find(name)
+        try:
+            left = self._store.claim(name)
+        except OSError as error:  # whether another server goes on with it is not known
+            raise RefusedMessageError("SESS_NOT_RESUMABLE", f"session '{name}' cannot be claimed: {error}") from error
         if left is None:
-            return None
+            raise no_session(name)
         if left.over:
             raise RefusedMessageError("SESS_CLOSED", f"session '{name}' is closed: {left.why}")
         if not left.resumable:
             raise RefusedMessageError("SESS_NOT_RESUMABLE", f"task {left.task} of session '{name}' had begun to write")
-        del self._left[name]
         session = BridgeSession(self.clock, self.limits, left.agent, left.folder, left.client)
         session.id, session.resumed, session.had = left.id, True, list(left.had)
         self._begin(session)

@@ -259,7 +259,7 @@ class BridgeTools:
     async def _observe(self, call: ObserveCall) -> FaceReply:
         turn = call.turn
         if turn is None:
-            turn = self._hub.find(call.session).summary()["turn"] or 0
+            turn = self._hub.going_on(call.session).summary()["turn"] or 0
         return await self._answered(call.session, ObserveMessage(turn=turn, screenshot=call.screenshot), uuid4())
 
     def _with_bodies(self, session: str, seen: FaceReply) -> FaceReply:
@@ -280,7 +280,7 @@ class BridgeTools:
 
         Equal steps of two tasks are not: an agent that goes on with the turns of the last task must hear it.
         """
-        task = self._hub.find(session).tasks
+        task = self._hub.going_on(session).tasks
         asked = json.dumps([payload.type, payload.model_dump(mode="json")], sort_keys=True)
         return await self._answered(session, payload, uuid5(NAMESPACE_OID, f"{session} {task} {asked}"))
 
@@ -289,7 +289,7 @@ class BridgeTools:
         return {"tasks": await self._hub.desk.offered(), "sessions": sessions}
 
     async def _exchanged(self, name: str, message: ClientMessage) -> Reply:
-        session = self._hub.find(name)
+        session = self._hub.going_on(name)
         be_there(self._hub, session)
         return await self._hub.answer(session, message)
 

@@ -80,6 +80,7 @@ class SessionStore:
                 raise OSError(f"{STORE} cannot be opened: {error}") from error
             self._put_aside()
             self._database = self._opened()
+        self._count_unreadable()
 
     def _opened(self) -> sqlite3.Connection:
         database = sqlite3.connect(self._path, timeout=_PATIENCE, isolation_level=None, check_same_thread=False)
@@ -110,20 +111,48 @@ class SessionStore:
         except sqlite3.Error as error:
             raise OSError(f"{STORE} cannot be written: {error}") from error
 
-    def left(self) -> dict[str, StoredSession]:
-        """The newest sessions that no running server has: those of servers that ended or were killed.
+    def claim(self, name: str) -> StoredSession | None:
+        """The session of a server that ended or was killed, which this process has from now on; None if there is none.
 
-        What cannot be read is left out, and `note` says so.
+        One that cannot go on (`resumable`) is returned too, and stays as it is. Of several processes that claim a
+        session at once, one gets it. Raises OSError if the file cannot be written.
         """
-        query, rows, found = "SELECT content FROM sessions ORDER BY rowid DESC LIMIT ?", [], []
+        if self._claimable(name) is None:
+            return None
+        try:
+            self._database.execute("BEGIN IMMEDIATE")
+            try:
+                found = self._claimable(name)
+                if found is not None and found.resumable:
+                    self.save(found)
+                self._database.execute("COMMIT")
+            finally:
+                if self._database.in_transaction:
+                    self._database.execute("ROLLBACK")
+        except sqlite3.Error as error:
+            raise OSError(f"{STORE} cannot be written: {error}") from error
+        return found
+
+    def _claimable(self, name: str) -> StoredSession | None:
+        """The session with that id, unless a running server has it, or what is written cannot be read."""
+        with suppress(sqlite3.Error, msgspec.DecodeError, TypeError):
+            row = self._database.execute("SELECT content FROM sessions WHERE id = ?", (name,)).fetchone()
+            found = msgspec.json.decode(row[0], type=StoredSession) if row else None
+            return None if found is None or found.owned else found
+        return None
+
+    def _count_unreadable(self) -> None:
+        """Say in `note` how many of the newest sessions cannot be read."""
+        query, rows, bad = "SELECT content FROM sessions ORDER BY rowid DESC LIMIT ?", [], 0
         with suppress(sqlite3.Error):
             rows = self._database.execute(query, (KEPT_SESSIONS,)).fetchall()
         for (content,) in rows:
-            with suppress(msgspec.DecodeError, TypeError):
-                found.append(msgspec.json.decode(content, type=StoredSession))
-        if len(found) < len(rows):
-            self.note = self.note or f"{STORE}: {len(rows) - len(found)} of its sessions cannot be read, nor resumed"
-        return {each.id: each for each in found if not each.owned}
+            try:
+                msgspec.json.decode(content, type=StoredSession)
+            except (msgspec.DecodeError, TypeError):
+                bad += 1
+        if bad:
+            self.note = self.note or f"{STORE}: {bad} of its sessions cannot be read, nor resumed"
 
     def close(self) -> None:
         """Close the file. Sessions older than the newest ones are deleted."""

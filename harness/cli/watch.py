@@ -11,6 +11,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any
@@ -31,7 +32,12 @@ from harness.model.settings import Settings, SettingsError
 from harness.recovery.failure import Failed, Failure
 from harness.reporting.console import failure_text
 from harness.reporting.files import printable, shown_path
+from harness.reporting.redaction import Redactor
 from harness.reporting.task_record import written_baselines
+from harness.reporting.telemetry.log import events_of
+from harness.reporting.telemetry.record import RunBegun
+from harness.reporting.telemetry.sinks import begun_stream
+from harness.reporting.telemetry.stream import Telemetry
 from harness.runner.compile import compile_plan
 from harness.runner.ground import Ground, Interaction
 from harness.runner.harness import Harness, SyncHarness
@@ -39,6 +45,7 @@ from harness.runner.inference import TaskInference
 from harness.spec.file_names import is_step_group
 from harness.spec.load import find_tasks, load_file
 from harness.spec.loaded import Loaded
+from harness.spec.names import new_run_id
 from harness.spec.parametrize import expand
 from harness.spec.pictures import is_baseline_of
 from harness.spec.problems import SpecError
@@ -56,6 +63,8 @@ KEYS: Mapping[str, str] = {
     "q": "quit",
 }
 """Key -> what it does."""
+END = "\x04"
+"""What stands for the end of the input: unlike `q`, it lets the tasks that run come to their end."""
 PATIENT = 24 * 3600.0
 """The limit of a task, in seconds, while a person decides about each step."""
 _IGNORED = frozenset({"__pycache__", "node_modules", "allure-results", "allure-report"})
@@ -181,7 +190,10 @@ class WatchSession:
         self._paths = paths
         self._settings = settings
         self._inputs = inputs
+        self._run = new_run_id(datetime.now(UTC), os.getpid())
+        """The run of the whole session, for the live page: a task that runs again counts once."""
         self._harness: WatchHarness | None = None
+        self._events: Telemetry | None = None
         self._pending: deque[Input] = deque()
         """Inputs that came while tasks ran."""
         self._tasks: list[Loaded] = []
@@ -196,10 +208,10 @@ class WatchSession:
         self._viewers: list[subprocess.Popen[bytes]] = []
 
     def run(self) -> None:
-        """Run all tasks, then whatever is asked for, until `q`."""
+        """Run all tasks, then whatever is asked for, until `q` or the end of the input."""
         self._load()
         self._play(self._tasks)
-        while (found := self._next()).key != "q":
+        while (found := self._next()).key not in ("q", END):
             with suppress(SettingsError):
                 self._answer(found)
 
@@ -213,7 +225,7 @@ class WatchSession:
                 found = self._inputs.get_nowait()
                 if found.key or self._concerned(found.changed) or any(map(self._may_be_new, found.changed)):
                     self._pending.append(found)
-        return bool(self._pending)
+        return any(each.key != END for each in self._pending)
 
     def _concerned(self, changed: Collection[Path]) -> list[Loaded]:
         return concerned(changed, self._tasks, self._failed, self._logins)
@@ -223,8 +235,7 @@ class WatchSession:
         return is_step_group(path) or path in {each.resolve() for each in find_tasks(self._paths)}
 
     def close(self) -> None:
-        if self._harness is not None:
-            self._harness.close()
+        self._end_harness()
         for viewer in self._viewers:
             viewer.terminate()
 
@@ -311,14 +322,32 @@ class WatchSession:
     def _passes(self, task: Loaded, settings: Settings) -> bool:
         """Run one task, and print its result."""
         try:
-            harness = self._harness = self._harness or WatchHarness(self._settings)
-            plan = compile_plan(task, settings=settings, run_id=f"{harness.run_id}-{self._rounds}")
+            harness, events = self._begun()
+            plan = compile_plan(task, settings=settings, run_id=f"{self._run}-{self._rounds}")
             plan = replace(plan, timeout=PATIENT) if self._stepping else plan
-            result = harness.run(plan, lambda _: None, self._ask if self._stepping else None)
+            result = harness.run(plan, events.on, self._ask if self._stepping else None)
         except (ValueError, OSError) as error:
             _say(f"FAILED {task.spec.task_id}: {printable(str(error))}")
             return False
         return _show_result(plan, result, harness)
+
+    def _begun(self) -> tuple[WatchHarness, Telemetry]:
+        """The harness, and the stream of its events. Raises ValueError and OSError."""
+        if self._harness is None or self._events is None:
+            self._end_harness()
+            first = not events_of(self._settings.root, self._run).exists()
+            self._events = begun_stream(self._settings, self._run, Redactor.of(self._settings))
+            if first:
+                self._events.emit(RunBegun(len(self._tasks)))
+            self._harness = WatchHarness(self._settings, self._run, self._events.emit)
+        return self._harness, self._events
+
+    def _end_harness(self) -> None:
+        harness, events, self._harness, self._events = self._harness, self._events, None, None
+        if harness is not None:
+            harness.close()
+        for problem in events.close() if events is not None else ():
+            _say(problem)
 
     def _ask(self, question: str, choices: tuple[str, ...]) -> str | None:
         """Ask at the terminal what to do with the next step; Enter does it."""
@@ -328,9 +357,9 @@ class WatchSession:
             if given.changed:
                 self._pending.append(given)
             key = given.key
-            if found := {"\r": 0, "\n": 0, "c": 1, "e": 2, "q": 2}.get(key, -1) + 1:
-                if key == "q":
-                    self._inputs.put(Input("q"))
+            if found := {"\r": 0, "\n": 0, "c": 1, "e": 2, "q": 2, END: 2}.get(key, -1) + 1:
+                if key in ("q", END):
+                    self._inputs.put(Input(key))
                 return choices[found - 1]
 
     def _toggle_window(self) -> None:
@@ -344,9 +373,8 @@ class WatchSession:
 
     def _renew(self, settings: Settings) -> None:
         """Go on with other settings, and so with other services and another browser."""
-        harness, self._harness, self._settings = self._harness, None, settings
-        if harness is not None:
-            harness.close()
+        self._end_harness()
+        self._settings = settings
 
     def _open_trace(self) -> None:
         if not self._failed:
@@ -380,16 +408,27 @@ def _say(text: str) -> None:
 
 @contextmanager
 def keys(inputs: queue.Queue[Input]) -> Iterator[None]:
-    """Put each key that is pressed into the queue; the end of the input counts as `q`."""
+    """Put each key that is pressed into the queue, and `END` at the end of the input. Without an input it says so."""
+    if not _has_input():
+        _say("there is no terminal, so no keys are read: files that are saved run tasks, and Ctrl-C or SIGTERM ends")
+        yield
+        return
 
     def read() -> None:
         while key := sys.stdin.read(1):
             inputs.put(Input(key))
-        inputs.put(Input("q"))
+        inputs.put(Input(END))
 
     with _single_keys():
         threading.Thread(target=read, daemon=True).start()
         yield
+
+
+def _has_input() -> bool:
+    """Whether keys can come; from the null device, as in a service or after `nohup`, none ever do."""
+    if sys.stdin is None:
+        return False
+    return not os.path.samestat(os.fstat(sys.stdin.fileno()), os.stat(os.devnull))  # noqa: PTH116 - as os.fstat
 
 
 @contextmanager
@@ -441,7 +480,7 @@ def watch(
     Services and browser stay up between the runs. Saving a task, a step group or a file that a task names runs that
     task. Saving Python or pyproject.toml runs the tasks that failed last, or all if none did.
     Keys: r runs the same tasks again, a runs all, s pauses before each step, h shows or hides the browser's window,
-    t opens the trace of the last failure, q quits. The command reads no conftest.py.
+    t opens the trace of the last failure, q quits. Without a terminal there are no keys. No conftest.py is read.
 
     Example: harness watch tasks/
     """

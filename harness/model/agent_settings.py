@@ -206,6 +206,10 @@ class AgentSettings(Declaration):
         """Raises ValueError for what no process can have, and for a variable that the run itself sets."""
         if any("\0" in word for word in (*command, self.cwd or "")):
             raise ValueError("`command` and `cwd` must not contain the character NUL")
+        if self.cwd == "":
+            raise ValueError(
+                '`cwd` is empty: "." is the folder of the project, and without `cwd` each task has its own'
+            )
         for name, value in self.environment.items():
             if not _VARIABLE.fullmatch(name):
                 raise ValueError(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final, Self
+from typing import Any, Final, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from harness.model.service_settings import HIGHEST_PORT
 from harness.recovery.declaration import Declaration
@@ -60,6 +61,24 @@ class ServeSettings(Declaration):
         None, description="Certificate for https, in PEM form, relative to the project. Needs `tls_key`."
     )
     tls_key: Path | None = Field(None, description="Its key, in PEM form, relative to the project.")
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _is_no_truth_value(cls, value: Any) -> Any:
+        """Nothing here is yes or no, and pydantic would take `true` for the number 1."""
+        if isinstance(value, bool):
+            raise ValueError("must not be true or false")  # noqa: TRY004 - pydantic adds the place to a ValueError
+        return value
+
+    @field_validator("tasks")
+    @classmethod
+    def _tasks_are_in_the_project(cls, tasks: tuple[str, ...]) -> tuple[str, ...]:
+        for each in tasks:
+            if not each:
+                raise ValueError('an entry is empty: "." is the whole project')
+            if Path(each).is_absolute() or os.pardir in Path(os.path.normpath(each)).parts:
+                raise ValueError(f"{each!r} is outside of the project: name files and folders relative to it")
+        return tasks
 
     @model_validator(mode="after")
     def _certificate_has_its_key(self) -> Self:

@@ -40,7 +40,7 @@ from harness.spec.task import TimeoutProfile
 # The errors in `[tool.harness]`, in the words of its file. Pure.
 
 MODEL_KEY_DEPTH = 3
-"""The length of a place inside the table of a model; a shorter one is the whole table, whose key may be secret."""
+"""The length of a place inside the table of a model or program; a shorter one is the whole table, with its secrets."""
 SAID = {
     "tuple_type": 'must be a list, as in ["..."]',
     "dict_type": "must be a table, as in { name = ... }",
@@ -67,12 +67,13 @@ def problem(file: Path, model: type[BaseModel], found: Any) -> str:
 
 
 def _may_be_secret(place: Sequence[str | int]) -> bool:
-    """Whether what stands at a place may be secret: keys of models, headers of tool servers, whole tables of them."""
+    """Whether what stands at a place may be secret: keys of models, variables of programs, whole tables of them."""
     if not place:
         return True  # all settings
     if place[0] == "models":
         return len(place) < MODEL_KEY_DEPTH or place[-1] in ("key", "base_url")
-    return place[0] == "tools" and (len(place) < MODEL_KEY_DEPTH or place[2] in ("url", "headers", "environment"))
+    programs = place[0] in ("tools", "agents", "services")
+    return programs and (len(place) < MODEL_KEY_DEPTH or place[2] in ("url", "headers", "environment", "options"))
 
 
 def _known_keys(model: Any, way: Sequence[str | int]) -> Iterator[str]:

@@ -36,6 +36,8 @@ class Program(Struct, frozen=True):
     cwd: Path
     alone: bool = False
     """Whether it gets only `environment`, and nothing of the harness's own."""
+    adopts: bool = False
+    """Whether all that it has started ends with it, on Linux also daemons in sessions of their own."""
 
 
 class Child:
@@ -46,6 +48,7 @@ class Child:
         log.parent.mkdir(parents=True, exist_ok=True)
         self.log = log
         self._clock = clock
+        self._adopts = program.adopts
         with log.open("ab") as output:
             self._log_start = output.tell()
             self._process = self._start(program, output, str(told))
@@ -71,6 +74,9 @@ class Child:
         if not self.has_ended():
             self._signal(signal.SIGTERM)
             await self.wait(grace)
+        if self._adopts and not self.has_ended():
+            signal_all(descendants(self.pid), signal.SIGKILL)
+            await self.wait(KILLED_WITHIN)  # the watchdog ends what comes to it, which it cannot once it is killed
         self._signal(signal.SIGKILL)
         # Nothing joins a group that was killed; and its id is ours until the watchdog is reaped.
         left = members(self.pid) if self._process.returncode is None else ()
@@ -166,6 +172,7 @@ class PipedChild(Child):
 def _watched(program: Program, leash: int, told: str, **how: Any) -> subprocess.Popen[bytes]:
     """Start the command under its watchdog."""
     own = [sys.executable, "-I", "-S", watchdog.__file__, str(os.getpid()), str(leash), told]
+    own.append(watchdog.ADOPTS if program.adopts else watchdog.ADOPTS_NOT)
     inherited = {} if program.alone else os.environ
     environment = {"PYTHONUNBUFFERED": "1", **inherited, **program.environment}
     return subprocess.Popen([*own, *program.command], cwd=program.cwd, env=environment, start_new_session=True, **how)
@@ -188,6 +195,13 @@ def members(group: int) -> Sequence[psutil.Process]:
             if os.getpgid(pid) == group:
                 found.append(psutil.Process(pid))
     return found
+
+
+def descendants(pid: int) -> Sequence[psutil.Process]:
+    """The processes that exist now and have this one for an ancestor."""
+    with contextlib.suppress(psutil.Error):
+        return psutil.Process(pid).children(recursive=True)
+    return ()
 
 
 def with_variable(name: str, value: str) -> Sequence[psutil.Process]:

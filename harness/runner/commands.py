@@ -286,7 +286,8 @@ class RunningCommand:
             given |= _addresses_of_models(door)
         environment = {**passed, **given, **declared(self._name, self._table, os.environ)}
         cwd = own if self._table.cwd is None else self._run.settings.root / self._table.cwd
-        return Program([expand(word, values) for word in self._table.command or ()], environment, cwd, alone=True)
+        command = [expand(word, values) for word in self._table.command or ()]
+        return Program(command, environment, cwd, alone=True, adopts=True)
 
     async def _watch(self, child: Child, seconds: float) -> int | None:
         """Wait for the end of the process, at most so long; then end its whole group, and return its exit code."""

@@ -85,7 +85,9 @@ def test_a_hanging_command_is_ended_and_its_task_judged(project: Project) -> Non
     """What it has done counts, the result says that it was ended, and no process is left."""
     daemon = f"daemon-of-{project.path.name}"
     stranger(project, [{"daemon": daemon}, *BUY, {"hang": True}])
-    project.task("T", steps=[], timeout=12, **BOUGHT)
+    project.task(
+        "T", steps=[], timeout=12, expect={"final_state": "completed", "warnings": ["command_ended"]}, **BOUGHT
+    )
     project.task("U", steps=[], timeout=10, success_criteria=["json('env', 'shop.orders.O-10001.total') == 0"])
     result = project.run("--task-workers", "2")
     result.assert_outcomes(passed=1, failed=1)
@@ -210,9 +212,9 @@ def test_a_program_that_drives_the_browser_itself_sees_its_own_task_only(project
     path.write_text(f"{path.read_text('utf-8')}\n{tables}{driver}", "utf-8")
     for name in ("T", "U"):
         total = {"T": [], "U": ["json('env', 'shop.orders.O-10001.total') == 0"]}[name]
-        project.task(
-            name, agent="driver", steps=[], allowed_domains=["shop.local"], success_criteria=[*ONE_ORDER, *total]
-        )
+        expected = {"expect": {"final_state": "completed", "warnings": ["control_observed"]}} if name == "T" else {}
+        criteria = {"success_criteria": [*ONE_ORDER, *total], **expected}
+        project.task(name, agent="driver", steps=[], allowed_domains=["shop.local"], **criteria)
     result = project.run("--task-workers", "2", "--alluredir", "allure")
     result.assert_outcomes(passed=1, failed=1)
     written = [json.loads(each.read_text("utf-8")) for each in (project.path / "allure").glob("*-result.json")]

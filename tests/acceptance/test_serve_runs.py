@@ -104,6 +104,7 @@ def test_each_task_that_an_agent_takes_is_a_run_of_its_own(project: Project, ser
     project.task("B-FAILS", steps=[], success_criteria=["text('h1') == 'Nothing'"])
     project.task("C-BROKEN", steps=[], gaol="a typing error")
     project.task("D-DEPENDS", dependencies=["B-FAILS"])
+    project.task("E-UNKNOWN", steps=[], inputs={"sku": "WM-5521"}, success_criteria=["exists('#${inputs.skew}')"])
     verdicts: list[Any] = []
 
     async def agent(bridge: Bridge) -> None:
@@ -118,6 +119,9 @@ def test_each_task_that_an_agent_takes_is_a_run_of_its_own(project: Project, ser
         assert "C-BROKEN.task.json:" in await refused(bridge, "C-BROKEN")
         assert "did you mean" in await refused(bridge, "A-BUY")
         assert "depends on B-FAILS" in await refused(bridge, "D-DEPENDS")
+        told = await refused(bridge, "E-UNKNOWN")
+        assert "E-UNKNOWN.task.json:" in told
+        assert "success_criteria[0]: ${inputs.skew}: `inputs` has no `skew`" in told
         project.task("C-BROKEN", steps=[])
         mended = await bridge.take("C-BROKEN")  # the file is read anew
         assert mended is not None
@@ -127,7 +131,7 @@ def test_each_task_that_an_agent_takes_is_a_run_of_its_own(project: Project, ser
     served.does(agent)
     assert {each["task_id"] for each in served.events() if each["type"] == "task"} == {"C-BROKEN"}
     said = served.end()
-    assert said.count("not offered: ") == 1  # once, though the agent that takes the next task never asks for it
+    assert said.count("not offered: ") == 2  # each once, though the agent that takes the next task never asks for it
     assert verdicts == [("A-BUYS", True, ""), ("B-FAILS", False, "CRITERIA_UNMET")]
     assert "A-BUYS: asked for by tester 1" in said
     runs = sorted(recent_runs(project.path, 10), key=lambda run: run.run)

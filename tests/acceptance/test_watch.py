@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import queue
 import subprocess
 import sys
@@ -29,10 +30,10 @@ WAIT = 30
 class Watch:
     """The command, its keys, and the lines that it prints."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, stdin: int = subprocess.PIPE) -> None:
         command = [sys.executable, "-c", "from harness.cli import main; main()", "watch", "tasks"]
         self.process = subprocess.Popen(
-            command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            command, cwd=folder, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
         self._lines: queue.Queue[str] = queue.Queue()
         threading.Thread(target=self._read, daemon=True).start()
@@ -75,11 +76,33 @@ def watch(folder: Path) -> Iterator[Watch]:
     watch.process.wait(WAIT)
 
 
+def test_without_a_terminal_it_runs_its_tasks_and_goes_on(folder: Path) -> None:
+    """It is told that there are no keys; saves run tasks. The end of a pipe ends it after the tasks that run."""
+    task = folder / "tasks" / "t.task.yaml"
+    service = Watch(folder, subprocess.DEVNULL)
+    try:
+        assert "there is no terminal, so no keys are read" in service.until("1 run, 1 failed")
+        task.write_text(TASK.replace("VALUE", "a"), "utf-8")
+        service.until("1 run, 0 failed")
+    finally:
+        service.process.terminate()
+        service.process.wait(WAIT)
+    piped = Watch(folder)
+    assert piped.process.stdin is not None
+    piped.process.stdin.close()
+    piped.until("1 run, 0 failed")
+    assert piped.process.wait(WAIT) == 0
+
+
 def test_saves_and_keys(folder: Path, watch: Watch) -> None:
     task, python = folder / "tasks" / "t.task.yaml", folder / "mine.py"
     assert "T failed: CRITERIA_UNMET" in watch.until("1 run, 1 failed")
     task.write_text(TASK.replace("VALUE", "a"), "utf-8")
     assert "saved: tasks/t.task.yaml\npassed T" in watch.until("1 run, 0 failed")
+    (events,) = (folder / ".harness/events").glob("*.jsonl")
+    told = [json.loads(line) for line in events.read_text("utf-8").splitlines()]
+    assert [each["tasks"] for each in told if each["type"] == "run-begun"] == [1]  # the live page shows it
+    assert [each["final_state"] for each in told if each["type"] == "task"] == ["failed", "completed"]
     python.write_text(PYTHON.replace("ANSWER", "23"), "utf-8")
     assert "actual:   23" in watch.until("1 run, 1 failed")
     python.write_text(PYTHON.replace("ANSWER", "1"), "utf-8")

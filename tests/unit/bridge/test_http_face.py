@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import httpx2
 import pytest
@@ -11,9 +13,12 @@ from starlette.applications import Starlette
 from starlette.types import Message
 
 from harness.bridge.http_face import ANSWERED_WITHIN, http_routes, session_events
+from harness.bridge.hub import BridgeHub
+from harness.bridge.store import SessionStore, stored_sessions
 from harness.cli.mcp_relay import ANSWERED_WITHIN as RELAYED_WITHIN
-from tests.unit.bridge.stage import FakeClient, make_hub, message, taken
-from tests.unit.resilience.virtual import play
+from harness.values import replace
+from tests.unit.bridge.stage import FakeClient, FakeRun, make_hub, message, taken
+from tests.unit.resilience.virtual import LoopClock, play
 
 
 def test_a_request_has_more_time_than_the_longest_work_is_waited_for() -> None:
@@ -36,6 +41,45 @@ def test_a_request_has_more_time_than_the_longest_work_is_waited_for() -> None:
             assert len(run.done) == 1
             await http.post(place, json=message("finish", turn=2))
         await playing
+
+    play(main())
+
+
+def test_a_client_over_http_goes_on_after_its_server_was_killed_and_came_back(tmp_path: Path) -> None:
+    """It has its session, is told that it missed something, and takes its task again."""
+
+    def served() -> tuple[BridgeHub, httpx2.AsyncClient]:
+        store = SessionStore(tmp_path, (2**22 + 1, 0.0))
+        hub = BridgeHub(LoopClock(), make_hub().desk, store=store)
+        transport = httpx2.ASGITransport(app=Starlette(routes=http_routes(hub, lambda _: True)))
+        return hub, httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1", timeout=None)
+
+    async def main() -> None:
+        hub, http = served()
+        client, _, playing, session = await taken(hub)
+        client.drop()
+        place = f"/sessions/{session}"
+        epoch = (await http.get(place)).json()["epoch"]
+        playing.cancel()  # it is killed
+        await asyncio.gather(playing, return_exceptions=True)
+        stored = [each for each in stored_sessions(tmp_path) if each.id == session]
+        SessionStore(tmp_path, (2**22 + 1, 0.0)).save(replace(stored[0], state="active", task="BUY"))
+        hub, http = served()
+        run = FakeRun(hub)
+        playing = asyncio.create_task(run.play())
+        act = message("act", turn=1, step={"act": "click"})
+        assert (await http.post(f"{place}/messages", json=act)).json()["payload"]["code"] == "SESS_NO_TASK"
+        assert hub.sessions[session].resumed
+        events = session_events(hub, hub.sessions[session], f"{epoch}:1")
+        assert b'"complete":false' in await anext(events)
+        await events.aclose()
+        for each in (message("task_take"), act, message("finish", turn=2)):
+            answer = await http.post(f"{place}/messages", json={**each, "id": str(uuid4())})
+            assert answer.status_code == 200
+        await playing
+        assert (run.ended, len(run.done)) == ("finished", 1)
+        assert (await http.get("/sessions/sess-none")).status_code == 404
+        assert (await http.delete(place)).json()["state"] == "closed"
 
     play(main())
 

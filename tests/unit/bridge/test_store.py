@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 
@@ -61,6 +63,51 @@ def test_a_session_of_a_server_that_runs_is_not_taken_from_it(tmp_path: Path) ->
     play(main())
 
 
+def test_of_two_servers_only_one_goes_on_with_a_session_that_was_left(tmp_path: Path) -> None:
+    """Both have begun before its server died."""
+
+    async def main() -> None:
+        one, other = hub_of(tmp_path, alive=True), hub_of(tmp_path, alive=True)
+        session = FakeClient(hub_of(tmp_path)).joins()
+        told = []
+        for each in (one, other):
+            client = FakeClient(each)
+            client.joins(session)
+            told.append(client.heard[1]["payload"].get("code", "joined"))
+        assert told == ["joined", "SESS_NOT_FOUND"]
+
+    play(main())
+
+
+def test_processes_that_claim_a_session_at_once_do_not_both_get_it(tmp_path: Path) -> None:
+    SessionStore(tmp_path, (2**22 + 1, 0.0)).save(StoredSession("sess-1", "active"))
+    stores, barrier = [SessionStore(tmp_path) for _ in range(4)], Barrier(4)
+
+    def claims(store: SessionStore) -> bool:
+        barrier.wait(10)
+        return store.claim("sess-1") is not None
+
+    with ThreadPoolExecutor(4) as pool:
+        assert sum(pool.map(claims, stores)) == 1
+
+
+def test_a_session_that_cannot_be_claimed_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("harness.bridge.store.WAIT_MS", 1)
+
+    async def main() -> None:
+        session = FakeClient(hub_of(tmp_path)).joins()
+        client, other = FakeClient(hub_of(tmp_path)), sqlite3.connect(tmp_path / STORE, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        client.joins(session)
+        assert client.heard[1]["payload"]["code"] == "SESS_NOT_RESUMABLE"
+        other.rollback()
+        other.close()
+        FakeClient(client.hub).joins(session)
+        assert session in client.hub.sessions
+
+    play(main())
+
+
 def test_a_session_of_a_server_that_was_stopped_goes_on_and_knows_what_it_has_had(tmp_path: Path) -> None:
     async def main() -> None:
         hub = hub_of(tmp_path)
@@ -97,8 +144,10 @@ def test_rows_that_cannot_be_read_are_left_out_and_said(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / STORE) as other:
         for content in (b"{", "text", 7, b'{"id": 3}'):
             other.execute("INSERT INTO sessions VALUES (?, ?)", (f"sess-{content!r}", content))
-    assert list(store.left()) == ["sess-1"]
-    assert "4 of its sessions cannot be read" in store.note
+    after = SessionStore(tmp_path)
+    assert "4 of its sessions cannot be read" in after.note
+    assert (after.claim("sess-b'{'"), after.claim("sess-2")) == (None, None)
+    assert after.claim("sess-1") is not None
 
 
 def test_a_request_that_writes_is_written_down_before_its_step_ends(tmp_path: Path) -> None:

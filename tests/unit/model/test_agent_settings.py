@@ -59,6 +59,7 @@ BAD = [
         "must not contain the character NUL",
     ),
     ('[tool.harness.agents.a]\ncommand = ["x\\u0000"]\n', "`command` and `cwd` must not contain the character NUL"),
+    ('[tool.harness.agents.a]\ncommand = ["x"]\ncwd = ""\n', 'agents.a: `cwd` is empty: "." is the folder'),
     ('[tool.harness.agents.bridge]\ncommand = ["x"]\n', "agents.bridge.command: `bridge` is an agent that runs elsewh"),
     (
         '[tool.harness.agents.a]\ncommand = ["x"]\n[tool.harness.agents.b]\nagent = "a"\noptions = { y = 1 }\n',
@@ -95,6 +96,24 @@ def test_what_cannot_be_is_refused(tmp_path: Path, text: str, said: str) -> None
     with pytest.raises(SettingsError) as caught:
         load_settings(tmp_path)
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        '[tool.harness.agents.a]\ncommand = ["x"]\nretry = 1\nenvironment = { KEY = "hunter2" }\n',
+        '[tool.harness.agents.a]\ncommand = ["x"]\nenvironment = { KEY = ["hunter2"] }\n',
+        '[tool.harness.agents.a]\ncommand = ["x"]\nenvironment = "hunter2"\n',
+        '[tool.harness.agents.a]\noptions = "hunter2"\n',
+        '[tool.harness]\nagents = "hunter2"\n',
+        '[tool.harness.services.s]\ncommand = "x"\nhost = "h"\nready = "no"\nenvironment = { KEY = ["hunter2"] }\n',
+    ],
+)
+def test_an_error_about_a_program_does_not_repeat_its_variables(tmp_path: Path, table: str) -> None:
+    (tmp_path / "pyproject.toml").write_text(table, "utf-8")
+    with pytest.raises(SettingsError) as caught:
+        load_settings(tmp_path)
+    assert "hunter2" not in str(caught.value)
 
 
 def test_who_stands_for_a_driver_drives_the_browser(tmp_path: Path) -> None:

@@ -15,6 +15,10 @@ def loaded(root: Path, *lines: str) -> ServeSettings:
     return load_settings(root).serve
 
 
+def test_tasks_may_be_anywhere_in_the_project(tmp_path: Path) -> None:
+    assert loaded(tmp_path, 'tasks = [".", "a/../b", "..tasks"]').tasks == (".", "a/../b", "..tasks")
+
+
 def test_only_this_machine_reaches_the_server_by_default(tmp_path: Path) -> None:
     serve = loaded(tmp_path)
     assert (serve.host, serve.port, serve.is_local, serve.certificate(tmp_path)) == ("127.0.0.1", 0, True, None)
@@ -42,6 +46,12 @@ def test_the_port_of_the_environment_overrides_the_file(tmp_path: Path, monkeypa
         ("port = 70000", "serve.port"),
         ("grace = -1", "serve.grace"),
         ("sessions = 0", "serve.sessions"),
+        ("workers = true", "serve.workers: must not be true or false (found: True)"),
+        ("grace = false", "serve.grace: must not be true or false"),
+        ('tasks = ["tasks", "../.."]', "serve.tasks: '../..' is outside of the project"),
+        ('tasks = ["a/../../b"]', "serve.tasks: 'a/../../b' is outside of the project"),
+        ('tasks = ["/tmp"]', "serve.tasks: '/tmp' is outside of the project"),
+        ('tasks = [""]', "serve.tasks: an entry is empty"),
         ("hosts = 1", "unknown key `hosts` (did you mean `host`?)"),
     ],
 )
