@@ -9,7 +9,7 @@ import typer
 
 from harness.cli.ending import fail
 from harness.cli.project import settings_at
-from harness.model.settings import SettingsError
+from harness.model.settings_errors import SettingsError
 
 if TYPE_CHECKING:
     from harness.reporting.dashboard.view import Dashboard

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from harness.cli.ending import fail
 from harness.cli.project import settings_at
 from harness.model.report import ErrorReport
-from harness.model.settings import SettingsError
+from harness.model.settings_errors import SettingsError
 from harness.reporting.files import counts, read_json, read_regular, run_of, shown_path
 from harness.reporting.task_record import LAST_RUN, load_last_run
 from harness.spec.problems import did_you_mean

@@ -18,7 +18,8 @@ import typer
 
 from harness.cli.ending import fail
 from harness.cli.project import settings_at
-from harness.model.settings import Settings, SettingsError
+from harness.model.settings import Settings
+from harness.model.settings_errors import SettingsError
 
 app = typer.Typer(
     help="Offer the tasks of the project to an agent that speaks MCP, over standard input and output.",

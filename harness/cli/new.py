@@ -16,7 +16,8 @@ import typer
 from harness.cli.demo import ISOLATION, free_ports, settings_text
 from harness.cli.ending import fail
 from harness.cli.project import project_of, settings_at
-from harness.model.settings import Settings, SettingsError
+from harness.model.settings import Settings
+from harness.model.settings_errors import SettingsError
 from harness.reporting.files import shown_path
 from harness.spec.load import find_tasks, load_file
 from harness.spec.problems import SpecError

@@ -19,7 +19,8 @@ import typer
 from harness.cli.ending import fail
 from harness.cli.open_trace import has_display
 from harness.cli.project import project_of, settings_at
-from harness.model.settings import Settings, SettingsError
+from harness.model.settings import Settings
+from harness.model.settings_errors import SettingsError
 from harness.recovery.failure import Failed
 from harness.reporting.files import printable, shown_path
 from harness.runner.compile import compile_plan

@@ -13,7 +13,8 @@ import typer
 
 from harness.cli.ending import fail
 from harness.cli.project import project_of, settings_at
-from harness.model.settings import Settings, SettingsError
+from harness.model.settings import Settings
+from harness.model.settings_errors import SettingsError
 from harness.spec.problems import SpecError
 
 if TYPE_CHECKING:

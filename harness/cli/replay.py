@@ -28,7 +28,8 @@ from harness.environment.ownership import LOGS, label, owner_file, read_held
 from harness.model.plan import Plan
 from harness.model.ports import Ask, Sight
 from harness.model.record import History, TaskResult
-from harness.model.settings import Settings, SettingsError
+from harness.model.settings import Settings
+from harness.model.settings_errors import SettingsError
 from harness.model.tool_settings import offered_to_agents
 from harness.recovery.failure import Failed, Failure
 from harness.reporting.console import shortened, step_target

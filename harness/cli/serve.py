@@ -21,7 +21,8 @@ from msgspec import Struct
 from harness.cli.ending import fail
 from harness.cli.project import settings_at
 from harness.model.serve_settings import ServeSettings
-from harness.model.settings import Settings, SettingsError
+from harness.model.settings import Settings
+from harness.model.settings_errors import SettingsError
 from harness.reporting.files import shown_path
 from harness.serve.address import AlreadyServedError, ServeAddress, address_of, only_server, port_of_a_killed_server
 from harness.serve.tokens import Tokens, TokenScope, live_address

@@ -19,7 +19,7 @@ from harness.environment.persistence import PersistedServices, StartingDaemon, f
 from harness.environment.services import Services
 from harness.environment.status import ServiceStatus, follow, kept_only, last_lines, statuses
 from harness.model.service_settings import ServiceSettings
-from harness.model.settings import SettingsError
+from harness.model.settings_errors import SettingsError
 from harness.recovery.failure import Failed
 from harness.reporting.files import shown_path
 from harness.resilience import SystemClock

@@ -15,7 +15,7 @@ from msgspec import to_builtins
 from harness.bridge.store import StoredSession, stored_sessions
 from harness.cli.ending import fail
 from harness.cli.project import settings_at
-from harness.model.settings import SettingsError
+from harness.model.settings_errors import SettingsError
 from harness.reporting.files import printable
 from harness.serve.address import BRIDGE, address_of
 from harness.serve.tokens import Tokens, TokenScope

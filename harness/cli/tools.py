@@ -15,7 +15,8 @@ import typer
 from harness.cli.ending import JSON_LINES, fail
 from harness.cli.project import settings_at
 from harness.environment.status import follow, last_lines
-from harness.model.settings import Settings, SettingsError
+from harness.model.settings import Settings
+from harness.model.settings_errors import SettingsError
 from harness.model.tools import PAGE, ToolState
 from harness.reporting.console import shortened
 from harness.reporting.files import printable, shown_path, visible

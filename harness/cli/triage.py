@@ -11,7 +11,8 @@ import typer
 
 from harness.cli.ending import fail
 from harness.cli.project import settings_at
-from harness.model.settings import Settings, SettingsError
+from harness.model.settings import Settings
+from harness.model.settings_errors import SettingsError
 from harness.values import replace
 
 if TYPE_CHECKING:

@@ -20,7 +20,8 @@ from harness.cli.model_advice import model_advice
 from harness.cli.project import project_of
 from harness.faults.checks import Project, misplaced_faults, misplaced_in_plan
 from harness.model.cassette_settings import CASSETTES
-from harness.model.settings import Settings, SettingsError, load_settings
+from harness.model.settings import Settings, load_settings
+from harness.model.settings_errors import SettingsError
 from harness.recovery.failure import Failed
 from harness.spec.advice import advice
 from harness.spec.checks import unfit_for_login
@@ -286,8 +287,9 @@ class _Projects:
 
                 Agents(settings.agents, settings.root).check(settings.agent)
         except SettingsError as error:
-            message = str(error).replace(f"{file}: ", "")
-            self._broken[str(file)] = Problem(file_label(file), None, None, "", message)
+            for each in error.problems:
+                found = Problem(file_label(file), None, None, "", each) if isinstance(each, str) else each
+                self._broken[str(found)] = replace(found, file=file_label(file))
             self._unread.add(folder)
             return Settings()
         except Failed as unknown:

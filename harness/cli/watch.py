@@ -28,7 +28,8 @@ from harness.model.outcome import ended_as_declared
 from harness.model.plan import Plan
 from harness.model.ports import Agent, Ask, Ports, Sight
 from harness.model.record import History, TaskResult
-from harness.model.settings import Settings, SettingsError
+from harness.model.settings import Settings
+from harness.model.settings_errors import SettingsError
 from harness.recovery.failure import Failed, Failure
 from harness.reporting.console import failure_text
 from harness.reporting.files import printable, shown_path

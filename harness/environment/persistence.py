@@ -17,7 +17,8 @@ from msgspec import Struct
 
 from harness.environment.ownership import LOGS, Held, Ownership, ServiceState, log_file, owned_services, owner_file
 from harness.environment.services import Services
-from harness.model.settings import SettingsError, load_settings
+from harness.model.settings import load_settings
+from harness.model.settings_errors import SettingsError
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Clock, Deadline, SystemClock, poll_until
 from harness.resilience.process import GRACE, KILLED_WITHIN, POLL, Identity

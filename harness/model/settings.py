@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import Annotated, Any, Literal, Self
 
 from msgspec import Struct
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
     Field,
     ValidationError,
@@ -29,60 +28,14 @@ from harness.model.channel_settings import ChannelSettings
 from harness.model.model_settings import ModelSettings, checked_models
 from harness.model.serve_settings import ServeSettings, serve_port_of
 from harness.model.service_settings import PORT_VARIABLE, ServiceSettings, overridden, ports_of_environment
+from harness.model.settings_errors import Place, SettingsError, place_of, places_of, problem, syntax_problem
 from harness.model.tool_settings import ToolServerSettings, checked_tools, tool_problem, unoffered
 from harness.recovery.declaration import Declaration
 from harness.spec.defaults import Defaults, Meaning, as_tables, not_of_tasks
 from harness.spec.names import template_problem
-from harness.spec.problems import did_you_mean
+from harness.spec.problems import JsonPath, Problem
 from harness.spec.steps import Step
 from harness.spec.task import TimeoutProfile
-
-# The errors in `[tool.harness]`, in the words of its file. Pure.
-
-MODEL_KEY_DEPTH = 3
-"""The length of a place inside the table of a model or program; a shorter one is the whole table, with its secrets."""
-SAID = {
-    "tuple_type": 'must be a list, as in ["..."]',
-    "dict_type": "must be a table, as in { name = ... }",
-    "too_short": "has too few entries",
-}
-"""pydantic's type of error -> a message in TOML's terms."""
-
-
-def problem(file: Path, model: type[BaseModel], found: Any) -> str:
-    """One line for an error of pydantic: file, key, what is expected and what was found."""
-    *way, name = found["loc"] or ("",)
-    if found["type"] == "missing":
-        return f"{file}: {'.'.join(['tool', 'harness', *map(str, way)])}: the key `{name}` is missing"
-    if found["type"] == "extra_forbidden":
-        place = ".".join(["tool", "harness", *map(str, way)])
-        meant = did_you_mean(str(name), _known_keys(model, way))
-        return f"{file}: {place}: unknown key `{name}`{f' ({meant})' if meant else ''}"
-    path = ".".join(["tool", "harness", *map(str, found["loc"])]).replace("harness.defaults.0", "harness.defaults")
-    unsaid = ("browser_endpoint",), ("defaults",)  # the first may be secret, the second names the key itself
-    place = found["loc"]
-    told = "" if place[:1] in unsaid or _may_be_secret(place) else f" (found: {found['input']!r:.80})"
-    said = SAID.get(found["type"], found["msg"].removeprefix("Value error, "))
-    return f"{file}: {path}{'' if said.startswith('.') else ': '}{said}{told}"
-
-
-def _may_be_secret(place: Sequence[str | int]) -> bool:
-    """Whether what stands at a place may be secret: keys of models, variables of programs, whole tables of them."""
-    if not place:
-        return True  # all settings
-    if place[0] == "models":
-        return len(place) < MODEL_KEY_DEPTH or place[-1] in ("key", "base_url")
-    programs = place[0] in ("tools", "agents", "services")
-    return programs and (len(place) < MODEL_KEY_DEPTH or place[2] in ("url", "headers", "environment", "options"))
-
-
-def _known_keys(model: Any, way: Sequence[str | int]) -> Iterator[str]:
-    """The keys of the table at a path in the settings; `root` is no key of the file."""
-    for name in way:
-        field = getattr(model, "model_fields", {}).get(name)
-        model = field.annotation if field is not None else (get_args(model) or (None,))[-1]
-    return (name for name in getattr(model, "model_fields", {}) if name != "root")
-
 
 Recording = Literal["auto", "full", "minimal"]
 Tracing = Literal["off", "on", "retain-on-failure"]
@@ -455,10 +408,6 @@ class Settings(SettingsTable):
         return self.agent or (next(iter(self.agents)) if len(self.agents) == 1 else None)
 
 
-class SettingsError(ValueError):
-    """`[tool.harness]` has an invalid value."""
-
-
 def load_settings(root: Path, **options: Any) -> Settings:
     """Load `[tool.harness]` of the project at `root`, overridden by the options of the run; raises SettingsError.
 
@@ -467,6 +416,7 @@ def load_settings(root: Path, **options: Any) -> Settings:
     file = root / "pyproject.toml"
     table = _table(file)
     options = {**_of_environment(), **options}
+    given = dict(options)
     ports = options.pop("ports", {})
     chosen = options.get("browser", {})
     tables = {
@@ -479,7 +429,7 @@ def load_settings(root: Path, **options: Any) -> Settings:
     try:
         settings = Settings.model_validate({**table, **options, **tables, "root": root})
     except ValidationError as error:
-        raise SettingsError("\n".join(problem(file, Settings, found) for found in error.errors())) from error
+        raise SettingsError(*_problems(file, error, given)) from error
     faults = tuple(root / file for file in settings.faults)
     services = _with_ports(settings.services, ports)
     places = {"artifacts": root / settings.artifacts, "init_script": _script(file, root, settings.init_script)}
@@ -505,7 +455,7 @@ def _script(file: Path, root: Path, script: Path | None) -> Path | None:
             (root / script).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise SettingsError(f"{file}: tool.harness.init_script: {script} cannot be read: {why}") from error
+        raise SettingsError(_problem(file, "tool.harness.init_script", f"{script} cannot be read: {why}")) from error
     return script and root / script
 
 
@@ -518,12 +468,33 @@ def _of_environment() -> dict[str, Any]:
         raise SettingsError(str(error)) from error
 
 
+def _problems(file: Path, error: ValidationError, given: Mapping[str, Any]) -> Iterator[Problem]:
+    """The problems of pydantic's error. `given`: the options of the run, whose values do not stand in the file."""
+    places = _places(file)
+    for found in error.errors():
+        name, key = (*map(str, found["loc"]), "", "")[:2]
+        elsewhere = name in given and (not isinstance(given[name], dict) or key in given[name])
+        yield problem(file, {} if elsewhere else places, Settings, found)
+
+
+def _problem(file: Path, path: str, message: str) -> Problem:
+    line, column = place_of(_places(file), tuple(path.split("."))) or (None, None)
+    return Problem(str(file), line, column, path, message)
+
+
+def _places(file: Path) -> Mapping[JsonPath, Place]:
+    """Where the keys of the file stand."""
+    return places_of(file.read_text("utf-8")) if file.is_file() else {}
+
+
 def _table(file: Path) -> dict[str, Any]:
     """`[tool.harness]`; empty if there is none."""
     try:
         document = tomllib.loads(file.read_text("utf-8")) if file.is_file() else {}
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{file}: {error}") from error
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(syntax_problem(file, error)) from error
+    except UnicodeDecodeError as error:
+        raise SettingsError(Problem(str(file), None, None, "", f"it is not UTF-8 text: {error}")) from error
     return _inner(file, _inner(file, document, "tool"), "harness", "tool")
 
 
@@ -532,5 +503,5 @@ def _inner(file: Path, table: dict[str, Any], name: str, path: str = "") -> dict
     found = table.get(name, {})
     if not isinstance(found, dict):
         where = f"{path}.{name}".removeprefix(".")
-        raise SettingsError(f"{file}: {where}: must be a table, as in `[{where}]` (found: {found!r:.80})")
+        raise SettingsError(_problem(file, where, f"must be a table, as in `[{where}]` (found: {found!r:.80})"))
     return found

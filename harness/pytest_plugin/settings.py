@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from harness.model.settings import Settings, SettingsError, load_settings
+from harness.model.settings import Settings, load_settings
+from harness.model.settings_errors import SettingsError
 from harness.pytest_plugin.errors import TaskSpecWarning
 from harness.pytest_plugin.foreign import given_elsewhere
 from harness.pytest_plugin.options import TASK_OPTIONS, chosen_profiles

@@ -22,7 +22,8 @@ from harness.model.events import Event, TaskEnded
 from harness.model.outcome import ended_as_declared
 from harness.model.plan import Plan
 from harness.model.ports import Ports
-from harness.model.settings import Settings, SettingsError, load_settings
+from harness.model.settings import Settings, load_settings
+from harness.model.settings_errors import SettingsError
 from harness.reporting.allure.files import executor_of
 from harness.reporting.history.file import HistoryError
 from harness.reporting.history.reading import kept_place

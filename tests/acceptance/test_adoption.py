@@ -95,7 +95,7 @@ def test_a_default_that_is_no_key_of_a_task_stops_the_run(pytester: pytest.Pytes
     (pytester.path / "pyproject.toml").write_text("[tool.harness.defaults]\nstep_timout = 4\n", "utf-8")
     (pytester.path / "old.task.yaml").write_text(TASK, "utf-8")
     result = pytester.runpytest_subprocess("old.task.yaml")
-    result.stderr.fnmatch_lines(["*pyproject.toml: tool.harness.defaults*unknown key `step_timout`*step_timeout*"])
+    result.stderr.fnmatch_lines(["*pyproject.toml:*: tool.harness.defaults*unknown key `step_timout`*step_timeout*"])
     assert result.ret == pytest.ExitCode.USAGE_ERROR
 
 

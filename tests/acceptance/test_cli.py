@@ -172,7 +172,7 @@ def test_validate_tells_of_settings_that_cannot_be(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text("[tool.harness]\nrecodring = 'full'\n", "utf-8")
     found = harness("validate", ".", cwd=tmp_path)
     assert found.returncode == 1
-    assert found.stdout.count("pyproject.toml: tool.harness: unknown key `recodring`") == 1
+    assert found.stdout.count("pyproject.toml:2:1: tool.harness: unknown key `recodring`") == 1
     assert "2 task files, 2 loaded, 1 with errors" in found.stdout
 
 

@@ -111,5 +111,5 @@ def test_settings_that_cannot_be_read_are_the_only_error_of_a_task_without_steps
     (tmp_path / "pyproject.toml").write_text(broken, "utf-8")
     (tmp_path / "a.task.yaml").write_text(f"task_id: A\ngoal: g\n{more}success_criteria: ['1 == 1']\n", "utf-8")
     (found,) = check_paths([tmp_path / "a.task.yaml"], strict=False).problems
-    assert found.path == ""
-    assert "tool.harness.models.local.provider" in found.message
+    assert found.path == "tool.harness.models.local.provider"
+    assert (found.file.endswith("pyproject.toml"), found.line, found.column) == (True, 3, 1)

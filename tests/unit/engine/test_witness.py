@@ -11,7 +11,8 @@ import pytest
 from harness.engine import run_task
 from harness.model.ports import Evidence, Snapshot
 from harness.model.record import TaskResult
-from harness.model.settings import SettingsError, load_settings
+from harness.model.settings import load_settings
+from harness.model.settings_errors import SettingsError
 from harness.recovery import Capture
 from harness.values import replace
 from tests.unit.fakes import FakeWorld, Theatre

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from harness.model.agent_settings import drives_itself
-from harness.model.settings import SettingsError, load_settings
+from harness.model.settings import load_settings
+from harness.model.settings_errors import SettingsError
 from harness.resilience import SystemClock
 from harness.resilience.events import discard
 from harness.runner.circuits import RunCircuits

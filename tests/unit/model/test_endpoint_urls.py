@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from harness.model.browser_settings import VARIABLE, names, of_environment, secrets, split
-from harness.model.settings import SettingsError, load_settings
+from harness.model.settings import load_settings
+from harness.model.settings_errors import SettingsError
 
 ONE, TWO = "ws://127.0.0.1:3000/x", "wss://browsers.example/path?token=1"
 
@@ -121,7 +122,8 @@ def test_the_variable_goes_over_the_file_and_an_option_over_both(
 def test_a_bad_one_in_the_file_or_the_variable_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "pyproject.toml").write_text('[tool.harness]\nbrowser_endpoint = ["http://file:1/"]\n')
     with pytest.raises(
-        SettingsError, match=r"pyproject.toml: tool.harness.browser_endpoint: .*'http://file:1' \(URL 1 of 1\) is no"
+        SettingsError,
+        match=r"toml:2:1: tool.harness.browser_endpoint: .*'http://file:1' \(URL 1 of 1\) is no",
     ):
         load_settings(tmp_path)
     monkeypatch.setenv(VARIABLE, "nothing")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from harness.model.model_settings import fallbacks_of, keys
-from harness.model.settings import Settings, SettingsError, load_settings
+from harness.model.settings import Settings, load_settings
+from harness.model.settings_errors import SettingsError
 from harness.reporting.redaction import Redactor
 from harness.resilience.breaker import BreakerSettings
 from harness.runner.circuits import thresholds_of
@@ -24,7 +26,7 @@ def loaded(folder: Path, **models: str) -> Settings:
 def refusal(folder: Path, **models: str) -> str:
     with pytest.raises(SettingsError) as caught:
         loaded(folder, **models)
-    return str(caught.value).removeprefix(f"{folder / 'pyproject.toml'}: tool.harness.")
+    return re.sub(rf"^{re.escape(str(folder / 'pyproject.toml'))}:\d+:\d+: tool.harness.", "", str(caught.value))
 
 
 CASES = {

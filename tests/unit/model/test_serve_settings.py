@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from harness.model.serve_settings import ServeSettings
-from harness.model.settings import SettingsError, load_settings
+from harness.model.settings import load_settings
+from harness.model.settings_errors import SettingsError
 
 
 def loaded(root: Path, *lines: str) -> ServeSettings:

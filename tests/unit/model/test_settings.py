@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.model.settings import SettingsError, load_settings
+from harness.model.settings import load_settings
+from harness.model.settings_errors import SettingsError
+from harness.spec.problems import Problem
 
 SLIPS = {
     "tool = 4": "tool: must be a table, as in `[tool]` (found: 4)",
@@ -65,7 +67,11 @@ def test_a_slip_is_one_clear_line(tmp_path: Path, text: str) -> None:
     file.write_text(text, "utf-8")
     with pytest.raises(SettingsError) as caught:
         load_settings(tmp_path)
-    assert str(caught.value) == f"{file}: {SLIPS[text]}"
+    (problem,) = caught.value.problems
+    assert isinstance(problem, Problem)
+    line, column = problem.line or 0, problem.column or 0
+    assert str(caught.value) == f"{file}:{line}:{column}: {SLIPS[text]}"
+    assert text.splitlines()[line - 1][column - 1] != " "
 
 
 def test_a_project_without_settings_has_the_defaults(tmp_path: Path) -> None:

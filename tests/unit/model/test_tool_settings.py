@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from harness.model.settings import Settings, SettingsError, load_settings
+from harness.model.settings import Settings, load_settings
+from harness.model.settings_errors import SettingsError
 from harness.model.tool_settings import ToolServerSettings, secrets
 
 STDIO = {"command": ["mail"]}

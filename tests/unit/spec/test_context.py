@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from playwright.async_api import async_playwright
 
-from harness.model.settings import Settings, SettingsError, load_settings
+from harness.model.settings import Settings, load_settings
+from harness.model.settings_errors import SettingsError
 from harness.runner.compile import compile_plan
 from harness.spec.context import ContextOptions, devices, merged, playwright_options
 from harness.spec.problems import SpecError

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.model.settings import SettingsError, load_settings
+from harness.model.settings import load_settings
+from harness.model.settings_errors import SettingsError
 from harness.spec.defaults import Defaults, with_defaults
 from harness.spec.load import load_file
 

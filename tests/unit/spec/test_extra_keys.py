@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.model.settings import SettingsError, load_settings
+from harness.model.settings import load_settings
+from harness.model.settings_errors import SettingsError
 from tests.unit.spec.files import loaded, problems, task, write
 
 KEYS = {"quarantine": "skip", "area": "tag", "bug": "note", "meta": "ignore"}
