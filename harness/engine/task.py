@@ -242,7 +242,8 @@ async def _run_subtask(played: TaskRun, other: Plan) -> TaskResult:
     start = plan.start and plan.start + timedelta(seconds=ports.clock.now() - played.began)
     key = slug(f"{other.key}-for-{plan.key}")
     joined = replace(other, world=plan.world, key=key, fresh=False, start=start)
-    result = await run_task(joined, replace(ports, emit=lambda _: None))
+    alone = replace(ports, emit=lambda _: None, before_write=lambda _: ports.before_write(plan))
+    result = await run_task(joined, alone)
     if result.failure is not None and result.failure.code == "INTERRUPTED":
         raise asyncio.CancelledError
     return result
