@@ -55,4 +55,4 @@ def test_a_write_of_an_alternative_task_is_the_tasks_own() -> None:
     plan = replace(theatre.plan(steps=[{"act": "click", "selector": "#a"}]), alternative=other)
     theatre.session.script = [Failure("ELEMENT_COVERED", "covered")] * 9
     asyncio.run(run_task(plan, replace(theatre.ports(), before_write=ledger)))
-    assert [task for task, _ in ledger.asked] == ["T-1"]
+    assert {task for task, _ in ledger.asked} == {"T-1"}
