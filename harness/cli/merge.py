@@ -49,10 +49,11 @@ def merge(
 
     Example: harness merge shard-1 shard-2 --output merged
     """
-    from harness.reporting.history.record import missing_parts
+    from harness.reporting.history.record import missing_parts, unequal_parts
 
     found = _readable(folders)
     missing = missing_parts(shard.run.shard for shard in found.shards)
+    missing += unequal_parts((shard.run.shard, shard.run.durations) for shard in found.shards)
     _tell("left out: ", found.problems)
     _tell("", found.twice)
     _tell("warning: ", missing)

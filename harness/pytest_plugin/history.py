@@ -262,6 +262,7 @@ class RunHistory:
             branch=checkout.branch,
             ci=executor_of(os.environ),
             shard=str(self._config.getoption("--task-shard", None) or ""),
+            durations=self._state.durations.digest if self._state.durations else "",
         )
 
     def _ended_record(self, run: RunRecord) -> RunRecord:

@@ -15,6 +15,7 @@ from harness.model.settings import Settings
 from harness.spec.names import new_run_id
 
 if TYPE_CHECKING:
+    from harness.reporting.history.durations import Durations
     from harness.reporting.task_record import TaskRecord
     from harness.resilience.events import Emit
     from harness.runner.harness import SyncHarness
@@ -48,6 +49,8 @@ class SessionState(Struct):
     """The state of one session, or of one xdist worker of it."""
 
     settings: Settings
+    durations: Durations | None = None
+    """What tasks are expected to take (`--task-durations`)."""
     chosen: str | None = None
     """The agent of the command line."""
     run_id: str = field(default_factory=lambda: new_run_id(datetime.now(UTC), os.getpid()))
