@@ -272,6 +272,12 @@ TASK_OPTIONS: tuple[TaskOption, ...] = (
         keywords={"metavar": "FILE"},
     ),
     TaskOption(
+        "--task-store",
+        "Keep the results in this place beyond the machine: a folder, or a URL that fsspec knows, such as "
+        "s3://BUCKET/RUN. The same part with the same place goes on with what has no end there.",
+        keywords={"metavar": "URL"},
+    ),
+    TaskOption(
         "--task-agent",
         "Let this agent choose the steps of all tasks.",
         "--agent",

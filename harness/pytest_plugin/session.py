@@ -44,6 +44,11 @@ def _plugins(config: pytest.Config, state: SessionState) -> Iterator[tuple[str, 
         from harness.pytest_plugin.shards import Sharding
 
         yield "taskspec-shard", Sharding(shard, state.durations)
+    if config.getoption("task_store"):
+        from harness.pytest_plugin.stored import begin_store
+
+        state.stored = begin_store(config, state)
+        yield "taskspec-store", state.stored
     if asked_for(config):
         from harness.pytest_plugin.ci_page import CiPage
 

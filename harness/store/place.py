@@ -10,6 +10,7 @@ import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -45,6 +46,10 @@ class Store(ABC):
     @abstractmethod
     def put(self, name: str, data: bytes) -> None:
         """Store the bytes, in place of earlier ones of this name. They are durable when this returns."""
+
+    @abstractmethod
+    def put_new(self, name: str, data: bytes) -> bool:
+        """Store the bytes unless there is such a name; returns whether they were. Of several at once, one succeeds."""
 
     @abstractmethod
     def get(self, name: str) -> bytes | None:
@@ -119,18 +124,36 @@ class FolderStore(Store):
         return self._folder
 
     def put(self, name: str, data: bytes) -> None:
+        with self._written(name, data) as part:
+            part.replace(self._folder / name)
+
+    def put_new(self, name: str, data: bytes) -> bool:
+        try:
+            with self._written(name, data) as part:
+                (self._folder / name).hardlink_to(part)
+        except StoreError as error:
+            if isinstance(error.__cause__, FileExistsError):
+                return False
+            raise
+        return True
+
+    @contextmanager
+    def _written(self, name: str, data: bytes) -> Iterator[Path]:
+        """A file beside the place of a name, with the bytes on the disk, that is deleted unless it is moved."""
         path = self._folder / name
-        part = path.with_name(f".{path.name}.{uuid4().hex[:8]}.part")
+        part = path.with_name(f".{uuid4().hex}.part")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with part.open("wb") as file:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
-            part.replace(path)
+            yield part
         except OSError as error:
-            part.unlink(missing_ok=True)
             raise StoreError(f"{self.shown}: {name} cannot be stored: {error.strerror or error}") from error
+        finally:
+            with suppress(OSError):
+                part.unlink(missing_ok=True)
 
     def get(self, name: str) -> bytes | None:
         try:
@@ -160,11 +183,23 @@ class RemoteStore(Store):
         self._flat = not _FLAT.isdisjoint(protocols)
 
     def put(self, name: str, data: bytes) -> None:
+        self._put(name, data)
+
+    def put_new(self, name: str, data: bytes) -> bool:
+        try:
+            self._put(name, data, mode="create")
+        except StoreError:  # storages refuse it in many ways
+            if self.get(name) is None:
+                raise
+            return False
+        return True
+
+    def _put(self, name: str, data: bytes, **how: str) -> None:
         path = f"{self._root}/{name}"
         try:
             if not self._flat:
                 self._files.makedirs(path.rpartition("/")[0], exist_ok=True)
-            self._files.pipe_file(path, data)
+            self._files.pipe_file(path, data, **how)
         except Exception as error:
             raise self._problem(f"{name} cannot be stored", error) from error
 
