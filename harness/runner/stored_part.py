@@ -115,10 +115,10 @@ class StoredPart:
 
 def parts_below(store: Store) -> list[Store]:
     """The parts of a run, or the store itself if it is one, in the order of their numbers. Raises StoreError."""
-    names = {name.split("/")[0] for name in store.names() if "/" in name}
-    if JOURNAL in names:
+    if store.names(JOURNAL):
         return [store]
-    return [store.at(name) for name in sorted(filter(PART.fullmatch, names), key=_number)]
+    names = [name for name in (*store.matching("part-*-of-*"), *store.matching(WHOLE)) if PART.fullmatch(name)]
+    return [store.at(name) for name in sorted(names, key=_number)]
 
 
 def _number(name: str) -> tuple[int, ...]:

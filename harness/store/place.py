@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import count
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 from uuid import uuid4
@@ -58,6 +58,10 @@ class Store(ABC):
     @abstractmethod
     def names(self, below: str = "") -> list[str]:
         """All names that begin with `below/`, in order; all names of the store if it is empty."""
+
+    @abstractmethod
+    def matching(self, pattern: str) -> list[str]:
+        """The names of folders and of what is in them that match a pattern (`part-*`, `*/part-*`), in order."""
 
     @abstractmethod
     def at(self, name: str) -> Store:
@@ -167,6 +171,9 @@ class FolderStore(Store):
         found = _files_in(self._folder / below)
         return sorted(path.relative_to(self._folder).as_posix() for path in found if not path.name.endswith(".part"))
 
+    def matching(self, pattern: str) -> list[str]:
+        return sorted(path.relative_to(self._folder).as_posix() for path in self._folder.glob(pattern))
+
     def at(self, name: str) -> Store:
         return FolderStore(self._folder / name)
 
@@ -226,15 +233,14 @@ class RemoteStore(Store):
     def at(self, name: str) -> Store:
         return RemoteStore(self._files, f"{self._root}/{name}", f"{self.shown}/{name}")
 
-    def folders(self, pattern: str) -> list[Store]:
-        """The stores whose names below this one match a pattern of folders."""
+    def matching(self, pattern: str) -> list[str]:
         try:
             self._files.invalidate_cache()
             found = self._files.glob(f"{self._root}/{pattern}")
         except Exception as error:
             raise self._problem(f"{pattern} cannot be looked for", error) from error
         base = f"{self._root.lstrip('/')}/"
-        return [self.at(str(path).lstrip("/").removeprefix(base).rstrip("/")) for path in sorted(found)]
+        return sorted({str(path).lstrip("/").removeprefix(base).rstrip("/") for path in found})
 
     def _problem(self, what: str, error: Exception) -> StoreError:
         why = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
@@ -283,8 +289,4 @@ def find_stores(url: str) -> Sequence[Store]:
     parts = url.split("/")
     first = next(number for number, part in enumerate(parts) if _MAGIC.search(part))
     base, pattern = open_store("/".join(parts[:first]) or "/"), "/".join(parts[first:])
-    if isinstance(base, RemoteStore):
-        return base.folders(pattern)
-    folder = base.local
-    assert folder is not None  # it is a FolderStore
-    return [base.at(str(PurePosixPath(path.relative_to(folder)))) for path in sorted(folder.glob(pattern))]
+    return [base.at(name) for name in base.matching(pattern)]
