@@ -32,8 +32,8 @@ OF_THE_MACHINE = 75
 It is EX_TEMPFAIL of sysexits.h."""
 ATTEMPT, EARLIER = "taskspec_attempt", "taskspec_earlier"
 """Keys of `workerinput`: the name of the attempt, and what earlier attempts have done."""
-LAST = 300.0
-"""Seconds that the end of a run waits for the store."""
+LAST = 30.0
+"""Seconds that the end of a run waits for the store, as long as it takes anything in that time."""
 LAST_OF_INTERRUPTED = 25.0
 """The same after a signal: the machine is about to be taken away."""
 
@@ -186,7 +186,7 @@ class StoredRun:
         """The run has ended: wait for the store. Returns lines for the summary."""
         self._writer.tell(over_line(run))
         self._writer.put_results()
-        stored = self._writer.flush(LAST_OF_INTERRUPTED if self._state.stopped_by else LAST)
+        stored = self._flush()
         self._incomplete = not stored
         notes = [f"left out: {each}" for each in self._writer.left_out]
         if not stored:
@@ -196,6 +196,17 @@ class StoredRun:
         elif self._writer.problem:
             notes.append(f"it failed for a while, and has everything now: {self._writer.problem}")
         return [f"store: {note}" for note in notes]
+
+    def _flush(self) -> bool:
+        """Wait for the store; returns whether it has taken everything."""
+        if self._state.stopped_by:
+            return self._writer.flush(LAST_OF_INTERRUPTED)
+        left = self._writer.waiting + 1
+        while self._writer.waiting < left:
+            left = self._writer.waiting
+            if self._writer.flush(LAST):
+                return True
+        return False
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, Any, Any]:

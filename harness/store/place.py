@@ -162,7 +162,7 @@ class FolderStore(Store):
     def get(self, name: str) -> bytes | None:
         try:
             return (self._folder / name).read_bytes()
-        except (FileNotFoundError, NotADirectoryError):
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             return None
         except OSError as error:
             raise StoreError(f"{self.shown}: {name} cannot be read: {error.strerror or error}") from error
