@@ -179,7 +179,9 @@ class StoreLedger(Sink):
         self._writes = writes
         self._patience = patience
         self._own: set[str] = set()
-        """Ids of the tasks in which this process may write, or was seen to."""
+        """Ids of the tasks in which this process may write."""
+        self._seen: set[str] = set()
+        """Ids of the tasks that were seen to write."""
 
     async def before_write(self, plan: Plan) -> None:
         """Return when the store has taken that this task begins to write. Raises Failed: nothing was sent."""
@@ -215,8 +217,8 @@ class StoreLedger(Sink):
     def on_event(self, event: Event, redactor: TextRedactor) -> None:  # noqa: ARG002 - ids are not secret
         """Note a write that was seen: a click that sent a request which writes."""
         task_id = event.plan.task_id
-        if task_id not in self._own and self._writes(event):
-            self._own.add(task_id)
+        if task_id not in self._own | self._seen and self._writes(event):
+            self._seen.add(task_id)
             self._writer.note_write(task_id, self._attempt)
 
 

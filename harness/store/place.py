@@ -288,5 +288,5 @@ def find_stores(url: str) -> Sequence[Store]:
         return [open_store(url)]
     parts = url.split("/")
     first = next(number for number, part in enumerate(parts) if _MAGIC.search(part))
-    base, pattern = open_store("/".join(parts[:first]) or "/"), "/".join(parts[first:])
+    base, pattern = open_store("/".join(parts[:first]) or ("/" if first else ".")), "/".join(parts[first:])
     return [base.at(name) for name in base.matching(pattern)]

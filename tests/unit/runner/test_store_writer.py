@@ -171,3 +171,14 @@ def test_a_write_that_was_only_seen_is_noted(under: Store) -> None:
     assert any(isinstance(event, TaskStarted) for event in theatre.events)
     assert writer.flush(PATIENT)
     assert under.get(wrote_name("T-2")) == b"one"
+
+
+def test_what_was_seen_does_not_let_a_task_write(under: Store) -> None:
+    """A step that begins is heard of before it asks whether it may write."""
+    asyncio.run(ledger(under, "one").before_write(plan()))
+    theatre, own = Theatre(), ledger(under, "two")
+    asyncio.run(theatre.play(task_id="T-1"))
+    for event in theatre.events:
+        own.on_event(event, None)  # type: ignore[arg-type]
+    with pytest.raises(Failed, match="another process"):
+        asyncio.run(own.before_write(plan()))
