@@ -171,8 +171,12 @@ class Saved(Protocol):
 class Session(Protocol):
     """One browser context with its pages; the engine's hands and eyes."""
 
-    def begin_step(self, index: int) -> None:
-        """A step begins, perhaps again: the routes that name it answer from now on."""
+    def begin_step(self, index: int, heard: Callable[[Sent], None]) -> None:
+        """A step begins, perhaps again: the routes that name it answer from now on.
+
+        `heard` is called with each unsafe request of the pages as it leaves, until the next step begins. It must return
+        at once.
+        """
         ...
 
     def restrict(self, permission: WritePermission | None) -> None:

@@ -356,7 +356,7 @@ class Harness:
             tool_breaker=self.circuits.tool_of(plan), before_write=self.before_write,
         )  # fmt: skip
         if self.bridge is not None:
-            ports = replace(ports, agent_events=self.bridge.events_of)
+            ports = self.bridge.joined(ports)
         if ground.commands is not None:
             told = ground.commands.told_by_hooks(ports.agent_events)
             ports = replace(ports, agent_events=told, agent_warnings=ground.commands.warnings_of)
