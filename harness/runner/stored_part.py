@@ -18,7 +18,7 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Struct
 
-from harness.reporting.history.attempts import Attempt, attempt_of, in_order
+from harness.reporting.history.attempts import PartAttempt, attempt_of, in_order
 from harness.reporting.history.file import HistoryError
 from harness.store import Store
 
@@ -91,7 +91,7 @@ class StoredPart:
         self._owners: dict[str, str | None] = {}
 
     @cached_property
-    def attempts(self) -> tuple[Attempt, ...]:
+    def attempts(self) -> tuple[PartAttempt, ...]:
         """The attempts in the order in which they began."""
         names = dict.fromkeys(name.split("/")[1] for name in self.store.names(JOURNAL) if name.count("/") > 1)
         found = (attempt_of(name, self.store.lines(f"{JOURNAL}/{name}")) for name in names)

@@ -18,7 +18,7 @@ AGAIN = frozenset({"INTERRUPTED", "WORKER_CUT_OFF"})
 """Codes of tasks that run again in the next process, unless they had begun to write."""
 
 
-class Attempt(Struct, frozen=True):
+class PartAttempt(Struct, frozen=True):
     """What one process has told of the part."""
 
     name: str
@@ -57,7 +57,7 @@ def _line(word: str, document: object) -> str:
     return msgspec.json.encode({word: document}).decode()
 
 
-def attempt_of(name: str, lines: Iterable[str]) -> Attempt | None:
+def attempt_of(name: str, lines: Iterable[str]) -> PartAttempt | None:
     """The attempt by its journal; None if it has not begun. Raises HistoryError for what is no journal."""
     run: RunRecord | None = None
     tasks: tuple[str, ...] = ()
@@ -76,10 +76,10 @@ def attempt_of(name: str, lines: Iterable[str]) -> Attempt | None:
     except (msgspec.DecodeError, ValidationError, TypeError) as error:
         first = str(error).splitlines()[0]
         raise HistoryError(f"{name}: expected the journal of a run, found something else: {first}") from error
-    return None if run is None else Attempt(name, run, tasks, tuple(executions.values()), over)
+    return None if run is None else PartAttempt(name, run, tasks, tuple(executions.values()), over)
 
 
-def in_order(attempts: Iterable[Attempt]) -> tuple[Attempt, ...]:
+def in_order(attempts: Iterable[PartAttempt]) -> tuple[PartAttempt, ...]:
     """The attempts in the order in which they began, by the clocks of their machines."""
     return tuple(sorted(attempts, key=lambda each: (each.run.started, each.name)))
 
@@ -98,7 +98,7 @@ def has_ended(execution: Execution, attempt: str, owner: Owner) -> bool:
     return code not in AGAIN or owner(execution.task_id) == attempt
 
 
-def counting(attempts: Sequence[Attempt], owner: Owner) -> dict[str, tuple[Execution, ...]]:
+def counting(attempts: Sequence[PartAttempt], owner: Owner) -> dict[str, tuple[Execution, ...]]:
     """Node id -> the executions that count, of one attempt: of the last in which the task ended, else of the last."""
     found: dict[str, tuple[Execution, ...]] = {}
     ended: set[str] = set()
@@ -111,7 +111,7 @@ def counting(attempts: Sequence[Attempt], owner: Owner) -> dict[str, tuple[Execu
     return found
 
 
-def ends(attempts: Sequence[Attempt], owner: Owner) -> dict[str, Execution]:
+def ends(attempts: Sequence[PartAttempt], owner: Owner) -> dict[str, Execution]:
     """Node id -> the last execution of each task that has ended."""
     found: dict[str, Execution] = {}
     for attempt in attempts:
@@ -121,14 +121,14 @@ def ends(attempts: Sequence[Attempt], owner: Owner) -> dict[str, Execution]:
     return found
 
 
-def _by_node(attempt: Attempt) -> Mapping[str, tuple[Execution, ...]]:
+def _by_node(attempt: PartAttempt) -> Mapping[str, tuple[Execution, ...]]:
     found: dict[str, list[Execution]] = {}
     for each in sorted(attempt.executions, key=lambda each: each.number):
         found.setdefault(each.nodeid, []).append(each)
     return {nodeid: tuple(executions) for nodeid, executions in found.items()}
 
 
-def as_one_run(attempts: Sequence[Attempt], owner: Owner) -> RunRecord:
+def as_one_run(attempts: Sequence[PartAttempt], owner: Owner) -> RunRecord:
     """The run of a part, of at least one attempt: each task with the executions that count, the end of the last."""
     first, last = attempts[0].run, attempts[-1].run
     executions = tuple(each for several in counting(attempts, owner).values() for each in several)
@@ -139,7 +139,7 @@ def as_one_run(attempts: Sequence[Attempt], owner: Owner) -> RunRecord:
     )
 
 
-def without_end(attempts: Sequence[Attempt], owner: Owner) -> tuple[list[str], list[str]]:
+def without_end(attempts: Sequence[PartAttempt], owner: Owner) -> tuple[list[str], list[str]]:
     """Node ids of the tasks of the part that have no end: those that had begun to write, and the others."""
     done = {nodeid for nodeid, executions in counting(attempts, owner).items() if executions[-1].outcome != "rerun"}
     known = {nodeid: nodeid.partition("::")[2] for attempt in attempts for nodeid in attempt.tasks}

@@ -18,7 +18,7 @@ class PytestSinks(Struct, frozen=True, kw_only=True):
     journal: Sink | None
     """In an xdist worker that runs several tasks at once: records which of them have begun."""
     ledger: Sink | None
-    """With `--task-store`: notes which tasks were seen to write."""
+    """With `--task-store`, the `StoreLedger`: notes which tasks were seen to write."""
     hook: Sink
     """`pytest_taskspec_event`."""
     allure: Sink

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from harness.reporting.history.attempts import (
     AGAIN,
-    Attempt,
+    PartAttempt,
     as_one_run,
     attempt_of,
     begun_line,
@@ -35,9 +35,9 @@ def ended(task_id: str, code: str = "", number: int = 1, outcome: str = "") -> E
     return made.model_copy(update={"number": number, **({"outcome": outcome} if outcome else {})})
 
 
-def attempt(name: str, *executions: Execution, tasks: tuple[str, ...] = (), minutes: int = 0) -> Attempt:
+def attempt(name: str, *executions: Execution, tasks: tuple[str, ...] = (), minutes: int = 0) -> PartAttempt:
     started = RUN.started + timedelta(minutes=minutes)
-    return Attempt(name, RUN.model_copy(update={"run": name, "started": started}), tasks, executions)
+    return PartAttempt(name, RUN.model_copy(update={"run": name, "started": started}), tasks, executions)
 
 
 def owner(of: Mapping[str, str]) -> Any:
