@@ -73,8 +73,16 @@ class Suite:
 
     def placed(self) -> dict[str, int]:
         """How often each item was ordered."""
+        found: dict[str, int] = self._state()["placed"]
+        return found
+
+    def asked(self, path: str) -> bool:
+        """Whether a page was asked for."""
+        return f"GET {path}" in self._state()["log"]
+
+    def _state(self) -> dict[str, Any]:
         with urllib.request.urlopen(f"{self.url}/test-state", timeout=10) as answer:
-            found: dict[str, int] = json.load(answer)["placed"]
+            found: dict[str, Any] = json.load(answer)
         return found
 
     def merge(self, place: str, output: Path, *more: str) -> tuple[RunRecord, str]:

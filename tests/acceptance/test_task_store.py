@@ -56,7 +56,7 @@ def test_a_signal_of_the_machine_asks_for_a_repetition(suite: Suite, tmp_path: P
     suite.write(1, 5)
     store = tmp_path / "store"
     process = suite.start("--task-store", str(store))
-    until(lambda: ends_in(store) == 1)
+    until(lambda: ends_in(store) == 1 and suite.asked("/slow?seconds=5"))
     kill(process, signal.SIGTERM)
     status, output = end(process)
     assert (status, "interrupted: T-1" in output) == (75, True), output
