@@ -59,14 +59,14 @@ class Executions:
         return found
 
     def interrupted(self, record: TaskRecord) -> Execution:
-        """The execution of a task that Ctrl-C ended: pytest makes no report of it."""
+        """The execution of a task that Ctrl-C ended, or that had just passed: pytest makes no report of it."""
         nodeid = self._nodes.get(record.task_id, f"{record.source}::{record.task_id}")
         self._count[nodeid] += 1
         return Execution(
             nodeid=nodeid,
             task_id=record.task_id,
             number=self._count[nodeid],
-            outcome="failed",
+            outcome="passed" if record.verdict in ("passed", "passed as declared") else "failed",
             seconds=record.seconds,
             at=record.started,
             record=self._with_kept_place(record),
@@ -222,6 +222,8 @@ class RunHistory:
         if run is not None:
             for execution in map(self._executions.interrupted, interrupted):
                 self._add(execution)
+            for execution in map(self._executions.interrupted, self._state.passed_over if self._stored else ()):
+                self._add(execution)  # the process that goes on with the part must not run them again
             ended = self._ended_record(run)
             self._finish(ended)
             told = self._stored.finish(ended) if self._stored else []
