@@ -12,7 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from benchmarks import collection, each_act, first_step, further, light, memory, steps, throughput, viewers
+from benchmarks import collection, each_act, first_step, further, light, memory, scale, steps, throughput, viewers
 from benchmarks.ground import Ground, ground
 from benchmarks.processor import metered
 from benchmarks.table import Row, lines
@@ -27,6 +27,7 @@ PARTS: dict[str, Callable[[Ground, argparse.Namespace], list[Row]]] = {
     "collection": lambda ground, chosen: collection.measure(ground, chosen.runs, chosen.files),
     "memory": lambda ground, chosen: memory.measure(ground, chosen.long, chosen.every),
     "viewers": lambda ground, chosen: viewers.measure(ground, chosen.runs, _size(chosen), chosen.viewers),
+    "scale": lambda ground, _: scale.measure(ground),
     "start": lambda ground, chosen: first_step.measure(ground, chosen.runs),
 }
 

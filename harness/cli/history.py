@@ -146,6 +146,23 @@ def flaky(runs: Runs = NEWEST, project: Project = None, as_json: AsJson = False)
 
 
 @app.command()
+def durations(runs: Runs = NEWEST, project: Project = None) -> None:
+    """Print the usual seconds of each task as JSON, for --task-durations: the median of its passed executions.
+
+    Example: harness history durations > durations.json
+    """
+    import msgspec
+
+    from harness.reporting.history.durations import Durations
+    from harness.reporting.history.reading import usual_seconds
+
+    with _report_history_errors():
+        seconds = usual_seconds(root_of(project), runs)
+    document = msgspec.to_builtins(Durations(dict(sorted(seconds.items())), runs))
+    typer.echo(json.dumps(document, indent=2))
+
+
+@app.command()
 def prune(
     keep: Annotated[int, typer.Option(min=0, help="Number of runs to keep, newest first.")],
     project: Project = None,

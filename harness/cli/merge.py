@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
@@ -27,11 +30,17 @@ class Readable(Struct, frozen=True):
     """The problems of the folders that cannot be merged."""
     twice: list[str]
     """The folders whose run is in another folder too."""
+    unfinished: list[str]
+    """The parts of which tasks have no end."""
 
 
 def merge(
     folders: Annotated[
-        list[Path], typer.Argument(metavar="DIR...", help="Project folders, or what a CI job kept of them.")
+        list[str],
+        typer.Argument(
+            metavar="DIR|URL...",
+            help="Project folders, what a CI job kept of them, or places of --task-store (with `*` for several).",
+        ),
     ],
     output: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the merged run.")] = Path("merged"),
     strict: Annotated[
@@ -41,18 +50,26 @@ def merge(
 ) -> None:
     """Merge the last runs of several folders into one run, with its errors/ and allure-results/.
 
+    A folder or URL of --task-store counts with all its parts; tasks of them that have no end are named.
+
     Each folder holds .harness/history.sqlite3 (or history.sqlite3), errors/ and allure-results/. Other commands read
     the output folder as a project: `harness history show --project merged`. A second merge into the same folder keeps
     its history and the files that others wrote there. The command names missing parts of a suite that --task-shard
     divided.
-    Exit code: 0, or 1 when nothing could be merged (with --strict: when not everything could).
+    Exit code: 0, or 1 when nothing could be merged (with --strict: when not everything could, or tasks have no end).
 
     Example: harness merge shard-1 shard-2 --output merged
     """
-    from harness.reporting.history.record import missing_parts
+    with TemporaryDirectory(prefix="taskspec-merge-", ignore_cleanup_errors=True) as fetched:
+        _merge(_readable(folders, Path(fetched)), output, strict=strict, as_json=as_json)
 
-    found = _readable(folders)
+
+def _merge(found: Readable, output: Path, *, strict: bool, as_json: bool) -> None:
+    from harness.reporting.history.record import missing_parts, unequal_parts
+
     missing = missing_parts(shard.run.shard for shard in found.shards)
+    missing += unequal_parts((shard.run.shard, shard.run.durations) for shard in found.shards)
+    missing += found.unfinished
     _tell("left out: ", found.problems)
     _tell("", found.twice)
     _tell("warning: ", missing)
@@ -116,16 +133,18 @@ def _counts(run: RunRecord) -> dict[str, int]:
     return {kind.replace(" ", "_"): found[kind] for kind in get_args(Counted)}
 
 
-def _readable(folders: list[Path]) -> Readable:
+def _readable(folders: list[str], fetched: Path) -> Readable:
+    """`fetched`: a folder for what stores of other machines have."""
     from harness.reporting.history.file import HistoryError
-    from harness.reporting.history.merging import identity_of, shard_of
+    from harness.reporting.history.merging import identity_of
+    from harness.store import StoreError
 
-    found = Readable([], [], [])
+    found = Readable([], [], [], [])
     known: dict[str, Path] = {}
-    for folder in folders:
+    for folder, read in _sources(folders, fetched, found):
         try:
-            shard = shard_of(folder)
-        except (HistoryError, OSError) as error:
+            shard = read()
+        except (HistoryError, StoreError, OSError) as error:
             found.problems.append(str(error))
             continue
         first = known.setdefault(identity_of(shard.run), folder)
@@ -134,6 +153,26 @@ def _readable(folders: list[Path]) -> Readable:
         else:
             found.twice.append(_duplicate_message(folder, first))
     return found
+
+
+def _sources(folders: list[str], fetched: Path, found: Readable) -> Iterator[tuple[Path, Callable[[], ShardRun]]]:
+    """Each folder, and each part in a store, with the function that reads it."""
+    from harness.reporting.history.merging import shard_of
+    from harness.runner.stored_merge import find_parts, is_stored, merge_part
+    from harness.store import StoreError
+
+    for number, name in enumerate(folders):
+        if not is_stored(name):
+            yield Path(name), partial(shard_of, Path(name))
+            continue
+        try:
+            parts = find_parts(name)
+        except StoreError as error:
+            found.problems.append(str(error))
+            continue
+        for place, part in enumerate(parts):
+            target = fetched / f"{number}-{place}"
+            yield Path(part.shown), partial(merge_part, part, target, found.unfinished.append)
 
 
 def _duplicate_message(folder: Path, first: Path) -> str:

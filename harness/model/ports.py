@@ -160,12 +160,10 @@ class Saved(Protocol):
     @property
     def posted(self) -> bool:
         """Whether the page was the answer to an unsafe request, which is not sent again."""
-        ...
 
     @property
     def addresses(self) -> tuple[str, ...]:
         """The addresses of its pages and of the documents in them; a restore requests them again."""
-        ...
 
 
 class Session(Protocol):
@@ -174,10 +172,8 @@ class Session(Protocol):
     def begin_step(self, index: int, heard: Callable[[Sent], None]) -> None:
         """A step begins, perhaps again: the routes that name it answer from now on.
 
-        `heard` is called with each unsafe request of the pages as it leaves, until the next step begins. It must return
-        at once.
+        `heard` is called with each unsafe request as it leaves, until the next step begins; it must return at once.
         """
-        ...
 
     def restrict(self, permission: WritePermission | None) -> None:
         """From now on, of the pages' unsafe requests only these leave; None: all do."""
@@ -544,6 +540,10 @@ async def _none_to_wait_for() -> None:
     """The default of `ready`: the harness runs no service."""
 
 
+async def not_recorded(_plan: Plan) -> None:
+    """The default of `before_write`: nobody goes on with a task whose process has died."""
+
+
 def _no_tool_calls(_plan: Plan) -> tuple[ToolCall, ...]:
     """The default of `tool_calls`: nobody calls a tool."""
     return ()
@@ -595,3 +595,6 @@ class Ports(Struct, frozen=True):
     """Keeps the final view of a task that passed; may raise OSError. None: it is not kept."""
     tool_breaker: Callable[[str], Breaker | None] = _counted_nowhere
     """The circuit of a tool server, by its name; None if it has none."""
+    before_write: Callable[[Plan], Awaitable[None]] = not_recorded
+    """Awaited before each `write` of a task: returns when it is recorded where it outlasts this process that the task
+    has begun to write. Raises Failed if that is impossible; then the step is not begun."""

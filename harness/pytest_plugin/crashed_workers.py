@@ -59,7 +59,7 @@ class WorkerJournal(Sink):
         return None
 
     def on_event(self, event: Event, redactor: TextRedactor) -> None:  # noqa: ARG002 - ids are not secret
-        for word in _journal_words(event):
+        for word in journal_words(event):
             self._note(word, event.plan.task_id)
 
     def _note(self, word: str, task_id: str) -> None:
@@ -82,7 +82,8 @@ class WorkerJournal(Sink):
                 self._path.unlink()
 
 
-def _journal_words(event: Event) -> Iterable[str]:
+def journal_words(event: Event) -> Iterable[str]:
+    """What an event says of its task: it runs, it has begun to write, it is over."""
     match event:
         case TaskStarted(plan=plan):
             return ("running", "wrote") if any(map(_writes, _inner_plans(plan))) else ("running",)

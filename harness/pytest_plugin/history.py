@@ -59,14 +59,14 @@ class Executions:
         return found
 
     def interrupted(self, record: TaskRecord) -> Execution:
-        """The execution of a task that Ctrl-C ended: pytest makes no report of it."""
+        """The execution of a task that Ctrl-C ended, or that had just passed: pytest makes no report of it."""
         nodeid = self._nodes.get(record.task_id, f"{record.source}::{record.task_id}")
         self._count[nodeid] += 1
         return Execution(
             nodeid=nodeid,
             task_id=record.task_id,
             number=self._count[nodeid],
-            outcome="failed",
+            outcome="passed" if record.verdict in ("passed", "passed as declared") else "failed",
             seconds=record.seconds,
             at=record.started,
             record=self._with_kept_place(record),
@@ -176,9 +176,12 @@ class RunHistory:
         self._config = config
         self._state = state
         self._root: Path = state.settings.root
-        self._writes = not hasattr(config, "workerinput") and state.settings.history_runs > 0
+        self._stored = None if hasattr(config, "workerinput") else state.stored
+        self._writes = not hasattr(config, "workerinput") and (state.settings.history_runs > 0 or bool(self._stored))
         self._executions = Executions(self._root)
+        self._begun = False
         self._run: RunRecord | None = None
+        """The run while it goes on."""
         self._writer: RunWriter | None = None
         self._notes: list[str] = []
         self._status: int | None = None
@@ -195,18 +198,15 @@ class RunHistory:
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, node: Any, ids: list[str]) -> None:
         """Begin the run in the controller, which collects nothing itself, with the first worker that found tasks."""
-        if self._run is None and self._writes:
+        if not self._begun and self._writes:
             from harness.pytest_plugin.xdist import tasks_in
 
             if tasks := tasks_in(node.config, ids):
                 self.begin(tasks)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if self._writer is not None and (execution := self._executions.of(report)):
-            try:
-                self._writer.add(execution)
-            except HistoryError as error:
-                self._give_up(error)
+        if self._run is not None and (execution := self._executions.of(report)):
+            self._add(execution)
 
     def pytest_sessionfinish(self, exitstatus: int) -> None:
         self._status = int(exitstatus)
@@ -217,27 +217,50 @@ class RunHistory:
 
     def finish(self, interrupted: Sequence[TaskRecord] = ()) -> list[str]:
         """End the run, with the tasks that pytest makes no report of; returns lines for the summary, once."""
-        if self._writer is not None and self._run is not None:
+        run, self._run = self._run, None
+        told: list[str] = []
+        if run is not None:
+            for execution in map(self._executions.interrupted, interrupted):
+                self._add(execution)
+            for execution in map(self._executions.interrupted, self._state.passed_over if self._stored else ()):
+                self._add(execution)  # the process that goes on with the part must not run them again
+            ended = self._ended_record(run)
+            self._finish(ended)
+            told = self._stored.finish(ended) if self._stored else []
+        notes, self._notes = self._notes, []
+        return [*(f"history: {note}" for note in notes), *told]
+
+    def _add(self, execution: Execution) -> None:
+        if self._stored is not None:
+            self._stored.add(execution)
+        if self._writer is not None:
             try:
-                for execution in map(self._executions.interrupted, interrupted):
-                    self._writer.add(execution)
-                note = self._writer.finish(self._ended_record(self._run), self._state.settings.history_runs)
+                self._writer.add(execution)
+            except HistoryError as error:
+                self._give_up(error)
+
+    def _finish(self, run: RunRecord) -> None:
+        """End the run in the project's history."""
+        if self._writer is not None:
+            try:
+                note = self._writer.finish(run, self._state.settings.history_runs)
                 self._notes += [note] if note else []
             except HistoryError as error:
                 self._give_up(error)
             self._close()
-        notes, self._notes = self._notes, []
-        return [f"history: {note}" for note in notes]
 
     def begin(self, tasks: Mapping[str, Loaded]) -> None:
         """Begin the history of a run with these tasks: node id -> task. Once, in the process that writes."""
-        if self._run is not None or not self._writes:
+        if self._begun or not self._writes:
             return
+        self._begun = True
         self._redactor = redactor_of(self._state.settings, list(tasks.values()), os.environ)
         self._executions = Executions(self._root, tasks, self._redactor.text)
+        run = self._run = self._begun_record()
+        if self._stored is not None:
+            self._stored.begin(run, tasks)
         try:
-            self._run = self._begun_record()
-            self._writer = self._open_history(self._run)
+            self._writer = self._open_history(run) if self._state.settings.history_runs > 0 else None
         except HistoryError as error:
             self._give_up(error)
 
@@ -262,6 +285,7 @@ class RunHistory:
             branch=checkout.branch,
             ci=executor_of(os.environ),
             shard=str(self._config.getoption("--task-shard", None) or ""),
+            durations=self._state.durations.digest if self._state.durations else "",
         )
 
     def _ended_record(self, run: RunRecord) -> RunRecord:

@@ -20,7 +20,7 @@ from msgspec import Struct, field
 from harness.pytest_plugin.foreign import is_free
 
 if TYPE_CHECKING:
-    from harness.pytest_plugin.selection import Shard
+    from harness.pytest_plugin.shards import Shard
 
 # The values of options. What they need is loaded only if the option is given.
 
@@ -55,7 +55,7 @@ def _endpoints(text: str) -> tuple[str, ...]:
 
 def _shard(text: str) -> Shard:
     """Parse `--task-shard`; raises ArgumentTypeError for a value that is no part."""
-    from harness.pytest_plugin.selection import Shard
+    from harness.pytest_plugin.shards import Shard
 
     return Shard.parse(text)
 
@@ -262,8 +262,20 @@ TASK_OPTIONS: tuple[TaskOption, ...] = (
     TaskOption(
         "--task-shard",
         "Run the I-th of N parts of the tasks, for the machines of a CI matrix. Tasks that depend on each other stay "
-        "together.",
-        keywords={"metavar": "I/N", "type": _shard},
+        "together. With env, the environment says which part: of Kubernetes, AWS Batch, Slurm, GitLab and others.",
+        keywords={"metavar": "I/N|env", "type": _shard},
+    ),
+    TaskOption(
+        "--task-durations",
+        "Divide the tasks by the seconds that they are expected to take: a history.sqlite3, or what `harness history "
+        "durations` has written. All parts need the same file.",
+        keywords={"metavar": "FILE"},
+    ),
+    TaskOption(
+        "--task-store",
+        "Keep the results in this place beyond the machine: a folder, or a URL that fsspec knows, such as "
+        "s3://BUCKET/RUN. The same part with the same place goes on with what has no end there.",
+        keywords={"metavar": "URL"},
     ),
     TaskOption(
         "--task-agent",

@@ -143,6 +143,10 @@ def perform(request: pytest.FixtureRequest, loaded: Loaded) -> None:
     state, item = request.config.stash[STATE], request.node
     if problems := state.problems.get(loaded.source):
         raise TaskFailed(problems[0].splitlines()[0], "\n".join(problems))
+    if failure := state.lost.get(loaded.spec.task_id):
+        if state.ahead is not None:
+            state.ahead.skip(item)
+        raise _not_begun(state, item, loaded, failure)
     _require(state, item, loaded)
     plan, result, interrupted = _run_to_end(state, item, loaded)
     harness = state.harness()
@@ -192,7 +196,7 @@ def _run_to_end(
     try:
         return *_run_in_turn(state, item, loaded, sink), None
     except SpecError as error:
-        raise _plan_failed(state, item, loaded, error) from None
+        raise _not_begun(state, item, loaded, Failure("INVALID_INPUT", str(error))) from None
     except BaseException as interruption:
         if not ended:
             raise
@@ -269,13 +273,13 @@ def _tell_allure(harness: SyncHarness, plan: Plan, result: TaskResult, browser: 
         AllureSink(harness.redactor, harness.archive.kept_files).finish(plan, result, browser)
 
 
-def _plan_failed(state: SessionState, item: pytest.Item, loaded: Loaded, error: SpecError) -> TaskFailed:
-    """The failure of a task without a plan, which is printed, counted and kept like the others."""
+def _not_begun(state: SessionState, item: pytest.Item, loaded: Loaded, failure: Failure) -> TaskFailed:
+    """The failure of a task without a plan or a process, which is printed, counted and kept like the others."""
     plan, redactor = placeholder_plan(loaded, state.run_id), state.harness().redactor
-    result = not_run_result(state.harness().archive, plan, Failure("INVALID_INPUT", str(error)))
+    result = not_run_result(state.harness().archive, plan, failure)
     _tell_allure(state.harness(), plan, result)
     _tell(item, result, task_record(plan, result, redactor))
-    lines = [headline(plan, result, redactor), *(f"  {line}" for line in str(error).splitlines())]
+    lines = [headline(plan, result, redactor), *(f"  {line}" for line in failure.message.splitlines())]
     if result.artifacts is not None:
         lines.append(f"  artifacts: {shown_path(result.artifacts)}")
     return TaskFailed(brief(plan, result, redactor), "\n".join(lines), cause(plan, result, redactor))

@@ -19,6 +19,7 @@ from harness.pytest_plugin.history import HISTORY, RunHistory
 from harness.pytest_plugin.items import TaskItem, undeclared_lines
 from harness.pytest_plugin.not_run import interrupted_tasks
 from harness.pytest_plugin.selection import task_items
+from harness.pytest_plugin.shards import DURATIONS
 from harness.pytest_plugin.signals import Signals
 from harness.pytest_plugin.state import BROWSER, RECORD, STATE, SessionState
 from harness.pytest_plugin.telemetry import TELEMETRY, RunTelemetry, check_extras, telemetry_of
@@ -119,8 +120,11 @@ def first_to_run(config: pytest.Config, tasks: Sequence[TaskItem]) -> TaskItem |
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """xdist: give every worker the run id of the controller."""
-    node.workerinput[RUN_ID] = node.config.stash[STATE].run_id
+    """xdist: give every worker the run id of the controller, and what it has read of durations."""
+    state: SessionState = node.config.stash[STATE]
+    node.workerinput[RUN_ID] = state.run_id
+    if state.durations is not None:
+        node.workerinput[DURATIONS] = dict(state.durations.seconds)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -1,13 +1,11 @@
-"""Selection and order of tasks: `--task-with-deps` adds dependencies, `--task-shard` takes one part."""
+"""Selection and order of tasks: `--task-with-deps` adds the dependencies of the chosen ones."""
 
 from __future__ import annotations
 
 import os
-from argparse import ArgumentTypeError
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import pytest
 from msgspec import Struct
@@ -264,79 +262,3 @@ def _missing_dependencies(known: Mapping[Path, tuple[Loaded, ...]], asked: Seque
     wanted = {task_id for _, task_id in _wanted_tasks(known, asked)}
     tasks = (task for task in chain.from_iterable(known.values()) if task.spec.task_id in wanted)
     return {name for task in tasks for name in task.spec.dependencies if name not in names}
-
-
-# `--task-shard I/N`: one of N parts of the items, for the machines of a CI matrix.
-
-
-class Shard(Struct, frozen=True):
-    """The part of this machine."""
-
-    number: int
-    """The number of the part; 1 for the first."""
-    count: int
-
-    @classmethod
-    def parse(cls, text: str) -> Shard:
-        """Parse `2/3`; raises ArgumentTypeError for other texts."""
-        number, slash, count = text.partition("/")
-        if slash and number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count):
-            return cls(int(number), int(count))
-        raise ArgumentTypeError(f"{text!r} is not a part such as 2/3: expected I/N, with I from 1 to N")
-
-    def __str__(self) -> str:
-        return f"{self.number}/{self.count}"
-
-
-def parts(names: Iterable[str], tied: Mapping[str, str], count: int) -> dict[str, int]:
-    """Name -> its part, 1 to `count`. Names with the same group (`tied`: name -> group) stay together.
-
-    It depends only on the names and their order, so that every machine gets the same answer: each group goes to the
-    smallest part.
-    """
-    sizes: dict[str, list[str]] = {}
-    for name in names:
-        sizes.setdefault(tied.get(name, name), []).append(name)
-    load = [0] * count
-    found: dict[str, int] = {}
-    for members in sizes.values():
-        part = load.index(min(load))
-        load[part] += len(members)
-        found.update(dict.fromkeys(members, part + 1))
-    return found
-
-
-class Sharding:
-    """Registered only with `--task-shard`, after all that selects items, so that it decides last."""
-
-    def __init__(self, shard: Shard) -> None:
-        self._shard = shard
-        self._emptied = False
-
-    def pytest_report_header(self) -> str:
-        return f"task shard: {self._shard}"
-
-    @pytest.hookimpl(trylast=True)
-    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        """Deselect the items of other parts, whatever order a machine has. Under xdist every worker does it."""
-        tasks = task_items(items)
-        wanted = dependencies([item.loaded for item in tasks])
-        tied = groups({name: (wanted[name], item.loaded.spec.episode_id) for name, item in _by_task_id(tasks)})
-        names = {item.nodeid: f"task {tied[name]}" for name, item in _by_task_id(tasks)}
-        part = parts(sorted(item.nodeid for item in items), names, self._shard.count)
-        kept = [item for item in items if part[item.nodeid] == self._shard.number]
-        self._emptied = bool(items) and not kept
-        already = config.pluginmanager.getplugin("terminalreporter")
-        before = list(already.stats.get("deselected", ())) if already is not None else []
-        tell_deselected(config, [*items, *before], kept)
-        items[:] = kept
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
-        """Make an empty part a success: there may be more parts than tasks."""
-        if self._emptied and exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
-            session.exitstatus = pytest.ExitCode.OK
-
-
-def _by_task_id(tasks: Iterable[Any]) -> Iterable[tuple[str, Any]]:
-    return ((item.loaded.spec.task_id, item) for item in tasks)

@@ -11,7 +11,7 @@ import pytest
 from harness.pytest_plugin.activation import RUN_ID, SESSION, begin_run, is_controller
 from harness.pytest_plugin.ci import asked_for
 from harness.pytest_plugin.items import CHANNELS
-from harness.pytest_plugin.selection import OPTION, Sharding, WithDependencies, arrange, names_of, task_items
+from harness.pytest_plugin.selection import OPTION, WithDependencies, arrange, names_of, task_items
 from harness.pytest_plugin.settings import settings_of
 from harness.pytest_plugin.state import AFRESH, DONE, STATE, SessionState
 
@@ -20,6 +20,10 @@ def begin(config: pytest.Config) -> None:
     """Read the settings, make the state, and register the hooks of this module. Raises UsageError for bad settings."""
     settings = settings_of(config)
     state = SessionState(settings, config.getoption("--task-agent"))
+    if config.getoption("task_durations"):
+        from harness.pytest_plugin.shards import durations_of
+
+        state.durations = durations_of(config)
     config.stash[STATE], config.stash[CHANNELS] = state, frozenset(settings.channels) or None
     worker: Mapping[str, Any] | None = getattr(config, "workerinput", None)
     if worker is not None:
@@ -37,7 +41,14 @@ def _plugins(config: pytest.Config, state: SessionState) -> Iterator[tuple[str, 
     if config.getoption(OPTION):
         yield "taskspec-dependencies", WithDependencies()
     if shard := config.getoption("--task-shard"):
-        yield "taskspec-shard", Sharding(shard)
+        from harness.pytest_plugin.shards import Sharding
+
+        yield "taskspec-shard", Sharding(shard, state.durations)
+    if config.getoption("task_store"):
+        from harness.pytest_plugin.stored import begin_store
+
+        state.stored = begin_store(config, state)
+        yield "taskspec-store", state.stored
     if asked_for(config):
         from harness.pytest_plugin.ci_page import CiPage
 

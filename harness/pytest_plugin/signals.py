@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from harness.pytest_plugin.state import STATE
 from harness.resilience import SystemClock
 
 BOUND = 8.0
@@ -20,6 +21,7 @@ PATIENCE_OF_XDIST = 12.0
 """Further seconds for the xdist controller: it waits up to ten for its workers' reports, and then kills them."""
 HEARD = ("SIGINT", "SIGTERM", "SIGHUP")
 """SIGTERM: a CI system cancels the run. SIGHUP: the terminal was closed; Windows does not have it."""
+INTERRUPTED = int(pytest.ExitCode.INTERRUPTED)
 HELD = (
     "taskspec: the run is already ending: it writes its reports and stops its browser and services. "
     "That takes at most {:g} s."
@@ -69,6 +71,7 @@ class Signals:
             signal.raise_signal(number)
         elif self._debugging or not self._ending:
             self._ending = self._heard = not self._debugging
+            self._note_signal(number)
             signal.default_int_handler(number, frame)
         elif not self._held:
             self._heard = self._held = True
@@ -81,7 +84,16 @@ class Signals:
                 self._wakeup.get(timeout=self._bound)
             return
         self._say(GIVEN_UP)
-        os._exit(pytest.ExitCode.INTERRUPTED)  # the reaper ends the processes that this one has started
+        os._exit(self._status())  # the reaper ends the processes that this one has started
+
+    def _note_signal(self, number: int) -> None:
+        state = self._config.stash[STATE]
+        state.stopped_by = state.stopped_by or number
+
+    def _status(self) -> int:
+        """The exit status of a run that did not end in time."""
+        state = self._config.stash[STATE]
+        return state.stored.status(INTERRUPTED) if state.stored else INTERRUPTED
 
     def _say(self, text: str) -> None:
         if self._terminal is not None:

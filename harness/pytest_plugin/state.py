@@ -15,6 +15,9 @@ from harness.model.settings import Settings
 from harness.spec.names import new_run_id
 
 if TYPE_CHECKING:
+    from harness.pytest_plugin.stored import StoredRun
+    from harness.recovery.failure import Failure
+    from harness.reporting.history.durations import Durations
     from harness.reporting.task_record import TaskRecord
     from harness.resilience.events import Emit
     from harness.runner.harness import SyncHarness
@@ -48,6 +51,14 @@ class SessionState(Struct):
     """The state of one session, or of one xdist worker of it."""
 
     settings: Settings
+    durations: Durations | None = None
+    """What tasks are expected to take (`--task-durations`)."""
+    stored: StoredRun | None = None
+    """The store that keeps the results of this part of the run (`--task-store`)."""
+    lost: Mapping[str, Failure] = field(default_factory=dict)
+    """Id of a task that an earlier process of this part has left without an end, and that does not run again -> why."""
+    stopped_by: int = 0
+    """The number of the signal that has ended the run."""
     chosen: str | None = None
     """The agent of the command line."""
     run_id: str = field(default_factory=lambda: new_run_id(datetime.now(UTC), os.getpid()))
@@ -98,6 +109,8 @@ class SessionState(Struct):
             from harness.runner.harness import SyncHarness  # Playwright is loaded only in a session that runs a task
 
             self._harness = SyncHarness(self.settings, self.run_id, self.tell)
+            if self.stored is not None:
+                self._harness.record_writes(self.stored.ledger.before_write)
             self.begun()
             if self.chosen or self.settings.agent or self.settings.agents:
                 self._harness.check_agents(self.chosen or self.settings.agent)

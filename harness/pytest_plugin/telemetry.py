@@ -188,6 +188,7 @@ class RunTelemetry:
     def _sinks(self) -> PytestSinks:
         return PytestSinks(
             journal=WorkerJournal.of(self._config),
+            ledger=self._state.stored.ledger if self._state.stored else None,
             hook=Hook(self._config),
             allure=self._allure,
             terminal=None if self._worker else self._terminal,

@@ -236,6 +236,7 @@ def merge_runs(runs: Sequence[RunRecord]) -> RunRecord:
         branch=_common_value(run.branch for run in runs),
         ci=next((_safe(run.ci) for run in runs if run.ci), {}),
         shard=", ".join(sorted({part for run in runs for part in run.shard.split(", ") if part})),
+        durations=_common_value(run.durations for run in runs),
         executions=executions,
         happenings=tuple(sorted({each.model_dump_json(): each for run in runs for each in run.happenings}.values(),
                                 key=lambda each: stamp(each.at) or "")),

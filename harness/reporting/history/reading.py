@@ -202,8 +202,18 @@ def usual_seconds(root: Path, runs: int = 30, besides: str = "") -> dict[str, fl
 
     `besides`: the id of a run that does not count. Raises HistoryError.
     """
+    import_pending_runs(root)
+    return seconds_in(place_of(root), runs, besides)
+
+
+RUNS_OF_DURATIONS = 30
+"""The number of runs that durations come from."""
+
+
+def seconds_in(history: Path, runs: int = RUNS_OF_DURATIONS, besides: str = "") -> dict[str, float]:
+    """`usual_seconds` of a history, by its file."""
     found: dict[str, list[float]] = {}
-    with _reading(root) as database:
+    with reading(history) as database:
         for row in database.execute(_PASSED, (besides, runs)):
             found.setdefault(row["task_id"], []).append(row["seconds"])
     return {task: round(median(seconds), 3) for task, seconds in found.items()}

@@ -120,6 +120,21 @@ def missing_parts(shards: Iterable[str]) -> list[str]:
     return [_missing_parts(known, of) for of, known in sorted(there.items()) if len(known) < of]
 
 
+def unequal_parts(divisions: Iterable[tuple[str, str]]) -> list[str]:
+    """A line if parts of one suite were divided by different durations. `divisions`: shard and digest of each run."""
+    by_digest: dict[str, list[str]] = {}
+    for shard, digest in divisions:
+        if shard:
+            by_digest.setdefault(digest, []).append(shard)
+    if len(by_digest) < 2:
+        return []
+    told = "; ".join(
+        f"{', '.join(sorted(set(shards)))} by {f'durations {digest}' if digest else 'number'}"
+        for digest, shards in sorted(by_digest.items())
+    )
+    return [f"the parts were not divided alike ({told}): tasks may be missing, or may have run twice"]
+
+
 def _missing_parts(known: set[int], of: int) -> str:
     """The line about the missing parts; only the first are named, since foreign files may contain any number."""
     number = of - len(known)
@@ -261,7 +276,10 @@ class RunRecord(BaseModel):
     commit: str = ""
     branch: str = ""
     ci: dict[str, JsonValue] = Field({}, description="name, buildName, buildUrl of the CI system, when there is one.")
-    shard: str = ""
+    shard: str = Field("", description="The part of a divided suite, such as 2/3; of a merged run, all its parts.")
+    durations: str = Field(
+        "", description="Digest of the durations by which the suite was divided (`--task-durations`)."
+    )
     executions: tuple[Execution, ...] = ()
     happenings: tuple[Happening, ...] = ()
     metrics: dict[str, Any] = Field({}, description="The document of metrics.json.")

@@ -17,6 +17,8 @@ class PytestSinks(Struct, frozen=True, kw_only=True):
 
     journal: Sink | None
     """In an xdist worker that runs several tasks at once: records which of them have begun."""
+    ledger: Sink | None
+    """With `--task-store`, the `StoreLedger`: notes which tasks were seen to write."""
     hook: Sink
     """`pytest_taskspec_event`."""
     allure: Sink
@@ -41,6 +43,8 @@ def every_sink(settings: Settings, run: str, pytest: PytestSinks | None = None) 
         yield Spans(run)
     if pytest.journal:
         yield pytest.journal
+    if pytest.ledger:
+        yield pytest.ledger
     yield pytest.hook
     yield pytest.allure
     if pytest.terminal:

@@ -11,10 +11,12 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from harness.cli.main import app
+from harness.reporting.history.attempts import begun_line, ended_line
 from harness.reporting.history.reading import load_run
 from harness.reporting.history.writing import save_run
+from harness.store import open_store
 from tests.unit.cli.test_show import keep
-from tests.unit.reporting.history.runs import execution, executions, failed, run
+from tests.unit.reporting.history.runs import execution, executions, failed, record, run
 
 
 @pytest.fixture
@@ -168,3 +170,46 @@ def test_a_folder_that_is_named_twice_is_told(parts: Path) -> None:
         "another: the same run as in shard-1; it counts once",
     ]
     assert len(json.loads(merge("shard-1", "shard-1", "--json").stdout)["named_twice"]) == 1
+
+
+def stored(place: str, part: int, of: int, *lines: str) -> None:
+    """A part of a suite in a store, as its processes have told of it: each line is of a process of its own."""
+    store = open_store(place).at(f"part-{part}-of-{of}")
+    for number, line in enumerate(lines):
+        begun = run(f"20251116T09000{number}-{part}", [], shard=f"{part}/{of}")
+        tasks = [execution(record(f"T-{part}-{name}")).nodeid for name in "abc"]
+        store.append(f"journal/{number}", [begun_line(begun, tasks), line])
+
+
+@pytest.mark.parametrize("kind", ["folder", "memory"])
+def test_the_parts_in_a_store_are_one_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    place = "run-42" if kind == "folder" else f"memory://{tmp_path.name}/run-42"
+    place_of_errors = "errors/0/T-1-a"
+    lost = execution(failed("T-1-a", "STEP_TIMEOUT", artifacts=place_of_errors))
+    stored(place, 1, 2, ended_line(lost), ended_line(execution(record("T-1-b"))))
+    open_store(place).put(f"part-1-of-2/{place_of_errors}/manifest.json", b'{"task_id": "T-1-a"}')
+    open_store(place).put("part-1-of-2/wrote/T-1-c", b"0")
+    stored(place, 2, 2, *(ended_line(execution(record(f"T-2-{name}"))) for name in "abc"))
+    open_store(place).put("run.json", b'{"parts": "2"}')
+    done = merge(place)
+    assert done.stderr == "warning: part 1 of 2: 1 task had begun to write and has no end: T-1-c\n"
+    assert done.stdout.endswith("of 2 folders: 4 passed, 1 failed\n")
+    assert (tmp_path / "merged/errors/T-1-a/manifest.json").is_file()
+    strict = merge(f"{place[:-2]}*", "--strict", "--output", "strict")
+    assert (strict.exit_code, strict.stderr.count("T-1-c")) == (1, 2)
+
+
+def test_a_store_without_a_part_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = merge(f"memory://{tmp_path.name}", "foo://x")
+    assert done.exit_code == 1
+    assert f"left out: memory://{tmp_path.name}: no part of a run is stored there" in done.stderr
+    assert "left out: foo://x: Protocol not known: foo" in done.stderr
+
+
+def test_parts_that_were_divided_by_other_durations_are_named(parts: Path) -> None:
+    save_run(parts / "shard-4", run("20251116T090004-4", [execution(record("T-4"))], shard="4/4", durations="abc"))
+    said = merge("shard-1", "shard-4").stderr
+    assert "the parts were not divided alike (1/3 by number; 4/4 by durations abc)" in said
+    assert merge("shard-1", "shard-4", "--strict").exit_code == 1

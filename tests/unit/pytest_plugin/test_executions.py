@@ -109,3 +109,8 @@ def test_interrupted() -> None:
     assert found.record is not None
     assert found.record.artifacts == "errors/T-1"
     assert executions.interrupted(record("T-2", source="t.yaml")).nodeid == "t.yaml::T-2"
+    assert found.outcome == "failed"
+
+
+def test_a_task_that_had_just_passed_when_the_run_was_interrupted_has_passed() -> None:
+    assert Executions(Path("/project")).interrupted(record("T-1")).outcome == "passed"

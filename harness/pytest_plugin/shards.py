@@ -1,0 +1,233 @@
+"""`--task-shard`: one of N parts of the items, for the machines of a CI matrix or the indices of a job."""
+
+from __future__ import annotations
+
+import os
+from argparse import ArgumentTypeError
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+from msgspec import Struct
+
+from harness.pytest_plugin.items import TaskItem
+from harness.pytest_plugin.selection import groups, task_items, tell_deselected
+from harness.reporting.history.durations import Durations, read_durations
+from harness.reporting.history.file import HistoryError
+from harness.spec.names import how_many
+from harness.spec.suite import dependencies
+
+ENVIRONMENT = "env"
+"""The value of `--task-shard` that asks the environment."""
+COUNT = "TASK_SHARDS"
+"""The variable that says the number of parts where the system that started the run does not."""
+
+
+class Shard(Struct, frozen=True):
+    """The part of this machine."""
+
+    number: int
+    """The number of the part; 1 for the first."""
+    count: int
+
+    @classmethod
+    def parse(cls, text: str, environ: Mapping[str, str] = os.environ) -> Shard:
+        """Parse `2/3`, or `env`; raises ArgumentTypeError for other texts, and if the environment names no part."""
+        if text == ENVIRONMENT:
+            return part_in(environ)
+        number, slash, count = text.partition("/")
+        if slash and number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count):
+            return cls(int(number), int(count))
+        raise ArgumentTypeError(
+            f"{text!r} is not a part such as 2/3: expected I/N, with I from 1 to N, or {ENVIRONMENT}"
+        )
+
+    def __str__(self) -> str:
+        return f"{self.number}/{self.count}"
+
+
+# `--task-shard env`: the part that the system which started this process has given it.
+
+
+class _System(Struct, frozen=True):
+    """The variables of a system that starts several processes of one job."""
+
+    name: str
+    index: str
+    count: str = COUNT
+    first: int = 0
+    """The lowest index."""
+
+
+_SYSTEMS = (
+    _System("Kubernetes (an Indexed Job)", "JOB_COMPLETION_INDEX"),
+    _System("AWS Batch (an array job)", "AWS_BATCH_JOB_ARRAY_INDEX", "AWS_BATCH_JOB_ARRAY_SIZE"),
+    _System("GitLab, Semaphore", "CI_NODE_INDEX", "CI_NODE_TOTAL", first=1),
+    _System("CircleCI", "CIRCLE_NODE_INDEX", "CIRCLE_NODE_TOTAL"),
+    _System("Buildkite", "BUILDKITE_PARALLEL_JOB", "BUILDKITE_PARALLEL_JOB_COUNT"),
+)
+_SLURM = "SLURM_ARRAY_TASK_ID"
+
+
+def part_in(environ: Mapping[str, str]) -> Shard:
+    """The part that the environment names. Raises ArgumentTypeError if it names none, or several."""
+    found = {str(shard): (shard, variable) for shard, variable in _parts_in(environ)}
+    if len(found) == 1:
+        return next(iter(found.values()))[0]
+    if found:
+        told = ", ".join(f"{variable} says {shard}" for shard, variable in found.values())
+        raise ArgumentTypeError(f"the environment names several parts ({told}): give the part itself, as I/N")
+    known = ", ".join((*(f"{each.index} ({each.name})" for each in _SYSTEMS), f"{_SLURM} (Slurm)"))
+    raise ArgumentTypeError(f"the environment names no part; expected one of {known}")
+
+
+def _parts_in(environ: Mapping[str, str]) -> Iterator[tuple[Shard, str]]:
+    for system in _SYSTEMS:
+        if environ.get(system.index):
+            yield _part_of(system, environ), system.index
+    if environ.get(_SLURM):
+        yield _part_of_slurm(environ), _SLURM
+
+
+def _part_of(system: _System, environ: Mapping[str, str]) -> Shard:
+    count = environ.get(system.count) or environ.get(COUNT)
+    if not count:
+        needed = system.count if system.count == COUNT else f"{system.count} or {COUNT}"
+        raise ArgumentTypeError(f"{system.index} is set, but not the number of parts: set {needed}")
+    return _shard(environ[system.index], count, system.first, system.index)
+
+
+def _part_of_slurm(environ: Mapping[str, str]) -> Shard:
+    """The part of an array job. Its lowest index is a part of its own only if the array is whole."""
+    count, least = environ.get("SLURM_ARRAY_TASK_COUNT", ""), environ.get("SLURM_ARRAY_TASK_MIN", "0")
+    whole = environ.get(COUNT, count) == count and _is_whole(count, least, environ.get("SLURM_ARRAY_TASK_MAX", ""))
+    if not whole:
+        raise ArgumentTypeError(
+            f"{_SLURM} is of an array with gaps, or of a part of an array: give the part itself, as I/N"
+        )
+    return _shard(environ[_SLURM], count, int(least), _SLURM)
+
+
+def _is_whole(count: str, least: str, most: str) -> bool:
+    numbers = count.isdecimal() and least.isdecimal() and most.isdecimal()
+    return numbers and int(most) - int(least) + 1 == int(count)
+
+
+def _shard(index: str, count: str, first: int, variable: str) -> Shard:
+    if index.isdecimal() and count.isdecimal() and 0 <= int(index) - first < int(count):
+        return Shard(int(index) - first + 1, int(count))
+    last = f"{int(count) - 1 + first}" if count.isdecimal() else f"the number of parts, which is {count!r}"
+    raise ArgumentTypeError(f"{variable} is {index!r}: expected a number from {first} to {last}")
+
+
+# `--task-durations`: what each task is expected to take.
+
+DURATIONS = "taskspec_durations"
+"""Key of `workerinput`: the seconds by task, since a worker that starts later could read others."""
+
+
+def durations_of(config: pytest.Config) -> Durations | None:
+    """The durations that the command line names. Raises UsageError for a file that has none."""
+    name = config.getoption("task_durations")
+    if not name:
+        return None
+    told: dict[str, float] | None = getattr(config, "workerinput", {}).get(DURATIONS)
+    if told is not None:
+        return Durations(told)
+    if not config.getoption("task_shard"):
+        raise pytest.UsageError("--task-durations has no effect without --task-shard: add it, or leave this one out")
+    try:
+        return read_durations(Path(config.invocation_params.dir, name))
+    except HistoryError as error:
+        raise pytest.UsageError(f"--task-durations {error}") from error
+
+
+# Which part an item is in.
+
+
+def parts(
+    names: Iterable[str], tied: Mapping[str, str], count: int, seconds: Mapping[str, float] | None = None
+) -> dict[str, int]:
+    """Name -> its part, 1 to `count`. Names with the same group (`tied`: name -> group) stay together.
+
+    It depends only on the arguments, so that every machine gets the same answer: each group goes to the part with the
+    least so far. `seconds`: expected of each name; then the longest group comes first. Otherwise each name counts one.
+    """
+    members: dict[str, list[str]] = {}
+    for name in names:
+        members.setdefault(tied.get(name, name), []).append(name)
+    cost = {group: sum(seconds[name] if seconds else 1.0 for name in each) for group, each in members.items()}
+    order = sorted(members, key=lambda group: (-cost[group], group)) if seconds else list(members)
+    load, fill = [0.0] * count, [0] * count
+    found: dict[str, int] = {}
+    for group in order:
+        part = min(range(count), key=lambda each: (load[each], fill[each], each))
+        load[part] += cost[group]
+        fill[part] += len(members[group])
+        found.update(dict.fromkeys(members[group], part + 1))
+    return found
+
+
+class Sharding:
+    """Registered only with `--task-shard`, after all that selects items, so that it decides last."""
+
+    def __init__(self, shard: Shard, durations: Durations | None = None) -> None:
+        self._shard = shard
+        self._durations = durations
+        self._emptied = False
+        self._balance = ""
+
+    def pytest_report_header(self) -> str:
+        return f"task shard: {self._shard}"
+
+    def pytest_report_collectionfinish(self) -> list[str]:
+        return [self._balance] if self._balance else []
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        """Deselect the items of other parts, whatever order a machine has. Under xdist every worker does it."""
+        part = self._parts(items)
+        kept = [item for item in items if part[item.nodeid] == self._shard.number]
+        self._emptied = bool(items) and not kept
+        already = config.pluginmanager.getplugin("terminalreporter")
+        before = list(already.stats.get("deselected", ())) if already is not None else []
+        tell_deselected(config, [*items, *before], kept)
+        self._balance = self._describe(task_items(items), task_items(kept))
+        items[:] = kept
+
+    def _parts(self, items: Sequence[pytest.Item]) -> dict[str, int]:
+        """Node id -> part. With durations, what is no task is divided by itself: nothing is known of its time."""
+        tasks = task_items(items)
+        wanted, known = dependencies([item.loaded for item in tasks]), self._durations
+        tied = groups({_id(item): (wanted[_id(item)], item.loaded.spec.episode_id) for item in tasks})
+        together = {item.nodeid: f"task {tied[_id(item)]}" for item in tasks}
+        seconds = {item.nodeid: known.of(_id(item)) for item in tasks} if known else None
+        names, count = sorted(item.nodeid for item in items), self._shard.count
+        if seconds is None:
+            return parts(names, together, count)
+        others = [name for name in names if name not in seconds]
+        return {**parts(others, {}, count), **parts(sorted(seconds), together, count, seconds)}
+
+    def _describe(self, tasks: Sequence[TaskItem], kept: Sequence[TaskItem]) -> str:
+        """What is expected of this part, by durations."""
+        known = self._durations
+        if known is None or not tasks:
+            return ""
+        total, own = (sum(known.of(_id(item)) for item in each) for each in (tasks, kept))
+        new = sum(_id(item) not in known.seconds for item in tasks)
+        guessed = f"; {how_many(new, 'task')} without a duration, {known.usual:g} s each" if new else ""
+        ideal = total / self._shard.count
+        return (
+            f"task shard {self._shard}: {how_many(len(kept), 'task')} of {len(tasks)}, {own:.1f} s expected, "
+            f"the mean part {ideal:.1f} s (durations {known.digest}{guessed})"
+        )
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        """Make an empty part a success: there may be more parts than tasks."""
+        if self._emptied and exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
+            session.exitstatus = pytest.ExitCode.OK
+
+
+def _id(item: TaskItem) -> str:
+    return item.loaded.spec.task_id

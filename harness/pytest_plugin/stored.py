@@ -1,0 +1,271 @@
+"""`--task-store`: the results of a part of a run outlast its machine, and the next one goes on with what has no end."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from msgspec import Struct, field
+
+from harness.pytest_plugin.crashed_workers import journal_words
+from harness.pytest_plugin.items import TaskItem
+from harness.pytest_plugin.selection import names_of, task_items, tell_deselected
+from harness.pytest_plugin.state import SessionState
+from harness.recovery.failure import Failure
+from harness.reporting.history.attempts import begun_line, ended_line, ends, over_line
+from harness.reporting.history.file import HistoryError
+from harness.reporting.history.record import Execution, RunRecord, checkout_of
+from harness.resilience import SystemClock
+from harness.runner.store_writer import CUT_OFF, StoreLedger, StoreWriter
+from harness.runner.stored_part import ERRORS, CommonRun, StoredPart, join_run, part_name, wrote_name
+from harness.spec.names import how_many
+from harness.store import SCHEME, Store, StoreError, StoreUnusable, open_store
+
+OF_THE_MACHINE = 75
+"""The exit status of a run that its machine has ended, or kept from storing something: it is to be repeated.
+
+It is EX_TEMPFAIL of sysexits.h."""
+ATTEMPT, EARLIER = "taskspec_attempt", "taskspec_earlier"
+"""Keys of `workerinput`: the name of the attempt, and what earlier attempts have done."""
+LAST = 30.0
+"""Seconds that the end of a run waits for the store, as long as it takes anything in that time."""
+LAST_OF_INTERRUPTED = 25.0
+"""The same after a signal: the machine is about to be taken away."""
+
+
+class Earlier(Struct, frozen=True):
+    """What earlier processes have done of the part."""
+
+    ended: Mapping[str, bool] = field(default_factory=dict)
+    """Node id of a task that has ended -> whether it passed."""
+    written: frozenset[str] = frozenset()
+    """The names (`wrote_name`) of the tasks that had begun to write."""
+
+    def wrote(self, task_id: str) -> bool:
+        return wrote_name(task_id) in self.written
+
+
+class Resumption(Struct, frozen=True):
+    """What is left to do of a part."""
+
+    done: frozenset[str] = frozenset()
+    """Node ids of the tasks that do not run again: they have ended."""
+    lost: Mapping[str, Failure] = field(default_factory=dict)
+    """Id of a task that does not run, although it has no end -> why."""
+
+
+CRASHED = "The process that ran the task is gone, and it had begun to write, so it does not run again"
+UNFINISHED_EPISODE = (
+    "A process that had done a part of its episode is gone, and with it the state that the tasks share; since one of "
+    "them had begun to write, the episode does not run again"
+)
+
+
+def resumption(tasks: Mapping[str, tuple[str, str | None]], earlier: Earlier) -> Resumption:
+    """Decide what runs again. `tasks`: node id -> (id, episode).
+
+    An episode runs again from its start, unless a task of it has begun to write.
+    """
+    broken = _broken_episodes(tasks, earlier.ended)
+    wrote = {episode for task_id, episode in tasks.values() if episode in broken and earlier.wrote(task_id)}
+    done: set[str] = set()
+    lost: dict[str, Failure] = {}
+    for nodeid, (task_id, episode) in tasks.items():
+        if nodeid in earlier.ended and (episode not in broken or episode in wrote):
+            done.add(nodeid)
+        elif nodeid not in earlier.ended and earlier.wrote(task_id):
+            lost[task_id] = Failure("WORKER_CRASHED", CRASHED)
+        elif nodeid not in earlier.ended and episode in wrote:
+            lost[task_id] = Failure("EPISODE_STATE_LOST", UNFINISHED_EPISODE)
+    return Resumption(frozenset(done), lost)
+
+
+def _broken_episodes(tasks: Mapping[str, tuple[str, str | None]], ended: Collection[str]) -> set[str]:
+    """The episodes of which something is left to do."""
+    return {episode for nodeid, (_, episode) in tasks.items() if episode is not None and nodeid not in ended}
+
+
+class StoredRun:
+    """The store in one process: the only one, an xdist worker, or the controller, which alone keeps the journal."""
+
+    def __init__(
+        self, config: pytest.Config, state: SessionState, store: Store, attempt: str, earlier: Earlier
+    ) -> None:
+        """`store`: of the part. `attempt`: the name of what this process, with its workers, does of it."""
+        self._config = config
+        self._state = state
+        self._store = store
+        self._worker = hasattr(config, "workerinput")
+        self.attempt = attempt
+        self.earlier = earlier
+        self._left = Resumption()
+        alluredir, clock = config.getoption("--alluredir", None), SystemClock()
+        results = Path(config.invocation_params.dir, alluredir) if alluredir and not self._worker else None
+        self._writer = StoreWriter(store, attempt, clock, results)
+        self.ledger = StoreLedger(store, attempt, clock, self._writer, lambda event: "wrote" in journal_words(event))
+        self._folders: set[str] = set()
+        self._cut_off: set[str] = set()
+        """Node ids of the tasks that the store kept from writing."""
+        self._over: RunRecord | None = None
+        self._incomplete = False
+
+    def pytest_report_header(self) -> str:
+        return f"task store: {self._store.shown}"
+
+    def pytest_report_collectionfinish(self, items: Sequence[pytest.Item]) -> list[str]:
+        if not (self._left.done or self._left.lost):
+            return []
+        lost = len(self._left.lost)
+        cut = f", {lost} cannot run again" if lost else ""
+        ended = f"{how_many(len(self._left.done), 'task')} ended in earlier processes of this part"
+        return [f"task store: {ended}{cut}, {len(task_items(items)) - lost} to run"]
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        """Deselect what has ended, after all that selects. Under xdist every worker does it."""
+        tasks = task_items(items)
+        self._left = resumption({item.nodeid: (_id(item), item.loaded.spec.episode_id) for item in tasks}, self.earlier)
+        self._all = tasks
+        kept = [item for item in items if item.nodeid not in self._left.done]
+        if len(kept) < len(items):
+            already = config.pluginmanager.getplugin("terminalreporter")
+            before = list(already.stats.get("deselected", ())) if already is not None else []
+            tell_deselected(config, [*items, *before], kept)
+        items[:] = kept
+
+    _all: Sequence[TaskItem] = ()
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_finish(self) -> None:
+        """Let tasks depend on those that have ended."""
+        state = self._state
+        state.lost = self._left.lost
+        state.names = names_of(self._all)
+        for item in self._all:
+            if item.nodeid in self._left.done:
+                state.selected.add(_id(item))
+                state.done[_id(item)] = self.earlier.ended[item.nodeid]
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        """xdist: all workers go on with the same, whenever they start."""
+        node.workerinput[ATTEMPT] = self.attempt
+        node.workerinput[EARLIER] = [dict(self.earlier.ended), sorted(self.earlier.written)]
+
+    # The history of the run calls these in the process that sees all reports.
+
+    def begin(self, run: RunRecord, tasks: Iterable[str]) -> None:
+        """The run begins with these tasks (node ids)."""
+        self._writer.tell(begun_line(run, {*tasks, *self.earlier.ended}))
+
+    def add(self, execution: Execution) -> None:
+        """A task has ended, or its end has changed by its teardown. First its directory is stored, then its end."""
+        code = execution.record.code if execution.record else None
+        (self._cut_off.add if code == CUT_OFF else self._cut_off.discard)(execution.nodeid)
+        self._writer.tell(ended_line(self._with_stored_folder(execution)))
+
+    def _with_stored_folder(self, execution: Execution) -> Execution:
+        record = execution.record
+        if record is None or record.artifacts is None:
+            return execution
+        folder = self._state.settings.root / record.artifacts
+        name = f"{ERRORS}/{self.attempt}/{folder.name}"
+        if execution.outcome == "rerun" or not folder.is_dir():  # the next execution replaces its directory
+            return execution.model_copy(update={"record": record.model_copy(update={"artifacts": None})})
+        if name not in self._folders:
+            self._folders.add(name)
+            self._writer.put_folder(folder, name)
+        return execution.model_copy(update={"record": record.model_copy(update={"artifacts": name})})
+
+    def finish(self, run: RunRecord) -> list[str]:
+        """The run has ended: wait for the store. Returns lines for the summary."""
+        self._writer.tell(over_line(run))
+        self._writer.put_results()
+        stored = self._flush()
+        self._incomplete = not stored
+        notes = [f"left out: {each}" for each in self._writer.left_out]
+        if not stored:
+            notes.append(
+                f"not everything is stored, so this part is to be repeated (status 75): {self._writer.problem}"
+            )
+        elif self._writer.problem:
+            notes.append(f"it failed for a while, and has everything now: {self._writer.problem}")
+        return [f"store: {note}" for note in notes]
+
+    def _flush(self) -> bool:
+        """Wait for the store; returns whether it has taken everything."""
+        if self._state.stopped_by:
+            return self._writer.flush(LAST_OF_INTERRUPTED)
+        left = self._writer.waiting + 1
+        while self._writer.waiting < left:
+            left = self._writer.waiting
+            if self._writer.flush(LAST):
+                return True
+        return False
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, Any, Any]:
+        """Set the exit status when all others are done, the summary too."""
+        result = yield
+        if not self._worker:
+            history: Any = self._config.pluginmanager.getplugin("taskspec-history")
+            if history is not None:
+                history.finish(self._state.interrupted)
+            session.exitstatus = self.status(int(session.exitstatus))
+        return result
+
+    def status(self, status: int) -> int:
+        """The exit status: that of the whole part, or 75 if it is to be repeated."""
+        if status in (pytest.ExitCode.INTERNAL_ERROR, pytest.ExitCode.USAGE_ERROR):
+            return status
+        if self._state.stopped_by in ENDING or self._incomplete or self._cut_off:
+            return OF_THE_MACHINE
+        if status in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED) and self.earlier.ended:
+            failed = not all(self.earlier.ended.values())
+            return int(pytest.ExitCode.TESTS_FAILED if failed else pytest.ExitCode.OK)
+        return status
+
+
+ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
+"""The signals by which a machine says that it is taken away. Ctrl-C is a person's."""
+
+
+def _id(item: TaskItem) -> str:
+    return item.loaded.spec.task_id
+
+
+def begin_store(config: pytest.Config, state: SessionState) -> StoredRun:
+    """Open the store of the run, and read what earlier processes have done of its part.
+
+    Raises UsageError for a store that cannot be used or belongs to another run; ends pytest with status 75 if it does
+    not answer.
+    """
+    shard = str(config.getoption("task_shard") or "")
+    given: dict[str, Any] = getattr(config, "workerinput", {})
+    try:
+        store = open_store(_at(config, config.getoption("task_store")))
+        part = store.at(part_name(shard))
+        if ATTEMPT in given:
+            ended, written = given[EARLIER]
+            return StoredRun(config, state, part, given[ATTEMPT], Earlier(ended, frozenset(written)))
+        if not config.getoption("collectonly"):
+            digest = state.durations.digest if state.durations else ""
+            commit = checkout_of(config.rootpath, os.environ).commit
+            join_run(store, CommonRun(shard.partition("/")[2], digest, commit))
+        found = StoredPart(part)
+        ended = {nodeid: each.outcome == "passed" for nodeid, each in ends(found.attempts, found.owner).items()}
+        return StoredRun(config, state, part, f"{state.run_id}-{uuid4().hex[:8]}", Earlier(ended, found.written))
+    except (StoreUnusable, HistoryError) as error:
+        raise pytest.UsageError(f"--task-store: {error}") from error
+    except StoreError as error:
+        pytest.exit(f"--task-store: {error}", returncode=OF_THE_MACHINE)
+
+
+def _at(config: pytest.Config, url: str) -> str:
+    """The URL; a path is relative to the folder where pytest was started."""
+    return url if SCHEME.match(url) else str(Path(config.invocation_params.dir, url))

@@ -1,0 +1,243 @@
+"""Writes to the store of a run beside the tasks: one thread, in order, again and again until the store takes it.
+
+A store that fails does not stop the run. But no task begins to write before the store has taken that it does: otherwise
+the process that goes on with the part could write a second time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from harness.model.events import Event
+from harness.model.plan import Plan
+from harness.recovery.failure import Failed, Failure
+from harness.reporting.telemetry.stream import Sink, TextRedactor
+from harness.resilience import Clock
+from harness.runner.stored_part import JOURNAL, RESULTS, wrote_name
+from harness.store import Store, StoreError
+
+PATIENCE = 10.0
+"""Seconds that the first write of a task waits for the store."""
+PAUSE = 1.0
+"""Seconds between two tries of that."""
+AGAIN = 5.0
+"""Seconds after which a store that failed is tried again."""
+OFTEN = 30.0
+"""Seconds between two looks for new Allure results."""
+CUT_OFF = "WORKER_CUT_OFF"
+Job = Callable[[], None]
+T = TypeVar("T")
+
+
+class StoreWriter:
+    """The thread that writes to the store of one part. Its methods return at once, but `flush`."""
+
+    def __init__(self, store: Store, attempt: str, clock: Clock, results: Path | None = None) -> None:
+        """`results`: the folder of `--alluredir`."""
+        self.problem = ""
+        """The first thing that the store did not take."""
+        self.left_out: list[str] = []
+        """Files that could not be read, with the reason."""
+        self._store = store
+        self._journal = f"{JOURNAL}/{attempt}"
+        self._clock = clock
+        self._results = results
+        self._looked = clock.now()
+        self._known: set[str] = set()
+        self._jobs: deque[Job | str] = deque()
+        self._busy = False
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+
+    def tell(self, line: str) -> None:
+        """Append a line to the journal, after everything that was given before."""
+        self._add(line)
+        if self._results is not None and self._clock.now() - self._looked >= OFTEN:
+            self.put_results()
+
+    def put_folder(self, folder: Path, name: str) -> None:
+        """Store a folder as it is when its turn comes."""
+        self._add(partial(self._put_folder, folder, name))
+
+    def put_results(self) -> None:
+        """Store the Allure results that are new."""
+        if self._results is not None:
+            self._looked = self._clock.now()
+            self._add(partial(self._put_results, self._results))
+
+    def note_write(self, task_id: str, attempt: str) -> None:
+        """Note that a task was seen to write, unless somebody else has."""
+        self._add(partial(self._note, wrote_name(task_id), attempt))
+
+    def flush(self, seconds: float) -> bool:
+        """Wait until everything is stored, at most so long; returns whether it is."""
+        with self._changed:
+            self._changed.notify_all()  # a store that failed is tried again now
+            return self._changed.wait_for(lambda: not (self._jobs or self._busy), timeout=seconds)
+
+    @property
+    def waiting(self) -> int:
+        """The number of things that are not stored yet."""
+        with self._changed:
+            return len(self._jobs) + self._busy
+
+    def _add(self, job: Job | str) -> None:
+        with self._changed:
+            self._jobs.append(job)
+            self._changed.notify_all()
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, name="taskspec-store", daemon=True)
+            self._thread.start()
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                self._busy = False
+                self._changed.notify_all()
+                self._changed.wait_for(lambda: self._jobs)
+                taken = self._take()
+                self._busy = True
+            try:
+                self._do(taken)
+            except StoreError as error:
+                self._give_back(taken, error)
+
+    def _take(self) -> list[Job | str]:
+        """The next job, or all lines up to the next one: they are stored together."""
+        taken = [self._jobs.popleft()]
+        while isinstance(taken[0], str) and self._jobs and isinstance(self._jobs[0], str):
+            taken.append(self._jobs.popleft())
+        return taken
+
+    def _do(self, taken: list[Job | str]) -> None:
+        first = taken[0]
+        if isinstance(first, str):
+            self._store.append(self._journal, [str(line) for line in taken])
+        else:
+            first()
+
+    def _give_back(self, taken: list[Job | str], error: StoreError) -> None:
+        """Keep the order: what failed is tried first, after a while or when `flush` asks for it."""
+        self.problem = self.problem or str(error)
+        with self._changed:
+            self._jobs.extendleft(reversed(taken))
+            self._busy = False
+            self._changed.wait(timeout=AGAIN)
+
+    def _put_folder(self, folder: Path, name: str) -> None:
+        for path in sorted(folder.rglob("*")):
+            if path.is_file() and not path.is_symlink():
+                self._put_file(path, f"{name}/{path.relative_to(folder).as_posix()}")
+
+    def _put_file(self, path: Path, name: str) -> None:
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            self.left_out.append(f"{path}: {error.strerror or error}")
+            return
+        self._store.put(name, data)
+
+    def _put_results(self, folder: Path) -> None:
+        found = (
+            [path for path in folder.iterdir() if path.is_file() and not path.is_symlink()] if folder.is_dir() else ()
+        )
+        for path in sorted(found):
+            if path.name not in self._known:
+                self._put_file(path, f"{RESULTS}/{path.name}")
+                self._known.add(path.name)
+
+    def _note(self, name: str, attempt: str) -> None:
+        self._store.put_new(name, attempt.encode())
+
+
+class StoreLedger(Sink):
+    """Lets a task of one process begin to write only when the store has taken that it does (`Ports.before_write`)."""
+
+    name = "ledger of the store"
+
+    def __init__(
+        self,
+        store: Store,
+        attempt: str,
+        clock: Clock,
+        writer: StoreWriter,
+        writes: Callable[[Event], bool],
+        patience: float = PATIENCE,
+    ) -> None:
+        """`store`: of the part. `writes` tells whether an event shows that its task writes. `patience`: seconds."""
+        self._store = store
+        self._attempt = attempt
+        self._clock = clock
+        self._writer = writer
+        self._writes = writes
+        self._patience = patience
+        self._own: set[str] = set()
+        """Ids of the tasks in which this process may write."""
+        self._seen: set[str] = set()
+        """Ids of the tasks that were seen to write."""
+
+    async def before_write(self, plan: Plan) -> None:
+        """Return when the store has taken that this task begins to write. Raises Failed: nothing was sent."""
+        if plan.task_id in self._own:
+            return
+        why, until = "it did not answer", self._clock.now() + self._patience
+        while (left := until - self._clock.now()) > 0:
+            try:
+                async with asyncio.timeout(left):
+                    owner = await _in_thread(partial(self._claim, plan.task_id))
+            except TimeoutError:
+                break
+            except StoreError as error:
+                why = str(error)
+                await self._clock.sleep(min(PAUSE, left))
+                continue
+            if owner != self._attempt:
+                message = f"another process of this part ({owner}) has begun to write in this task: nothing was sent"
+                raise Failed(Failure(CUT_OFF, message))
+            self._own.add(plan.task_id)
+            return
+        message = f"{self._store.shown} did not take within {self._patience:g} s that this task begins to write"
+        message += f": nothing was sent ({why})"
+        raise Failed(Failure(CUT_OFF, message))
+
+    def _claim(self, task_id: str) -> str:
+        """The attempt that may write in the task: this one, unless there is another. Raises StoreError."""
+        name = wrote_name(task_id)
+        if self._store.put_new(name, self._attempt.encode()):
+            return self._attempt
+        return (self._store.get(name) or b"").decode("utf-8", "replace")
+
+    def on_event(self, event: Event, redactor: TextRedactor) -> None:  # noqa: ARG002 - ids are not secret
+        """Note a write that was seen: a click that sent a request which writes."""
+        task_id = event.plan.task_id
+        if task_id not in self._own | self._seen and self._writes(event):
+            self._seen.add(task_id)
+            self._writer.note_write(task_id, self._attempt)
+
+
+async def _in_thread(work: Callable[[], T]) -> T:
+    """The result of blocking work. A thread whose answer nobody waits for any more does not hold up the process."""
+    loop = asyncio.get_running_loop()
+    found: asyncio.Future[T] = loop.create_future()
+
+    def settle(how: Callable[[], None]) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(lambda: None if found.done() else how())
+
+    def run() -> None:
+        try:
+            result = work()
+        except BaseException as error:  # noqa: BLE001 - it is raised where the result is awaited
+            settle(partial(found.set_exception, error))
+        else:
+            settle(partial(found.set_result, result))
+
+    threading.Thread(target=run, name="taskspec-store-write", daemon=True).start()
+    return await found

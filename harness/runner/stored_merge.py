@@ -1,0 +1,78 @@
+"""Reads the parts of a run from its store, so that `harness merge` can merge them like folders."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from harness.reporting.history.attempts import as_one_run, without_end
+from harness.reporting.history.file import HistoryError
+from harness.reporting.history.merging import ShardRun
+from harness.reporting.history.record import Execution, RunRecord
+from harness.runner.stored_part import COMMON, ERRORS, JOURNAL, RESULTS, StoredPart, parts_below
+from harness.spec.names import how_many
+from harness.store import SCHEME, Store, StoreError, find_stores
+
+_NAMED = 5
+
+
+def is_stored(name: str) -> bool:
+    """Return whether an argument names a store of runs, and not the folder of a project."""
+    folder = Path(name)
+    stored = (folder / COMMON).is_file() or (folder / JOURNAL).is_dir()
+    return bool(SCHEME.match(name)) or stored or (re.search(r"[*?\[]", name) is not None and not folder.exists())
+
+
+def find_parts(name: str) -> list[Store]:
+    """The parts of all runs that a path or URL names. Raises StoreError; also if there is none."""
+    found = [part for store in find_stores(name) for part in parts_below(store)]
+    if not found:
+        raise StoreError(f"{name}: no part of a run is stored there")
+    return found
+
+
+def merge_part(store: Store, target: Path, say: Callable[[str], object]) -> ShardRun:
+    """The run of a part, of all the processes that did it; its files are fetched into `target` from other machines.
+
+    `say` is called with a line about tasks that have no end. Raises StoreError, HistoryError and OSError.
+    """
+    part = StoredPart(store)
+    if not part.attempts:
+        raise HistoryError(f"{store.shown}: no process has told of this part")
+    folder = store.local or target
+    if store.local is None:
+        target.mkdir(parents=True)
+        for name in (ERRORS, RESULTS):
+            store.fetch_folder(name, target / name)
+    run = as_one_run(part.attempts, part.owner)
+    for line in _unfinished(part, run.shard):
+        say(line)
+    executions = tuple(_with_place(each, folder) for each in run.executions)
+    return ShardRun(folder, _with(run, executions))
+
+
+def _with(run: RunRecord, executions: tuple[Execution, ...]) -> RunRecord:
+    return run.model_copy(update={"executions": executions})
+
+
+def _with_place(execution: Execution, folder: Path) -> Execution:
+    """The execution with the present place of its directory."""
+    record = execution.record
+    if record is None or record.artifacts is None:
+        return execution
+    place = str((folder / record.artifacts).absolute())
+    return execution.model_copy(update={"record": record.model_copy(update={"artifacts": place})})
+
+
+def _unfinished(part: StoredPart, shard: str) -> list[str]:
+    wrote, others = without_end(part.attempts, part.owner)
+    name = f"part {shard.replace('/', ' of ')}" if shard else "the run"
+    told = ((wrote, "had begun to write and has no end"), (others, "has no end"))
+    return [f"{name}: {how_many(len(tasks), 'task')} {what}: {_list_some(tasks)}" for tasks, what in told if tasks]
+
+
+def _list_some(nodeids: list[str]) -> str:
+    names = [nodeid.partition("::")[2] for nodeid in nodeids]
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"{', '.join(names[:_NAMED])}{more}"

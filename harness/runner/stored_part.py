@@ -1,0 +1,125 @@
+"""The part of a run in its store: what is where, what earlier processes have told, and what the parts have in common.
+
+`run.json` is what all parts have in common; each part has a folder:
+
+    part-3-of-20/journal/<attempt>/     what the process `<attempt>` has told (harness/reporting/history/attempts.py)
+    part-3-of-20/wrote/<task>           the attempt that has begun to write in the task: nobody else may
+    part-3-of-20/errors/<attempt>/      the directories of its failures
+    part-3-of-20/allure-results/        with `--alluredir`
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cached_property
+from hashlib import sha256
+from urllib.parse import quote
+
+import msgspec
+from msgspec import Struct
+
+from harness.reporting.history.attempts import PartAttempt, attempt_of, in_order
+from harness.reporting.history.file import HistoryError
+from harness.store import Store
+
+JOURNAL, WROTE, ERRORS, RESULTS = "journal", "wrote", "errors", "allure-results"
+COMMON = "run.json"
+WHOLE = "whole"
+"""The part of a run that is not divided."""
+PART = re.compile(r"part-[1-9][0-9]{0,8}-of-[1-9][0-9]{0,8}|whole")
+_LONGEST = 180
+"""Letters of a task's id in a name. A longer id is named by its digest."""
+
+
+def part_name(shard: str) -> str:
+    """The folder of a part, such as `2/3`; of an undivided run, if that is empty."""
+    number, slash, count = shard.partition("/")
+    return f"part-{number}-of-{count}" if slash else WHOLE
+
+
+def wrote_name(task_id: str) -> str:
+    """The name at which it is kept who has begun to write in the task."""
+    name = quote(task_id, safe="")
+    return f"{WROTE}/{name}" if len(name) <= _LONGEST else f"{WROTE}/~{sha256(task_id.encode()).hexdigest()}"
+
+
+class CommonRun(Struct, frozen=True, forbid_unknown_fields=False):
+    """What all parts of one run have in common."""
+
+    parts: str
+    """The number of parts; empty for an undivided run."""
+    durations: str = ""
+    """The digest of the durations by which the tasks were divided."""
+    commit: str = ""
+
+    def difference(self, other: CommonRun) -> str:
+        """What differs from what the store has (`other`), in words; empty if they are of one run."""
+        if self.parts != other.parts:
+            return f"it has a run in {other.parts or 1} part(s), and this one is in {self.parts or 1}"
+        if self.durations != other.durations:
+            return f"its run was divided by durations {_named(other.durations)}, this one by {_named(self.durations)}"
+        if self.commit and other.commit and self.commit != other.commit:
+            return f"its run is of commit {other.commit[:12]}, this one of {self.commit[:12]}"
+        return ""
+
+
+def _named(digest: str) -> str:
+    return digest or "none (by number)"
+
+
+def join_run(store: Store, common: CommonRun) -> None:
+    """Note what the parts of the run have in common, or compare it. Raises HistoryError for another run, StoreError."""
+    document = store.get(COMMON)
+    if document is None:
+        if store.put_new(COMMON, msgspec.json.encode(common)):
+            return
+        document = store.get(COMMON) or b""
+    try:
+        known = msgspec.json.decode(document, type=CommonRun)
+    except msgspec.DecodeError as error:
+        raise HistoryError(f"{store.shown}: {COMMON} is not of a run of tasks ({error}); name another place") from error
+    if why := common.difference(known):
+        raise HistoryError(f"{store.shown} belongs to another run: {why}. Each run needs a place of its own")
+
+
+class StoredPart:
+    """One part, read when it is first asked. Its properties and methods raise StoreError and HistoryError."""
+
+    def __init__(self, store: Store) -> None:
+        """`store`: of the part alone."""
+        self.store = store
+        self._owners: dict[str, str | None] = {}
+
+    @cached_property
+    def attempts(self) -> tuple[PartAttempt, ...]:
+        """The attempts in the order in which they began."""
+        names = dict.fromkeys(name.split("/")[1] for name in self.store.names(JOURNAL) if name.count("/") > 1)
+        found = (attempt_of(name, self.store.lines(f"{JOURNAL}/{name}")) for name in names)
+        return in_order(each for each in found if each is not None)
+
+    @cached_property
+    def written(self) -> frozenset[str]:
+        """The names (`wrote_name`) of the tasks in which somebody has begun to write."""
+        return frozenset(self.store.names(WROTE))
+
+    def owner(self, task_id: str) -> str | None:
+        """The attempt that has begun to write in the task; None: nobody has."""
+        name = wrote_name(task_id)
+        if name not in self.written:
+            return None
+        if task_id not in self._owners:
+            data = self.store.get(name)
+            self._owners[task_id] = None if data is None else data.decode("utf-8", "replace")
+        return self._owners[task_id]
+
+
+def parts_below(store: Store) -> list[Store]:
+    """The parts of a run, or the store itself if it is one, in the order of their numbers. Raises StoreError."""
+    if store.names(JOURNAL):
+        return [store]
+    names = [name for name in (*store.matching("part-*-of-*"), *store.matching(WHOLE)) if PART.fullmatch(name)]
+    return [store.at(name) for name in sorted(names, key=_number)]
+
+
+def _number(name: str) -> tuple[int, ...]:
+    return tuple(map(int, re.findall(r"[0-9]+", name)))

@@ -1,0 +1,121 @@
+"""A suite in parts on a small application, whose processes are taken away: what the tests of `--task-store` share."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from typer.testing import CliRunner
+
+from harness.cli.main import app
+from harness.reporting.history.reading import load_run
+from harness.reporting.history.record import RunRecord
+
+BOUND = 90.0
+PROJECT = """
+[tool.harness.channels.env]
+url = "{url}/test-state"
+readonly = true
+"""
+QUIET = ("-p", "no:cacheprovider", "-q", "--tracing", "off")
+
+
+class Suite:
+    """The application, running, and a project with tasks for it. Tasks with an even number place an order."""
+
+    def __init__(self, folder: Path, tasks: int, seconds: float = 0.2) -> None:
+        command = [sys.executable, str(Path(__file__).with_name("stranger_app.py"))]
+        self.app = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert self.app.stdout is not None
+        self.url = f"http://127.0.0.1:{json.loads(self.app.stdout.readline())['port']}"
+        self.folder = folder
+        self.ids = [f"T-{number}" for number in range(tasks)]
+        self.started: list[subprocess.Popen[str]] = []
+        (folder / "tasks").mkdir(parents=True)
+        (folder / "pyproject.toml").write_text(PROJECT.format(url=self.url), "utf-8")
+        for number in range(tasks):
+            self.write(number, seconds)
+
+    def write(self, number: int, seconds: float) -> None:
+        """Write a task; it takes a little longer than so many seconds."""
+        steps: list[dict[str, Any]] = [{"act": "open", "url": f"{self.url}/buy?item=i{number}&more="}]
+        if number % 2 == 0:
+            steps += [{"act": "click", "selector": "#post", "effect": "write"}, {"act": "wait", "selector": "#order"}]
+        steps.append({"act": "open", "url": f"{self.url}/slow?seconds={seconds}"})
+        document = {"task_id": f"T-{number}", "goal": "g", "timeout": 60, "step_timeout": 20, "steps": steps}
+        (self.folder / "tasks" / f"T-{number}.task.json").write_text(json.dumps(document), "utf-8")
+
+    def start(self, *arguments: str, environ: Mapping[str, str] = os.environ) -> subprocess.Popen[str]:
+        """pytest as a process of its own; it is to be ended with `end`."""
+        process = subprocess.Popen(
+            [sys.executable, "-m", "pytest", "tasks/", *QUIET, *arguments],
+            cwd=self.folder,
+            env={**environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        self.started.append(process)
+        return process
+
+    def run(self, *arguments: str, environ: Mapping[str, str] = os.environ) -> tuple[int, str]:
+        """Run to the end: exit status and output."""
+        return end(self.start(*arguments, environ=environ))
+
+    def placed(self) -> dict[str, int]:
+        """How often each item was ordered."""
+        found: dict[str, int] = self._state()["placed"]
+        return found
+
+    def asked(self, path: str) -> bool:
+        """Whether a page was asked for."""
+        return f"GET {path}" in self._state()["log"]
+
+    def _state(self) -> dict[str, Any]:
+        with urllib.request.urlopen(f"{self.url}/test-state", timeout=10) as answer:
+            found: dict[str, Any] = json.load(answer)
+        return found
+
+    def merge(self, place: str, output: Path, *more: str) -> tuple[RunRecord, str]:
+        """The merged run, and what the command said."""
+        done = CliRunner().invoke(app, ["merge", place, "--output", str(output), *more])
+        assert done.exit_code == 0, done.output
+        return load_run(output), done.stderr
+
+    def close(self) -> None:
+        for process in self.started:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+        self.app.kill()
+        self.app.communicate(timeout=BOUND)
+
+
+def end(process: subprocess.Popen[str]) -> tuple[int, str]:
+    """Wait for the end of a process: exit status and output."""
+    try:
+        output, _ = process.communicate(timeout=BOUND)
+    finally:
+        process.kill()
+    return process.returncode, output
+
+
+def until(holds: Callable[[], object]) -> None:
+    """Wait until it holds; raises AssertionError if that takes too long."""
+    stop = time.monotonic() + BOUND
+    while not holds():
+        assert time.monotonic() < stop, "it took too long"
+        time.sleep(0.02)
+
+
+def ends_in(place: Path) -> int:
+    """How many ends of tasks are in a store."""
+    return sum(line.startswith('{"ended"') for file in place.rglob("*.jsonl") for line in file.read_text().splitlines())

@@ -1,0 +1,129 @@
+"""`--task-store`: a part goes on after its machine was taken away. No write is done twice; each task has one report."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.preempted import Suite, end, ends_in, until
+
+
+@pytest.fixture
+def suite(tmp_path: Path) -> Iterator[Suite]:
+    made = Suite(tmp_path / "project", 4)
+    yield made
+    made.close()
+
+
+def kill(process: subprocess.Popen[str], number: int = signal.SIGKILL) -> None:
+    """As a machine that is taken away: everything that the process has started goes too."""
+    if number == signal.SIGKILL:
+        os.killpg(process.pid, number)
+    else:
+        process.send_signal(number)
+
+
+def test_a_part_whose_machine_was_taken_away_goes_on(suite: Suite, tmp_path: Path) -> None:
+    """T-2 is killed after its order: it does not run again. What has an end is not run, the rest is."""
+    suite.write(2, 5)
+    store = tmp_path / "store"
+    process = suite.start("--task-store", str(store))
+    until(lambda: suite.placed().get("i2"))
+    kill(process)
+    assert end(process)[0] == -signal.SIGKILL
+    status, output = suite.run("--task-store", str(store))
+    assert status == 1, output
+    assert "task store: 2 tasks ended in earlier processes of this part, 1 cannot run again, 1 to run" in output
+    assert "WORKER_CRASHED" in output
+    assert "1 failed, 1 passed, 2 deselected" in output
+    again, output = suite.run("--task-store", str(store))
+    assert (again, "4 deselected" in output) == (1, True), output
+    merged, said = suite.merge(str(store), tmp_path / "merged", "--strict")
+    assert said == ""
+    outcomes = {each.task_id: each.record.code if each.record else None for each in merged.executions}
+    assert outcomes == {"T-0": None, "T-1": None, "T-2": "WORKER_CRASHED", "T-3": None}
+    assert len(merged.executions) == 4
+    assert (tmp_path / "merged/errors/T-2/error_report.json").is_file()
+    assert suite.placed() == {"i0": 1, "i2": 1}
+
+
+def test_a_signal_of_the_machine_asks_for_a_repetition(suite: Suite, tmp_path: Path) -> None:
+    suite.write(1, 5)
+    store = tmp_path / "store"
+    process = suite.start("--task-store", str(store))
+    until(lambda: ends_in(store) == 1 and suite.asked("/slow?seconds=5"))
+    kill(process, signal.SIGTERM)
+    status, output = end(process)
+    assert (status, "interrupted: T-1" in output) == (75, True), output
+    suite.write(1, 0)
+    status, output = suite.run("--task-store", store.as_uri())
+    assert (status, "3 passed, 1 deselected" in output) == (0, True), output
+    merged, said = suite.merge(store.as_uri(), tmp_path / "merged", "--strict")
+    assert (said, len(merged.executions), merged.ending) == ("", 4, "finished")
+    assert suite.placed() == {"i0": 1, "i2": 1}
+
+
+def test_parts_have_places_of_their_own_and_an_empty_one_is_a_success(suite: Suite, tmp_path: Path) -> None:
+    for number in ("T-2", "T-3"):
+        (suite.folder / "tasks" / f"{number}.task.json").unlink()
+    store = tmp_path / "store"
+    environ = {**os.environ, "TASK_SHARDS": "3"}
+    for index in range(3):
+        given = {**environ, "JOB_COMPLETION_INDEX": str(index)}
+        status, output = suite.run("--task-shard", "env", "--task-store", "../store", environ=given)
+        assert status == 0, output
+    merged, said = suite.merge(str(store), tmp_path / "merged")
+    assert sorted(each.task_id for each in merged.executions) == ["T-0", "T-1"]
+    assert said == "warning: part 3 of 3 is missing\n"
+
+
+def test_the_store_of_another_run_is_refused(suite: Suite, tmp_path: Path) -> None:
+    (tmp_path / "store").mkdir()
+    (tmp_path / "store" / "run.json").write_text('{"parts": "3"}')
+    status, output = suite.run("--task-store", str(tmp_path / "store"))
+    assert status == pytest.ExitCode.USAGE_ERROR
+    assert "belongs to another run: it has a run in 3 part(s), and this one is in 1" in output
+    status, output = suite.run("--task-store", "foo://x")
+    assert (status, "--task-store: foo://x: Protocol not known: foo" in output) == (4, True)
+
+
+@pytest.mark.thorough
+def test_a_store_that_fails_in_the_middle_is_told_once_and_nothing_is_written_without_it(
+    suite: Suite, tmp_path: Path
+) -> None:
+    store = tmp_path / "store"
+    suite.write(1, 3)
+    process = suite.start("--task-store", str(store))
+    until(lambda: ends_in(store) == 1)
+    (store / "whole").rename(store / "away")
+    (store / "whole").write_text("no folder")
+    status, output = end(process)
+    assert status == 75, output
+    assert output.count("not everything is stored") == 1
+    assert "WORKER_CUT_OFF" in output
+    assert suite.placed() == {"i0": 1}
+    (store / "whole").unlink()
+    (store / "away").rename(store / "whole")
+    status, output = suite.run("--task-store", str(store))
+    assert (status, "3 passed, 1 deselected" in output) == (0, True), output
+    assert suite.placed() == {"i0": 1, "i2": 1}
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("options", [(), ("--task-workers", "3"), ("-n", "2")], ids=["one", "workers", "xdist"])
+def test_the_same_part_twice_at_once_writes_once(suite: Suite, tmp_path: Path, options: tuple[str, ...]) -> None:
+    store = tmp_path / "store"
+    both = [suite.start("--task-store", str(store), *options) for _ in range(2)]
+    found = [end(process) for process in both]
+    statuses = sorted(status for status, _ in found)
+    assert statuses in ([0, 75], [75, 75]), [output for _, output in found]
+    status, output = suite.run("--task-store", str(store), *options)
+    assert status == 0, output
+    merged, said = suite.merge(str(store), tmp_path / "merged", "--strict")
+    assert (said, len(merged.executions)) == ("", 4)
+    assert suite.placed() == {"i0": 1, "i2": 1}
