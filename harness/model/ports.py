@@ -540,6 +540,10 @@ async def _none_to_wait_for() -> None:
     """The default of `ready`: the harness runs no service."""
 
 
+async def _always_permitted() -> None:
+    """The default of `permit`: no other process can have the task."""
+
+
 def _no_tool_calls(_plan: Plan) -> tuple[ToolCall, ...]:
     """The default of `tool_calls`: nobody calls a tool."""
     return ()
@@ -591,3 +595,8 @@ class Ports(Struct, frozen=True):
     """Keeps the final view of a task that passed; may raise OSError. None: it is not kept."""
     tool_breaker: Callable[[str], Breaker | None] = _counted_nowhere
     """The circuit of a tool server, by its name; None if it has none."""
+    permit: Callable[[], Awaitable[Failure | None]] = _always_permitted
+    """Asks before each attempt of a `write` whether the task is still this process's; a Failure if it may not write.
+
+    Bounded. Only the first write of a task asks another process.
+    """

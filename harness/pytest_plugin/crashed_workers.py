@@ -57,7 +57,7 @@ class WorkerJournal(Sink):
         return None
 
     def on_event(self, event: Event, redactor: TextRedactor) -> None:  # noqa: ARG002 - ids are not secret
-        for word in _journal_words(event):
+        for word in journal_words(event):
             self._say(word, event.plan.task_id)
 
     def _say(self, word: str, task_id: str) -> None:
@@ -71,7 +71,7 @@ class WorkerJournal(Sink):
                 self._path.unlink()
 
 
-def _journal_words(event: Event) -> Iterable[str]:
+def journal_words(event: Event) -> Iterable[str]:
     match event:
         case TaskStarted(plan=plan):
             return ("running", "wrote") if any(map(_writes, _inner_plans(plan))) else ("running",)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from harness.pytest_plugin.activation import RUN_ID, SESSION, begin_run, is_controller
+from harness.pytest_plugin.activation import RUN_ID, SESSION, begin_run, drives_cluster, is_controller
 from harness.pytest_plugin.ci import asked_for
 from harness.pytest_plugin.items import CHANNELS
 from harness.pytest_plugin.selection import OPTION, Sharding, WithDependencies, arrange, names_of, task_items
@@ -36,6 +36,10 @@ def _plugins(config: pytest.Config, state: SessionState) -> Iterator[tuple[str, 
     yield SESSION, sys.modules[__name__]
     if config.getoption(OPTION):
         yield "taskspec-dependencies", WithDependencies()
+    if drives_cluster(config) and not config.getoption("collectonly"):
+        from harness.pytest_plugin.cluster import ClusterRun
+
+        yield "taskspec-cluster", ClusterRun(config, state)
     if shard := config.getoption("--task-shard"):
         yield "taskspec-shard", Sharding(shard)
     if asked_for(config):

@@ -132,6 +132,25 @@ class DirectoryArchive:
             self._workspace.discard(place)
         return target / FULL_TRACE if found else None
 
+    def incoming(self, key: str) -> Path:
+        """Make an empty folder for what another process has assembled of a task: `errors/` and `kept/` (`adopt`)."""
+        return self._workspace.folder(f"{safe_name(key)}-incoming")
+
+    def adopt(self, key: str, incoming: Path) -> Path | None:
+        """Publish what another process has assembled of a task that ran there; the directory, if it failed."""
+        name, failed, files = safe_name(key), incoming / "errors", incoming / "kept"
+        target, kept = self._root / name, self._root / KEPT / name
+        with self._lock:
+            self._previous.take(target)
+            if failed.is_dir():
+                failed.rename(target)
+        self._workspace.discard(kept)
+        if files.is_dir():
+            kept.parent.mkdir(exist_ok=True)
+            files.rename(kept)
+        self._workspace.discard(incoming)
+        return target if target.is_dir() else None
+
     def kept_files(self, plan: Plan) -> tuple[Path, ...]:
         """The named screenshots and downloads of the task's last passed run."""
         folder = self._root / KEPT / safe_name(plan.key)

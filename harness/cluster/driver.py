@@ -1,0 +1,357 @@
+"""Drives a run: gives batches to slots, keeps the ledger and the leases, and decides what a lost slot means.
+
+It reaches slots and pytest only through the ports `Slots` and `Reporter`, and time through a Clock.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+from msgspec import Struct, field
+
+from harness.cluster.batches import Batches, Component
+from harness.cluster.equality import Facts, differences
+from harness.cluster.lease import Lease
+from harness.cluster.ledger import Ledger, names
+from harness.cluster.messages import (
+    Absent,
+    Answer,
+    Asks,
+    Batch,
+    Beat,
+    Collected,
+    Died,
+    Done,
+    End,
+    Ended,
+    FromSlot,
+    Idle,
+    Leaving,
+    Noted,
+    Seen,
+    ToChild,
+    Told,
+    Warned,
+)
+from harness.resilience import Clock
+
+CUT_OFF = "WORKER_CUT_OFF"
+LOOK = 0.5
+"""Seconds of one wait for news of the slots."""
+NONE_COMES = 300.0
+"""Seconds without any usable slot after which the run ends."""
+ENDS_WITHIN = 8.0
+"""Seconds for the slots to end after an interruption."""
+DIES_OFTEN = 3
+"""So many deaths of its child before it has collected, and a slot is refused."""
+NOT_COLLECTED = "slot {} did not collect it, although its files are the same"
+
+
+class Up(Struct, frozen=True):
+    """A slot has come."""
+
+    facts: Facts
+
+
+class Down(Struct, frozen=True):
+    """A slot does not answer any more; its child may still run."""
+
+    why: str
+
+
+class News(Struct, frozen=True):
+    """Something about one slot."""
+
+    slot: str
+    what: Up | Down | FromSlot
+    blob: bytes = b""
+    """The content of the file that a message names."""
+
+
+class Slots(Protocol):
+    """The slots of a cluster."""
+
+    def wait(self, seconds: float) -> list[News]:
+        """What the slots have said, as soon as there is something, and after so many seconds at most."""
+        ...
+
+    def start(self, slot: str) -> None:
+        """Start the child of a slot, if none runs."""
+        ...
+
+    def tell(self, slot: str, message: ToChild) -> None:
+        """Send a message to the child of a slot. One that does not arrive is lost: the lease ends then."""
+        ...
+
+    def want(self, number: int) -> None:
+        """How many slots the run can use now, the present ones included."""
+        ...
+
+    def drop(self, slot: str) -> None:
+        """Give up a slot; nothing that it says is heard any more."""
+        ...
+
+
+class Reporter(Protocol):
+    """Where results go."""
+
+    def done(self, slot: str, done: Done, blob: bytes) -> None:
+        """An item has been done."""
+        ...
+
+    def crashed(self, slot: str, node: str, why: str) -> None:
+        """An item ends as WORKER_CRASHED."""
+        ...
+
+    def passed(self, node: str) -> tuple[str, bool] | None:
+        """The id of the task behind an item that is done, and whether it passed; None if it is no task."""
+        ...
+
+    def told(self, slot: str, message: Told | Warned | Ended, blob: bytes) -> None: ...
+
+    def noted(self, node: str, attempt: int, word: str) -> None:
+        """A task has begun to write: this is kept before the write is allowed. May raise OSError."""
+        ...
+
+    def say(self, line: str) -> None:
+        """Print a line."""
+        ...
+
+    @property
+    def stops(self) -> bool:
+        """Whether no further item is to begin (`-x`, `--maxfail`)."""
+        ...
+
+
+class SlotState(Struct):
+    """What the driver knows of one slot."""
+
+    lease: Lease
+    batches: int = 0
+    ready: bool = False
+    """Whether its child has collected, and may have a batch."""
+    busy: bool = False
+    leaving: bool = False
+    down: str = ""
+    """Why it does not answer; its lease still runs."""
+    deaths: int = 0
+    ended: bool = False
+
+
+class Cluster(Struct, frozen=True):
+    """What the driver knows of the run from the beginning."""
+
+    facts: Facts
+    wants: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Item -> the items that it depends on."""
+    fewest: int = 1
+    most: int = 1
+
+
+class Driver:
+    """One run. Not thread-safe: pytest's own thread drives it."""
+
+    def __init__(
+        self, cluster: Cluster, ledger: Ledger, batches: Batches, slots: Slots, reporter: Reporter, clock: Clock
+    ) -> None:
+        self._cluster, self._ledger, self._batches = cluster, ledger, batches
+        self._slots, self._reporter, self._clock = slots, reporter, clock
+        self._states: dict[str, SlotState] = {}
+        self._none_since = clock.now()
+        self._refused: set[str] = set()
+        self._ending = False
+
+    @property
+    def up(self) -> list[str]:
+        """The slots that can be used."""
+        return [name for name, state in self._states.items() if not state.down]
+
+    def run(self) -> str:
+        """Drive the run until every item has its result; returns why it ended earlier, else an empty text."""
+        while not self._ledger.finished:
+            self._turn()
+            if self._reporter.stops and not any(state.busy for state in self._states.values()):
+                return ""
+            if not self._states and self._clock.now() - self._none_since > NONE_COMES:
+                return f"no slot of the cluster could be used for {NONE_COMES:g} s"
+        return ""
+
+    def interrupt(self) -> None:
+        """Interrupt everything that runs, and wait a bounded time for its reports."""
+        self._end_all("interrupt")
+
+    def finish(self) -> None:
+        """End the children regularly."""
+        self._end_all("stop")
+
+    def _end_all(self, how: str) -> None:
+        self._ending = True
+        for name in self.up:
+            self._slots.tell(name, End("interrupt" if how == "interrupt" else "stop"))
+        until = self._clock.now() + ENDS_WITHIN
+        while self._clock.now() < until and not all(state.ended or state.down for state in self._states.values()):
+            for news in self._slots.wait(LOOK):
+                self._hear(news)
+
+    def _turn(self) -> None:
+        waiting = len(self._batches) + sum(state.busy for state in self._states.values())
+        self._slots.want(min(self._cluster.most, max(waiting, self._cluster.fewest)))
+        for news in self._slots.wait(LOOK):
+            self._hear(news)
+        for name, state in list(self._states.items()):
+            if state.lease.over:
+                self._lose(name, state.down or "its lease is over: nothing was heard of it")
+        for name, state in self._states.items():
+            if state.ready and not (state.busy or state.leaving or state.down or self._reporter.stops):
+                self._give(name, state)
+
+    def _give(self, name: str, state: SlotState) -> None:
+        chosen = self._batches.next(name, len(self.up))
+        nodes = [node for each in chosen for node in each.nodes if not self._ledger.entry(node).done]
+        if not nodes:
+            return
+        state.batches, state.busy = state.batches + 1, True
+        items = self._ledger.give(name, nodes)
+        again = max(attempt for _, attempt in items) > 1
+        afresh = f"{name}-{state.batches}" if again else ""
+        wanted = {other for node in nodes for other in self._cluster.wants.get(node, ())} - set(nodes)
+        known = (self._reporter.passed(other) for other in sorted(wanted))
+        done = dict(each for each in known if each is not None)
+        self._slots.tell(name, Batch(state.batches, items, afresh.replace(" ", ""), done))
+
+    def _hear(self, news: News) -> None:
+        state = self._states.get(news.slot)
+        if isinstance(news.what, Up):
+            self._admit(news.slot, news.what.facts)
+        elif state is None:
+            return
+        elif isinstance(news.what, Down):
+            state.down = news.what.why
+            if not any(self._ledger.held_by(news.slot)):
+                self._lose(news.slot, state.down)
+        else:
+            self._listen(news.slot, state, news.what, news.blob)
+
+    def _admit(self, name: str, facts: Facts) -> None:
+        found = differences(self._cluster.facts, facts)
+        if found:
+            self._slots.drop(name)
+            told = f"slot {name} on {facts.host} is refused, because it is not like this machine: " + "; ".join(found)
+            if facts.host not in self._refused:
+                self._refused.add(facts.host)
+                self._reporter.say(told)
+            return
+        self._states[name] = SlotState(Lease(self._clock))
+        self._slots.start(name)
+
+    def _listen(self, name: str, state: SlotState, message: FromSlot, blob: bytes) -> None:
+        match message:
+            case Beat(number=number):
+                state.lease.heard()
+                self._slots.tell(name, Seen(number))
+            case Asks() | Noted():
+                self._note(name, message)
+            case Done():
+                self._done(name, message, blob)
+            case Told() | Warned() | Ended():
+                state.ended = state.ended or isinstance(message, Ended)
+                self._reporter.told(name, message, blob)
+            case Collected():
+                state.ready, state.deaths = True, 0
+            case Idle():
+                state.busy = False
+                self._return(name, "")
+            case Absent(node=node):
+                self._absent(name, node)
+            case Died():
+                self._died(name, state, message)
+            case Leaving():
+                state.leaving = True
+
+    def _note(self, name: str, message: Asks | Noted) -> None:
+        node = message.node
+        word = "wrote" if isinstance(message, Asks) else message.word
+        held = self._ledger.note(name, node, word)
+        if held and word == "wrote":
+            try:
+                self._reporter.noted(node, self._ledger.entry(node).attempt, word)
+            except OSError as error:
+                held = False
+                self._reporter.say(f"the ledger cannot be written, so no write is allowed: {error}")
+        if isinstance(message, Asks):
+            self._slots.tell(name, Answer(node, message.number, held))
+
+    def _done(self, name: str, done: Done, blob: bytes) -> None:
+        if _cut_off(done) and self._ledger.given_up(name, done.node, done.attempt):
+            self._again([done.node], name)
+        elif self._ledger.finish(name, done.node, done.attempt):
+            self._reporter.done(name, done, blob)
+
+    def _absent(self, name: str, node: str) -> None:
+        if node in self._ledger.held_by(name):
+            self._ledger.close(node)
+            self._reporter.crashed(name, node, NOT_COLLECTED.format(name))
+
+    def _died(self, name: str, state: SlotState, died: Died) -> None:
+        """The child has died for certain, so nothing of it can write any more: its lease need not be awaited."""
+        state.busy, state.deaths = False, state.deaths + (not state.ready)
+        state.ready = False
+        end = f"its process ended with exit code {died.code}"
+        if self._ending:
+            state.ended = True
+            return
+        self._return(name, end)
+        if state.deaths >= DIES_OFTEN:
+            tail = "".join(f"\n  {line}" for line in died.tail[-8:])
+            self._reporter.say(f"slot {name} is refused: {end} before it could run anything{tail}")
+            self._forget(name)
+        else:
+            state.lease = Lease(self._clock)
+            self._slots.start(name)
+
+    def _lose(self, name: str, why: str) -> None:
+        """Give up a slot whose child cannot write any more."""
+        self._forget(name)
+        self._return(name, why)
+
+    def _forget(self, name: str) -> None:
+        self._states.pop(name, None)
+        self._slots.drop(name)
+        if not self._states:
+            self._none_since = self._clock.now()
+
+    def _return(self, name: str, why: str) -> None:
+        """Decide about the items that a slot has not done."""
+        verdict = self._ledger.lost(name)
+        if verdict.again:
+            self._reporter.say(f"slot {name} was lost ({why}); these run again: {names(verdict.again)}")
+        self._again(verdict.again, name)
+        if verdict.back:
+            self._batches.put(_as_before(verdict.back))
+        for node, reason in verdict.crashed.items():
+            self._ledger.close(node)
+            self._reporter.crashed(name, node, "; ".join(filter(None, (why, reason))))
+
+    def _again(self, nodes: Iterable[str], name: str) -> None:
+        for node in nodes:
+            avoided = frozenset({*self._ledger.entry(node).lost_on, name})
+            self._batches.put(Component((node,), 0.0, alone=True, avoids=avoided))
+
+
+def _as_before(nodes: tuple[str, ...]) -> Component:
+    return Component(nodes, 0.0)
+
+
+def _cut_off(done: Done) -> bool:
+    """Return whether a task ended because its driver was not heard."""
+    documents = (report.get("taskspec") or {} for report in done.reports)
+    return any(document.get("code") == CUT_OFF for document in documents)
+
+
+def quietly_dropped(slots: Slots, names_: Iterable[str]) -> None:
+    """Give up slots at the end of a run, whatever state they are in."""
+    for name in names_:
+        with contextlib.suppress(OSError):
+            slots.drop(name)
