@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import sys
 import tarfile
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -48,6 +49,9 @@ class SlotNode:
     def __init__(self, config: pytest.Config, name: str) -> None:
         self.config = config
         self.gateway = SlotGateway(name)
+        self.workerinfo = {
+            "id": name, "sysplatform": sys.platform, "version_info": sys.version_info, "executable": sys.executable
+        }  # fmt: skip
 
 
 class ClusterRun:
