@@ -62,8 +62,6 @@ async def attempt(
     within = min(own, run.left)
     if within <= 0:
         return task_timeout(run)
-    if step.effect_class == "write" and (refused := await run.ports.permit()) is not None:
-        return refused
     try:
         outcome = await _do(run, index, step, remedy, within, _JudgeOptions(code, expect), called)
     except Failed as failed:

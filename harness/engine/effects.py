@@ -9,6 +9,7 @@ from harness.criteria import parse
 from harness.criteria.syntax import PAGE_FUNCTIONS, Stable, Within, walk
 from harness.engine.attempt import ASSERTION, StepState, judge, remember, resolved
 from harness.engine.run import Checkpoint, Run, StepTransition, TaskStop
+from harness.model.events import WriteSeen
 from harness.model.record import Sent, StepRecord, seen_writing, written_addresses
 from harness.recovery import GiveUp
 from harness.recovery.catalog import Effect, Family
@@ -45,6 +46,12 @@ def collect(run: Run, progress: StepState, outcome: Outcome) -> None:
     else:
         progress.sent += sent
         run.journal.pass_on(progress.declared, sent)
+
+
+def write_left(run: Run, index: int, step: Step, sent: Sent) -> None:
+    """Emit that an unsafe request leaves which makes a write of a step, while this step runs or has just ended."""
+    if run.journal.shows_write(step, sent):
+        run.ports.emit(WriteSeen(run.plan, index, sent))
 
 
 def is_only_unanswered(step: Step, failure: Failure) -> bool:

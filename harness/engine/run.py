@@ -172,6 +172,20 @@ class TaskJournal(Struct):
         if act is not None and seen_writing(act.step, late):
             self._tell(act, late)
 
+    def shows_write(self, step: Step, sent: Sent) -> bool:
+        """Return whether a request that leaves now makes a write of this step, or of the act before it that caused it.
+
+        It is attributed as `attribute` and `pass_on` do it after the step.
+        """
+        for each in (step, *(record.step for record in reversed(self.trace))):
+            if each.looks_only or (sent.before and each is step):
+                continue
+            if seen_writing(each, (sent,)):
+                return True
+            if each.effect is not None or not isinstance(each, _PASSING):
+                return False
+        return False
+
     def _tell(self, record: StepRecord, sent: tuple[Sent, ...]) -> None:
         told = replace(record, sent=(*record.sent, *sent))
         for records in (self.history, self.trace):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Hashable, Mapping
+from functools import partial
 from typing import Any, assert_never
 from urllib.parse import urljoin, urlsplit
 
@@ -18,6 +19,7 @@ from harness.engine.effects import (
     has_posted,
     settled,
     took_effect,
+    write_left,
 )
 from harness.engine.events import attempt_ended, remedy_chosen, step_ended
 from harness.engine.policy import allowed_by_person, permission
@@ -250,7 +252,7 @@ SKIPPABLE = frozenset(Family) - {Family.NONE, Family.BROWSER}
 async def do_step(run: Run, request: StepRequest) -> tuple[StepRecord, StepTransition]:
     """Do a step to its end. Returns its record, and what follows it."""
     run.journal.attribute(await run.stage.session.take_settled())
-    run.stage.session.begin_step(request.index)
+    run.stage.session.begin_step(request.index, partial(write_left, run, request.index, request.step))
     called = None
     if isinstance(request.step, Tool):
         from harness.engine.tools import CalledTool, weighed  # few tasks call tools

@@ -18,7 +18,7 @@ from harness.engine.result import TaskRun, close_task
 from harness.engine.run import RewindRequest, Run, StepTransition, TaskStop, overspent
 from harness.engine.step import do_step, go_on, handle_loss, skippable
 from harness.engine.takeover import take_over
-from harness.model.events import TaskStarted
+from harness.model.events import Event, TaskStarted, WriteSeen
 from harness.model.outcome import shortcomings
 from harness.model.plan import Plan
 from harness.model.ports import LeftOut, Ports, Stage
@@ -237,12 +237,17 @@ async def _alternative(plan: Plan, ending: TaskStop | None, run_subtask: RunSubt
 
 
 async def _run_subtask(played: TaskRun, other: Plan) -> TaskResult:
-    """Run another task in the world of this one, whose clock runs on; it emits no events."""
+    """Run another task in the world of this one, whose clock runs on. Of its events, this one's are its writes."""
     plan, ports = played.plan, played.ports
     start = plan.start and plan.start + timedelta(seconds=ports.clock.now() - played.began)
     key = slug(f"{other.key}-for-{plan.key}")
     joined = replace(other, world=plan.world, key=key, fresh=False, start=start)
-    result = await run_task(joined, replace(ports, emit=lambda _: None))
+
+    def emit(event: Event) -> None:
+        if isinstance(event, WriteSeen):
+            ports.emit(replace(event, plan=plan, index=played.journal.under_way))
+
+    result = await run_task(joined, replace(ports, emit=emit))
     if result.failure is not None and result.failure.code == "INTERRUPTED":
         raise asyncio.CancelledError
     return result

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from harness.model.inference import ModelCall
 from harness.model.plan import Plan
-from harness.model.record import Attempt, StepRecord, TaskResult
+from harness.model.record import Attempt, Sent, StepRecord, TaskResult
 from harness.model.tools import ToolCall
 from harness.recovery import Remedy
 from harness.resilience.events import Degraded, FellBack, GaveUp, Recovered, Retrying, Waiting
@@ -51,6 +51,18 @@ class ResilienceActed(Struct, frozen=True):
     event: Resilience
     remedy: Remedy | None = None
     """The remedy that the rule chose, if the event is about one."""
+
+
+class WriteSeen(Struct, frozen=True):
+    """An unsafe request leaves a page, which makes a write of a step whose file does not say so.
+
+    The event comes before the answer: this process may end before the step does.
+    """
+
+    plan: Plan
+    index: int
+    """The number of the step that runs."""
+    sent: Sent
 
 
 class StepEnded(Struct, frozen=True):
@@ -106,6 +118,7 @@ Event = (
     | StepStarted
     | AttemptEnded
     | ResilienceActed
+    | WriteSeen
     | StepEnded
     | TaskEnded
     | ModelAsked

@@ -171,8 +171,12 @@ class Saved(Protocol):
 class Session(Protocol):
     """One browser context with its pages; the engine's hands and eyes."""
 
-    def begin_step(self, index: int) -> None:
-        """A step begins, perhaps again: the routes that name it answer from now on."""
+    def begin_step(self, index: int, heard: Callable[[Sent], None]) -> None:
+        """A step begins, perhaps again: the routes that name it answer from now on.
+
+        `heard` is called with each unsafe request of the pages as it leaves, until the next step begins. It must return
+        at once.
+        """
         ...
 
     def restrict(self, permission: WritePermission | None) -> None:
@@ -540,10 +544,6 @@ async def _none_to_wait_for() -> None:
     """The default of `ready`: the harness runs no service."""
 
 
-async def _always_permitted() -> None:
-    """The default of `permit`: no other process can have the task."""
-
-
 def _no_tool_calls(_plan: Plan) -> tuple[ToolCall, ...]:
     """The default of `tool_calls`: nobody calls a tool."""
     return ()
@@ -595,8 +595,3 @@ class Ports(Struct, frozen=True):
     """Keeps the final view of a task that passed; may raise OSError. None: it is not kept."""
     tool_breaker: Callable[[str], Breaker | None] = _counted_nowhere
     """The circuit of a tool server, by its name; None if it has none."""
-    permit: Callable[[], Awaitable[Failure | None]] = _always_permitted
-    """Asks before each attempt of a `write` whether the task is still this process's; a Failure if it may not write.
-
-    Bounded. Only the first write of a task asks another process.
-    """

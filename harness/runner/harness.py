@@ -7,7 +7,7 @@ import contextlib
 import os
 import shutil
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from functools import partial
@@ -61,10 +61,6 @@ if TYPE_CHECKING:
     from harness.runner.commands import RunCommands, TaskCommands
 
 
-PermitWrite = Callable[[Plan], Awaitable[Failure | None]]
-"""Returns why a task may not write, or None."""
-
-
 class Harness:
     """Everything that the tasks of one process share: services, browsers, memory, archive."""
 
@@ -72,8 +68,6 @@ class Harness:
     """Where agents that run elsewhere take tasks; None in most runs."""
     commands: RunCommands | None = None
     """The agents that are processes of their own; None in most runs."""
-    permit: PermitWrite | None = None
-    """Whether a task may write that another machine may have by now; None unless a cluster runs the tasks."""
 
     def __init__(
         self, settings: Settings, run_id: str, tell: Emit = discard, open_services: OpenServices = own_services
@@ -237,8 +231,6 @@ class Harness:
             ports = self._ports(plan, agent, lambda _: None, NO_INTERACTION, inside, inference)
             if task.login is not None and plan.key == task.login.check.key:
                 ports = replace(ports, archive=NoArtifacts(self.archive), witness=None)
-            if self.permit is not None:  # its process belongs to the task that needs the login
-                ports = replace(ports, permit=partial(self.permit, task))
             return await run_task(plan, ports), inside.left.get(plan.key)
         finally:
             await agent.close()
@@ -362,10 +354,8 @@ class Harness:
             repair=interaction.repair, policy=agent.policy, witness=None if plan.in_full else self._witness,
             tool_breaker=self.circuits.tool_of(plan),
         )  # fmt: skip
-        if self.permit is not None:
-            ports = replace(ports, permit=partial(self.permit, plan))
         if self.bridge is not None:
-            ports = replace(ports, agent_events=self.bridge.events_of)
+            ports = self.bridge.joined(ports)
         if ground.commands is not None:
             told = ground.commands.told_by_hooks(ports.agent_events)
             ports = replace(ports, agent_events=told, agent_warnings=ground.commands.warnings_of)
@@ -514,10 +504,6 @@ class SyncHarness:
     def only_reads_with_tools(self) -> None:
         """From now on, the steps of tasks call no tool that writes."""
         self._harness.tools.only_reads = True
-
-    def ask_before_writes(self, permit: PermitWrite) -> None:
-        """From now on, ask before a task writes; on the loop's thread."""
-        self._harness.permit = permit
 
     def start(self) -> None:
         """Find or start the services. Raises Failed."""
