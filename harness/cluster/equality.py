@@ -78,9 +78,7 @@ def _digests(root: Path, leave_out: tuple[Path, ...]) -> Iterator[tuple[str, str
 
 def _files(root: Path, leave_out: tuple[Path, ...]) -> Iterator[Path]:
     for folder, folders, files in os.walk(root):
-        folders[:] = sorted(
-            each for each in folders if not _is_skipped(each) and Path(folder, each) not in leave_out
-        )
+        folders[:] = sorted(each for each in folders if not _is_skipped(each) and Path(folder, each) not in leave_out)
         for name in sorted(files):
             if name.endswith(SUFFIXES) or any(fnmatch(name, pattern) for pattern in TASKS):
                 yield Path(folder, name)

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, assert_never
 from urllib.parse import urljoin, urlsplit
 
-from harness.engine.attempt import StepRequest, StepState, attempt
+from harness.engine.attempt import StepRequest, StepState, attempt, task_timeout
 from harness.engine.effects import (
     barred_reason,
     collect,
@@ -383,7 +383,7 @@ async def _try(run: Run, progress: StepState, remedy: Remedy | None) -> Outcome:
     started, t = run.ports.clock.wall(), run.t
     request, step = progress.request, progress.current
     code, expect = request.code, request.expect
-    outcome = await with_circuit(
+    outcome = await _unrecorded(run, step) or await with_circuit(
         run, step, lambda: attempt(run, request.index, step, remedy, code, expect=expect, called=progress.called)
     )
     outcome = _attribute_cause(run, outcome)
@@ -391,6 +391,20 @@ async def _try(run: Run, progress: StepState, remedy: Remedy | None) -> Outcome:
     progress.attempts.append(done)
     attempt_ended(run, request.index, request.step, done)
     return outcome
+
+
+async def _unrecorded(run: Run, step: Step) -> Failure | None:
+    """Record that the task begins to write; returns the failure if that is impossible: nothing is sent then."""
+    if step.effect_class != "write":
+        return None
+    try:
+        async with asyncio.timeout(max(0.0, run.left)):
+            await run.ports.before_write(run.plan)
+    except Failed as failed:
+        return failed.failure
+    except TimeoutError:
+        return task_timeout(run)
+    return None
 
 
 def _attribute_cause(run: Run, outcome: Outcome) -> Outcome:

@@ -21,7 +21,7 @@ from harness.recovery.failure import Failure
 from harness.spec.steps import Step
 
 Verdict = Literal["passed", "passed as declared", "failed", "not judged"]
-UNJUDGED = frozenset({"INTERRUPTED", "WORKER_CRASHED"})
+UNJUDGED = frozenset({"INTERRUPTED", "WORKER_CRASHED", "WORKER_CUT_OFF"})
 """Codes of tasks that were cut off from outside: they say nothing about the task itself."""
 
 FIGURES: Mapping[str, str] = {

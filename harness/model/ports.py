@@ -544,6 +544,10 @@ async def _none_to_wait_for() -> None:
     """The default of `ready`: the harness runs no service."""
 
 
+async def not_recorded(_plan: Plan) -> None:
+    """The default of `before_write`: nobody goes on with a task whose process has died."""
+
+
 def _no_tool_calls(_plan: Plan) -> tuple[ToolCall, ...]:
     """The default of `tool_calls`: nobody calls a tool."""
     return ()
@@ -595,3 +599,6 @@ class Ports(Struct, frozen=True):
     """Keeps the final view of a task that passed; may raise OSError. None: it is not kept."""
     tool_breaker: Callable[[str], Breaker | None] = _counted_nowhere
     """The circuit of a tool server, by its name; None if it has none."""
+    before_write: Callable[[Plan], Awaitable[None]] = not_recorded
+    """Awaited before each `write` of a task: returns when it is recorded where it outlasts this process that the task
+    has begun to write. Raises Failed if that is impossible; then the step is not begun."""

@@ -28,7 +28,8 @@ MODEL_CODES = frozenset({
 """The provider of the model gave no answer, also after retries and fallbacks."""
 RUN_CODES = frozenset({
     "TOOL_UNAVAILABLE", "TOOL_TIMEOUT", "TOOL_PROTOCOL", "TOOL_AUTH", "CHANNEL_UNREADABLE", "RESET_FAILED",
-    "EPISODE_STATE_LOST", "ARTIFACTS_UNWRITABLE", "INTERRUPTED", "WORKER_CRASHED", "INTERNAL_ERROR",
+    "EPISODE_STATE_LOST", "ARTIFACTS_UNWRITABLE", "INTERRUPTED", "WORKER_CRASHED",
+    "WORKER_CUT_OFF", "INTERNAL_ERROR",
 })  # fmt: skip
 """The world of the task, a tool server, the machine or the harness itself is broken."""
 _KINDS = (SITE_CODES, BROWSER_CODES, MODEL_CODES, RUN_CODES)

@@ -74,7 +74,9 @@ class ClusterRun:
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Run all items on the cluster."""
         if session.testsfailed and not session.config.option.continue_on_collection_errors:
-            raise session.Interrupted(f"{session.testsfailed} error{'s' * (session.testsfailed != 1)} during collection")
+            raise session.Interrupted(
+                f"{session.testsfailed} error{'s' * (session.testsfailed != 1)} during collection"
+            )
         if not session.items:
             return True
         begin_run(self._config)
@@ -174,7 +176,9 @@ def _components(items: Sequence[pytest.Item]) -> list[list[str]]:
     """The items that stay together, in the order of the session."""
     tasks = task_items(items)
     wanted = dependencies([item.loaded for item in tasks])
-    tied = groups({item.loaded.spec.task_id: (wanted[item.loaded.spec.task_id], item.loaded.spec.episode_id) for item in tasks})
+    tied = groups(
+        {item.loaded.spec.task_id: (wanted[item.loaded.spec.task_id], item.loaded.spec.episode_id) for item in tasks}
+    )
     found: dict[str, list[str]] = {}
     for item in items:
         name = f"task {tied[item.loaded.spec.task_id]}" if isinstance(item, TaskItem) else item.nodeid
@@ -207,7 +211,9 @@ class Replay:
         hook = self._config.hook
         hook.pytest_runtest_logstart(nodeid=done.node, location=item.location)
         for data in done.reports:
-            report = hook.pytest_report_from_serializable(config=self._config, data=_as_sent(replaced(data, PLACE, place)))
+            report = hook.pytest_report_from_serializable(
+                config=self._config, data=_as_sent(replaced(data, PLACE, place))
+            )
             self._report(slot, report)
         hook.pytest_runtest_logfinish(nodeid=done.node, location=item.location)
 

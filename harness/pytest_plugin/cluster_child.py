@@ -52,15 +52,19 @@ from harness.model.events import Event, TaskEnded, TaskStarted
 from harness.model.plan import Plan
 from harness.pytest_plugin.activation import RUN_ID
 from harness.pytest_plugin.state import STATE, UPLINK
-from harness.recovery.failure import Failure
+from harness.recovery.failure import Failed, Failure
 from harness.reporting.telemetry.log import as_line
 from harness.reporting.telemetry.record import Record
 from harness.reporting.telemetry.stream import Sink, TextRedactor
 from harness.resilience import Clock, SystemClock
 
 CUT_OFF = "WORKER_CUT_OFF"
+_UNHEARD = "The driver of the cluster was not heard"
+_GIVEN = "The driver of the cluster has given the task to another slot"
 MOST_BYTES = 64 * 2**20
 """The largest size of what a task leaves that travels to the driver; the largest files are left out first."""
+CHECKED = 0.25
+"""Seconds between two checks whether the driver was heard lately."""
 FENCED = 70
 """The exit status of a process that has not heard of its driver for too long."""
 
@@ -84,27 +88,33 @@ class Wire:
         except (OSError, ValueError):
             os._exit(FENCED)
 
-    def beat(self) -> None:
-        """Give a sign of life, or end: without an answer for so long, the driver may have given the work away."""
+    def check(self) -> None:
+        """End the process if the driver was not heard for so long that it may have given the work away."""
         if self.fence.closed:
             os._exit(FENCED)
+
+    def beat(self) -> None:
+        """Give a sign of life."""
         self._beats += 1
         self.fence.sends(self._beats)
         self.send(Beat(self._beats))
 
     def beats(self) -> None:
         """Beat for ever; on a thread of its own."""
+        due = self._clock.now()
         while True:
-            self.beat()
-            threading.Event().wait(BEAT)
+            self.check()
+            if self._clock.now() >= due:
+                self.beat()
+                due = self._clock.now() + BEAT
+            threading.Event().wait(CHECKED)
 
 
 class Permits:
     """Asks the driver before the first write of a task."""
 
-    def __init__(self, wire: Wire, clock: Clock) -> None:
+    def __init__(self, wire: Wire) -> None:
         self._wire = wire
-        self._clock = clock
         self._numbers = 0
         self._waiting: dict[int, tuple[asyncio.AbstractEventLoop, asyncio.Future[bool]]] = {}
         self._granted: set[str] = set()
@@ -115,22 +125,21 @@ class Permits:
         """A task begins, perhaps again: its first write is still to come."""
         self._granted.discard(task_id)
 
-    async def permit(self, plan: Plan) -> Failure | None:
-        """Why the task may not write; None if it may. Bounded."""
+    async def before_write(self, plan: Plan) -> None:
+        """Return when the task may write (`Ports.before_write`). Raises Failed if it may not; bounded."""
         if self._wire.fence.closed:
-            return Failure(CUT_OFF, "The driver of the cluster was not heard for too long, so nothing was sent")
+            raise Failed(Failure(CUT_OFF, f"{_UNHEARD} for too long: nothing was sent"))
         if plan.task_id in self._granted:
-            return None
+            return
         try:
             async with asyncio.timeout(ACKNOWLEDGED):
                 granted = await self._ask(self.nodes.get(plan.task_id, plan.task_id))
         except TimeoutError:
-            message = f"The driver of the cluster did not answer within {ACKNOWLEDGED:g} s before the task's first write"
-            return Failure(CUT_OFF, f"{message}, so nothing was sent")
+            message = f"{_UNHEARD} for {ACKNOWLEDGED:g} s before the task's first write: nothing was sent"
+            raise Failed(Failure(CUT_OFF, message)) from None
         if not granted:
-            return Failure(CUT_OFF, "The driver of the cluster has given the task to another slot: nothing was sent")
+            raise Failed(Failure(CUT_OFF, f"{_GIVEN}: nothing was sent"))
         self._granted.add(plan.task_id)
-        return None
 
     async def _ask(self, node: str) -> bool:
         self._numbers += 1
@@ -139,7 +148,7 @@ class Permits:
         self._waiting[number] = (loop, answer)
         try:
             self._wire.send(Asks(node, number))
-            return await answer
+            return bool(await answer)
         finally:
             self._waiting.pop(number, None)
 
@@ -147,7 +156,12 @@ class Permits:
         """The driver has answered; from any thread."""
         if waiting := self._waiting.get(answer.number):
             loop, future = waiting
-            loop.call_soon_threadsafe(lambda: future.done() or future.set_result(answer.granted))
+            loop.call_soon_threadsafe(_settle, future, answer.granted)
+
+
+def _settle(future: asyncio.Future[bool], granted: bool) -> None:  # noqa: FBT001
+    if not future.done():
+        future.set_result(granted)
 
 
 class Journal(Sink):
@@ -163,13 +177,14 @@ class Journal(Sink):
     def on_event(self, event: Event, redactor: TextRedactor) -> None:  # noqa: ARG002 - ids are not secret
         from harness.pytest_plugin.crashed_workers import journal_words
 
+        self._wire.check()
         if isinstance(event, TaskStarted | TaskEnded):
             self._wrote.discard(event.plan.task_id)
         if isinstance(event, TaskStarted):
             self._permits.began(event.plan.task_id)
-        node = self._permits.nodes.get(event.plan.task_id)
-        for word in journal_words(event) if node else ():
-            self._note(str(node), word)
+        if node := self._permits.nodes.get(event.plan.task_id):
+            for word in journal_words(event):
+                self._note(node, word)
 
     def _note(self, node: str, word: Word) -> None:
         if word == "wrote":
@@ -199,7 +214,7 @@ class Link(Struct, frozen=True):
     permits: Permits
 
     def attach(self, harness: Any) -> None:
-        harness.ask_before_writes(self.permits.permit)
+        harness.record_writes(self.permits.before_write)
 
 
 class Queue:
@@ -223,7 +238,7 @@ class ChildSession:
         self._folder = folder
         self._name = name
         self._run = run
-        self._permits = Permits(wire, SystemClock())
+        self._permits = Permits(wire)
         self._said: queue.SimpleQueue[Batch | End] = queue.SimpleQueue()
         self._reports: dict[str, list[dict[str, Any]]] = {}
         self._attempts: dict[str, int] = {}

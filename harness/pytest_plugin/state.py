@@ -173,7 +173,7 @@ class Uplink(Protocol):
         ...
 
     def attach(self, harness: SyncHarness) -> None:
-        """Let the harness ask before its tasks write."""
+        """Let the tasks of the harness ask the driver before they write."""
         ...
 
 

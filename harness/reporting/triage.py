@@ -186,7 +186,9 @@ UNREACHABLE = frozenset({
 OF_THE_SITE = frozenset({"NET_DNS", "NET_TLS", "HTTP_TIMEOUT", "HTTP_RATE_LIMITED", "HTTP_UNAVAILABLE",
                          "HTTP_SERVER_ERROR"})  # fmt: skip
 """Codes whose cause is the site, whatever was requested."""
-OF_THE_MACHINE = frozenset({"NET_OFFLINE", "NET_PROXY", "INTERRUPTED", "WORKER_CRASHED", "DRIVER_GONE"})
+OF_THE_MACHINE = frozenset(
+    {"NET_OFFLINE", "NET_PROXY", "INTERRUPTED", "WORKER_CRASHED", "WORKER_CUT_OFF", "DRIVER_GONE"}
+)
 """Codes whose cause is the machine, whatever the task."""
 _LAST = re.compile(r"the last: ([A-Z_]+)")
 _REACH = (Scope.RUN, Scope.DRIVER, Scope.BROWSER, Scope.ORIGIN, Scope.AGENT, Scope.WORLD)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 
 from harness.browser import StorageState
+from harness.model.plan import Plan
 from harness.model.ports import Ask, RepairHook
 from harness.model.record import MetFault
 from harness.recovery.failure import Failure
@@ -14,6 +15,8 @@ from harness.runner.toolbox import TaskTools
 from harness.spec.steps import Step
 
 if TYPE_CHECKING:
+    from harness.browser.route_answers import Memory
+    from harness.browser.routing import Routing
     from harness.runner.commands import TaskCommands
 
 
@@ -60,3 +63,12 @@ class NoFaults:
 
     async def close(self) -> None:
         """There is nothing to undo."""
+
+
+async def routing_of(plan: Plan, memory: Memory) -> Routing | None:
+    """The routes of a task, ready to answer; few tasks have some. Raises Failed."""
+    if not plan.routes:
+        return None
+    from harness.browser.routing import Routing
+
+    return await Routing.of(plan.routes, plan.folder, memory)

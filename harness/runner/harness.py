@@ -7,7 +7,7 @@ import contextlib
 import os
 import shutil
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from functools import partial
@@ -29,7 +29,7 @@ from harness.environment.world import TaskWorld
 from harness.model.events import Event
 from harness.model.outcome import ended_as_declared
 from harness.model.plan import Plan
-from harness.model.ports import Ports, Stage
+from harness.model.ports import Ports, Stage, not_recorded
 from harness.model.record import TaskResult
 from harness.model.settings import LOGINS, Settings
 from harness.model.tool_settings import offered_to_agents
@@ -42,7 +42,7 @@ from harness.resilience import SystemClock
 from harness.resilience.events import Emit, ResilienceEvent, ServiceChanged, discard
 from harness.runner.circuits import RunCircuits
 from harness.runner.compile import recovers
-from harness.runner.ground import NO_INTERACTION, Ground, Interaction, NoFaults
+from harness.runner.ground import NO_INTERACTION, Ground, Interaction, NoFaults, routing_of
 from harness.runner.inference import Inference, TaskInference
 from harness.runner.kept_ways import KeptWays
 from harness.runner.logins import Logins, NoArtifacts
@@ -55,7 +55,6 @@ from harness.spec.task import TaskSpec
 from harness.values import replace
 
 if TYPE_CHECKING:
-    from harness.browser.routing import Routing
     from harness.browser.write_gate import WriteGate
     from harness.runner.bridging import BridgeAddress, ServesAgents
     from harness.runner.commands import RunCommands, TaskCommands
@@ -66,6 +65,8 @@ class Harness:
 
     bridge: ServesAgents | None = None
     """Where agents that run elsewhere take tasks; None in most runs."""
+    before_write: Callable[[Plan], Awaitable[None]] = staticmethod(not_recorded)
+    """As in `Ports`."""
     commands: RunCommands | None = None
     """The agents that are processes of their own; None in most runs."""
 
@@ -352,7 +353,7 @@ class Harness:
             stage, agent, self.archive, self.clock, emit, random, explain, breaker, recover,
             partial(self.services.await_ready, ground.slot), inference.calls, ask=interaction.ask,
             repair=interaction.repair, policy=agent.policy, witness=None if plan.in_full else self._witness,
-            tool_breaker=self.circuits.tool_of(plan),
+            tool_breaker=self.circuits.tool_of(plan), before_write=self.before_write,
         )  # fmt: skip
         if self.bridge is not None:
             ports = self.bridge.joined(ports)
@@ -383,7 +384,7 @@ class Harness:
             self.settings.memory.channel,
             put_back=self.settings.isolation != "none",
         )
-        routing, gate = await self._routing(plan, world), self._gate(plan)
+        routing, gate = await routing_of(plan, world.memory), self._gate(plan)
         request = replace(self._request(plan, folder, ground), routing=routing, gate=gate)
         inference.found_at(plan, request.hosts)
         if not plan.faults:
@@ -398,15 +399,6 @@ class Harness:
         if ground.commands is not None and request.debugged:
             ground.commands.debugged_at(plan, await session.debugged(), session)
         return session
-
-    @staticmethod
-    async def _routing(plan: Plan, world: TaskWorld) -> Routing | None:
-        """The routes of the task, ready to answer; few tasks have some. Raises Failed."""
-        if not plan.routes:
-            return None
-        from harness.browser.routing import Routing
-
-        return await Routing.of(plan.routes, plan.folder, world.memory)
 
     def _gate(self, plan: Plan) -> WriteGate | None:
         """The gate for the writes of the task's agents; None if their policies let all leave. Raises Failed."""
@@ -500,6 +492,10 @@ class SyncHarness:
 
     async def _make(self) -> Harness:
         return Harness(self.settings, self.run_id, self._tell)
+
+    def record_writes(self, before_write: Callable[[Plan], Awaitable[None]]) -> None:
+        """From now on, tasks wait for this before each write (`Ports.before_write`); it is awaited on the loop."""
+        self._harness.before_write = before_write
 
     def only_reads_with_tools(self) -> None:
         """From now on, the steps of tasks call no tool that writes."""
