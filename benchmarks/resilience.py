@@ -14,7 +14,6 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
-from harness.resilience.blocking import blocking
 from harness.resilience.breaker import Breaker, Call, compose, guard
 from harness.resilience.clock import SystemClock
 from harness.resilience.escalate import escalate
@@ -78,18 +77,6 @@ async def measure(call: Call[int]) -> dict[str, float]:
     return {name: median - medians["bare"] for name, median in medians.items() if name != "bare"}
 
 
-def threaded() -> float:
-    """Microseconds of `blocking` around a plain function: two changes of threads, which are no cost of a policy."""
-    function = blocking(retry())(lambda: 1)
-    times = []
-    for _ in range(ROUNDS):
-        begun = time.perf_counter_ns()
-        for _ in range(10):
-            function()
-        times.append((time.perf_counter_ns() - begun) / 10 / 1000)
-    return statistics.median(times)
-
-
 def report(costs: Mapping[str, Mapping[str, float]]) -> bool:
     """Print the table; return whether every single policy keeps the bound."""
     print(f"{'microseconds for each call':32}" + "".join(f"{kind:>16}" for kind in costs))
@@ -103,9 +90,7 @@ def report(costs: Mapping[str, Mapping[str, float]]) -> bool:
 
 def main() -> int:
     costs = {call.__name__.replace("_", " "): asyncio.run(measure(call)) for call in (at_once, after_a_turn)}
-    kept = report(costs)
-    print(f"blocking(retry()) around a plain function, threads included: {threaded():.0f}")
-    return 0 if kept else 1
+    return 0 if report(costs) else 1
 
 
 if __name__ == "__main__":

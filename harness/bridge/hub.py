@@ -29,9 +29,10 @@ from harness.bridge.session import ALL_BLOBS, BridgeLimits, BridgeSession, KeptR
 from harness.bridge.store import SessionStore, StoredSession
 from harness.bridge.turns import Desk, RemoteRules, RemoteTask, Reply, TurnAnswer, described
 from harness.model.agent_events import AgentEvent
+from harness.model.events import Event, WriteSeen
 from harness.model.plan import Plan
 from harness.model.policy import UNLIMITED, AgentPolicy
-from harness.model.ports import Observation, Sight
+from harness.model.ports import Observation, Ports, Sight
 from harness.model.record import History, TaskResult
 from harness.recovery.failure import Failed
 from harness.resilience import Clock
@@ -39,6 +40,7 @@ from harness.resilience.breaker import Policy
 from harness.resilience.connection import SERVER, Invariants, Machine, snapshot
 from harness.resilience.escalate import HINTS, STAGES, LateAnswer, StillRunning, WorkStatus, escalate
 from harness.resilience.events import ClientChanged, Emit, Escalated, ResilienceEvent, discard
+from harness.values import replace
 
 LONG: Final = frozenset({"task_take", "observe", "act", "finish", "session_pause", "session_resume"})
 """The messages whose answer may take long: it is kept, and asked for by its correlation id."""
@@ -101,6 +103,19 @@ class BridgeHub:
         """What the hooks of a task's agent have told so far."""
         task = self._tasks.get(plan.key)
         return tuple(task.events) if task else ()
+
+    def joined(self, ports: Ports) -> Ports:
+        """The ports of a task, together with what passes between it and its session beside the steps.
+
+        A write that shows only as its request leaves is written down before the answer comes.
+        """
+
+        def emit(event: Event) -> None:
+            if isinstance(event, WriteSeen) and (task := self._tasks.get(event.plan.key)):
+                task.writes()
+            ports.emit(event)
+
+        return replace(ports, emit=emit, agent_events=self.events_of)
 
     def begin(self, plan: Plan, policy: AgentPolicy, wanted_by: str = "") -> RemoteTask:
         """A task that begins."""

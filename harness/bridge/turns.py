@@ -135,6 +135,11 @@ class RemoteTask:
             raise Failed(Failure("AGENT_GAVE_UP", f"Agent `{self._rules.name}` gave up: {answer.why}"))
         return answer.step if answer.kind == "act" else None
 
+    def writes(self) -> None:
+        """A request leaves that makes a write of its step, whose file does not say so."""
+        if self.session is not None:
+            self.session.begins_to_write()
+
     async def _write_down(self, session: BridgeSession) -> None:
         """Note that a write begins. Raises Failed if that cannot be kept: after a kill it would be done again."""
         until = self._clock.now() + NOTED_WITHIN
@@ -225,7 +230,7 @@ class RemoteTask:
     def _tell_outcome(self, history: History) -> None:
         """Answer the step of the turn before."""
         if self.session is not None and history and history[-1].wrote:
-            self.session.begins_to_write()  # a click that was seen to write
+            self.session.begins_to_write()
         acted = self._acted
         if acted is None or acted.done():
             return

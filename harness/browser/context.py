@@ -418,7 +418,7 @@ class Tab(Struct):
         if request.allowed_domains:
             for template in request.virtual_hosts:
                 await context.route(template.partition("{host}")[0] + "**", gate(request.domains))
-        watch = PageEvents(clock, request.on_request_failed, chromium.pace)
+        watch = PageEvents(clock, request.on_request_failed, chromium.pace, request.announcer)
         page = await context.new_page()
         watch.attach(context, page)
         await _intercept(request, context, watch)

@@ -18,7 +18,7 @@ from playwright.async_api import Error as PlaywrightError
 from harness.browser.dialogs import DialogAnswer, Dialogs
 from harness.browser.failures.network import net_error
 from harness.browser.flood import Later, Newest, Pace
-from harness.browser.sending import Sending
+from harness.browser.sending import Announcer, Sending
 from harness.model.ports import ConsoleLine
 from harness.model.record import SAFE_METHODS, Sent
 from harness.resilience import Clock
@@ -242,7 +242,11 @@ class PageEvents:
     """Listens to one context and its current page. Bounded: old lines and requests are dropped."""
 
     def __init__(
-        self, clock: Clock, on_request_failed: Callable[[str, str], None] | None, browser: Pace | None = None
+        self,
+        clock: Clock,
+        on_request_failed: Callable[[str, str], None] | None,
+        browser: Pace | None = None,
+        announcer: Announcer | None = None,
     ) -> None:
         """`browser` is the pace of the browser's events: those of this context count there too."""
         self._clock = clock
@@ -259,7 +263,7 @@ class PageEvents:
         self.exchanges: Newest[RequestRecord] = Newest(NETWORK_ENTRIES)
         self.requests = 0
         """The number of requests of all pages so far."""
-        self.sending = Sending(clock.now)
+        self.sending = Sending(clock.now, announcer)
         self.promised: Callable[[str, str], bool] | None = None
         """Tells by method and URL whether a route answers a request; None: the task has no routes."""
         self._sent: dict[Request, Sent] = {}
@@ -456,6 +460,7 @@ class PageEvents:
             after=self._sent.get(before) if before else None,
             body=None if safe else request.post_data_buffer,
             before=not safe and self._parting is not None and self._parting.sends(request, page),
+            routed=exchange.promised,
         )
         if sent:
             self._sent[request] = sent

@@ -13,6 +13,7 @@ from msgspec import Struct, field
 from playwright.async_api import StorageState
 
 from harness.browser.executable import BrowserKind
+from harness.browser.sending import Announcer
 from harness.model.agent_settings import drives_itself
 from harness.model.plan import NO_OPTIONS, Plan
 from harness.model.settings import Recording, Settings, Tracing, WorldMark
@@ -65,6 +66,8 @@ class SessionRequest(Struct, frozen=True):
     tracing: Tracing = "retain-on-failure"
     on_request_failed: Callable[[str, str], None] | None = None
     """Called with URL and net error of every request that failed."""
+    announcer: Announcer = field(default_factory=Announcer)
+    """Tells the engine of each unsafe request as it leaves."""
     mark: WorldMark = WorldMark()
     """How the sites learn the world, beside the User-Agent."""
     storage: StorageState | None = None

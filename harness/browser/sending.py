@@ -148,11 +148,22 @@ class _Kind(Struct):
             self.regular = self.regular or max(pauses) <= EVEN * min(pauses)
 
 
+class Announcer:
+    """Tells at once that an unsafe request leaves: `heard` is called, from the browser's events.
+
+    One announcer serves all contexts that a task has, one after the other.
+    """
+
+    def __init__(self) -> None:
+        self.heard: Callable[[Sent], None] = lambda _: None
+
+
 class Sending:
     """The requests that leave one context. `begin` starts an attempt, `leaves` notes a request, `take` returns them."""
 
-    def __init__(self, now: Callable[[], float]) -> None:
+    def __init__(self, now: Callable[[], float], announcer: Announcer | None = None) -> None:
         self._now = now
+        self._announcer = announcer or Announcer()
         self._left: list[Sent] = []
         self._kinds: dict[Hashable, _Kind] = {}
         self._looks = False
@@ -178,11 +189,20 @@ class Sending:
         self._unacted, self._opened = self._opened, opens
 
     def leaves(
-        self, method: str, url: str, *, page: bool, after: Sent | None, body: bytes | None, before: bool = False
+        self,
+        method: str,
+        url: str,
+        *,
+        page: bool,
+        after: Sent | None,
+        body: bytes | None,
+        before: bool = False,
+        routed: bool = False,
     ) -> Sent | None:
         """Record a request; `after` is the one that was redirected to it. Returns None if it need not be known.
 
-        `before`: the step opens a page, and the request comes from the page that it leaves.
+        `before`: the step opens a page, and the request comes from the page that it leaves. `routed`: a route is to
+        answer it, so it is not announced.
         """
         safe = method in SAFE_METHODS
         if safe and not page:
@@ -195,6 +215,8 @@ class Sending:
             self._unsafe.append(sent)
         if len(self._left) < MOST:
             self._left.append(sent)
+            if not (safe or routed):
+                self._announcer.heard(sent)
         return sent
 
     def _own_doing(self, kind: Hashable, *, parting: bool) -> bool:

@@ -208,7 +208,8 @@ class PlaywrightSession:
         """The failure of a request that a route could not answer: it outweighs what followed from it."""
         return self._request.routing.take_problem() if self._request.routing else None
 
-    def begin_step(self, index: int) -> None:
+    def begin_step(self, index: int, heard: Callable[[Sent], None]) -> None:
+        self._request.announcer.heard = heard
         if self._request.routing is not None:
             self._request.routing.begin_step(index)
 

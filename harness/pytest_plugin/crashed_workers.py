@@ -16,7 +16,7 @@ from typing import Any, Literal
 import pytest
 from msgspec import Struct, field
 
-from harness.model.events import Event, StepEnded, StepStarted, TaskEnded, TaskStarted
+from harness.model.events import Event, StepEnded, StepStarted, TaskEnded, TaskStarted, WriteSeen
 from harness.model.plan import Plan
 from harness.pytest_plugin.state import STATE, SessionState
 from harness.reporting.telemetry.stream import Sink, TextRedactor
@@ -47,6 +47,8 @@ class WorkerJournal(Sink):
     def __init__(self, path: Path) -> None:
         """Make the file. Raises OSError if that fails."""
         self._path = path
+        self._written: set[str] = set()
+        """Tasks that have written since they began."""
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
     @classmethod
@@ -59,7 +61,16 @@ class WorkerJournal(Sink):
 
     def on_event(self, event: Event, redactor: TextRedactor) -> None:  # noqa: ARG002 - ids are not secret
         for word in journal_words(event):
-            self._say(word, event.plan.task_id)
+            self._note(word, event.plan.task_id)
+
+    def _note(self, word: str, task_id: str) -> None:
+        if word == "wrote":  # a page may send many requests
+            if task_id in self._written:
+                return
+            self._written.add(task_id)
+        else:
+            self._written.discard(task_id)
+        self._say(word, task_id)
 
     def _say(self, word: str, task_id: str) -> None:
         line = (json.dumps([word, task_id]) + "\n").encode()
@@ -79,7 +90,9 @@ def journal_words(event: Event) -> Iterable[Word]:
             return ("running", "wrote") if any(map(_writes, _inner_plans(plan))) else ("running",)
         case StepStarted(step=step) if step.effect_class == "write":
             return ("wrote",)
-        case StepEnded(record=record) if record.may_have_written:  # a click that turned out to send a POST
+        case WriteSeen():  # a click that sends a POST
+            return ("wrote",)
+        case StepEnded(record=record) if record.may_have_written:  # it leaves open whether it has
             return ("wrote",)
         case TaskEnded():
             return ("over",)

@@ -10,16 +10,8 @@ from harness.resilience.breaker import Call, Policy
 
 T = TypeVar("T")
 
-DEFAULT: Final = 30.0
-OPERATIONS: Final[Mapping[str, float]] = {
-    "llm-call": 60.0,
-    "tool-execution": 120.0,
-    "file-read": 5.0,
-    "web-fetch": 30.0,
-}
-"""Seconds for each operation; every other operation has `DEFAULT`."""
 TOOL_TIMEOUTS: Final[Mapping[str, float]] = {"bash": 300.0, "read_file": 10.0, "edit_file": 30.0, "search": 60.0}
-"""Seconds for each tool."""
+"""Seconds for tools of these names, unless the project sets others."""
 
 
 class LimitExceeded(TimeoutError):  # noqa: N818 - it names what happened
@@ -79,13 +71,3 @@ async def paced(items: AsyncIterator[T], first: float, idle: float, name: str = 
             raise
         yield item
         seconds, what = idle, f"the next part of the answer of {name}"
-
-
-def seconds_for(operation: str, table: Mapping[str, float] = OPERATIONS) -> float:
-    """Seconds that the operation may take; an operation that the table does not name has the default."""
-    return table.get(operation, DEFAULT)
-
-
-def limit_for(operation: str, table: Mapping[str, float] = OPERATIONS) -> Policy[T]:
-    """The limit of an operation, looked up by its name."""
-    return limit(seconds_for(operation, table), operation)

@@ -16,9 +16,9 @@ from harness.bridge.session import BridgeLimits
 from harness.bridge.store import SessionStore
 from harness.bridge.turns import Desk, RemoteRules
 from harness.bridge.websocket_face import websocket_routes
-from harness.model.agent_events import AgentEvent
 from harness.model.agent_settings import AgentSettings
 from harness.model.plan import Plan
+from harness.model.ports import Ports
 from harness.model.serve_settings import ServeSettings
 from harness.model.settings import Settings
 from harness.reporting.live.following import EventLines, Followers, runs_with_events
@@ -57,8 +57,8 @@ class ServesAgents(Protocol):
         """The agent `bridge` of one run of a task."""
         ...
 
-    def events_of(self, plan: Plan) -> tuple[AgentEvent, ...]:
-        """What the hooks of a task's agent have told so far."""
+    def joined(self, ports: Ports) -> Ports:
+        """The ports of a task, together with what passes between it and its session."""
         ...
 
     async def close(self) -> None:
@@ -96,9 +96,9 @@ class BridgeHost:
         """The agent `bridge` of one run of a task."""
         return self.hub.agent()
 
-    def events_of(self, plan: Plan) -> tuple[AgentEvent, ...]:
-        """What the hooks of a task's agent have told so far."""
-        return self.hub.events_of(plan)
+    def joined(self, ports: Ports) -> Ports:
+        """The ports of a task, together with what passes between it and its session."""
+        return self.hub.joined(ports)
 
     @property
     def routes(self) -> list[BaseRoute]:

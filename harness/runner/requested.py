@@ -18,10 +18,10 @@ from msgspec import Struct
 from harness.bridge.hub import BridgeHub, HubAgent
 from harness.bridge.refusals import RefusedMessageError
 from harness.bridge.session import BridgeSession
-from harness.model.agent_events import AgentEvent
 from harness.model.events import Event, TaskEnded
 from harness.model.outcome import ended_as_declared
 from harness.model.plan import Plan
+from harness.model.ports import Ports
 from harness.model.settings import Settings, SettingsError, load_settings
 from harness.reporting.allure.files import executor_of
 from harness.reporting.history.file import HistoryError
@@ -118,9 +118,9 @@ class LentBridge:
         """The agent of the session that has asked for the task."""
         return self._hub.agent(self._session)
 
-    def events_of(self, plan: Plan) -> tuple[AgentEvent, ...]:
-        """What the hooks of the task's agent have told so far."""
-        return self._hub.events_of(plan)
+    def joined(self, ports: Ports) -> Ports:
+        """The ports of a task, together with what passes between it and its session."""
+        return self._hub.joined(ports)
 
     async def close(self) -> None:
         """The bridge is the server's, and goes on."""

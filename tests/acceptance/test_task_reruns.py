@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 
@@ -68,3 +72,61 @@ def test_one_that_kills_its_worker_takes_no_neighbour_along(project: Project) ->
     report = project.report("C")
     assert report["code"] == "WORKER_CRASHED"
     assert "ran several tasks at the same time" in report["error_message"]
+
+
+class Slow(BaseHTTPRequestHandler):
+    """A page with a form; the site has got what is sent, and does not answer."""
+
+    posts: Path
+    over: threading.Event
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.end_headers()
+        self.wfile.write(b"<form method=post action=/order><button>Order</button></form>")
+
+    def do_POST(self) -> None:
+        with self.posts.open("a") as file:
+            file.write("order\n")
+        self.over.wait(60)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def slow(project: Project) -> Iterator[str]:
+    """The address of the page."""
+    kind = type("SlowHere", (Slow,), {"posts": project.path / "posts", "over": threading.Event()})
+    with ThreadingHTTPServer(("127.0.0.1", 0), kind) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}/"
+        kind.over.set()
+        server.shutdown()
+
+
+DIES_ONCE_IT_IS_SENT = """
+import os, pathlib
+def read(world):
+    sent, died = pathlib.Path("posts"), pathlib.Path("died")
+    if sent.exists() and not died.exists():
+        died.touch()
+        os._exit(3)
+    return {"ready": "yes" if died.exists() else "no"}
+"""
+
+
+def test_a_click_whose_answer_is_missing_when_the_worker_dies_is_not_done_again(project: Project, slow: str) -> None:
+    """Nothing in its file says that it writes: it is known from the request that leaves."""
+    deadly(project, DIES_ONCE_IT_IS_SENT)
+    click = {"act": "click", "selector": "button"}
+    project.task("A", steps=[{"act": "open", "url": slow}, click, {"act": "wait", "value": 1}])
+    ready = "WITHIN(20, json('deadly', 'ready') == 'yes')"
+    project.task("B", steps=[{"act": "wait", "value": 0.01}], success_criteria=[ready])
+    result = project.run("-n", "1", "--task-workers", "2")
+    assert {key: result.parseoutcomes().get(key) for key in ("passed", "failed")} == {"passed": 1, "failed": 1}
+    assert (project.path / "posts").read_text() == "order\n"
+    report = project.report("A")
+    assert report["code"] == "WORKER_CRASHED"
+    assert "this task had begun to write" in report["error_message"]

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from harness.browser import PlaywrightSession
+from harness.model.record import Sent
 from harness.recovery.failure import Failure
 from tests.browser.stage import SHOP, Stage, failed, passed
 from tests.browser.striking import strike
@@ -81,6 +82,23 @@ def test_what_leaves_is_known_with_how_it_was_asked_for(run: Any, stage: Stage) 
             await asyncio.sleep(0.01)
         assert not post.unsafe
         assert session.take_sent() == ()
+
+    run(body())
+
+
+def test_what_leaves_is_told_before_its_answer_also_in_a_new_context(run: Any, stage: Stage) -> None:
+    """The site never answers."""
+
+    async def body() -> None:
+        session = await stage.at("/saved")
+        assert await session.restore(await session.save(5), 15, restart=False) == ()
+        heard: asyncio.Queue[Sent] = asyncio.Queue()
+        session.begin_step(1, heard.put_nowait)
+        never = f"fetch('http://{SHOP}/hang', {{method: 'POST'}}).catch(() => 0)"
+        await session.tab.page.set_content(f'<button id=pay type=button onclick="{never}">x</button>')
+        await passed(session, {"act": "click", "selector": "#pay"})
+        left = await asyncio.wait_for(heard.get(), 10)
+        assert (left.method, left.url) == ("POST", f"http://{SHOP}/hang")
 
     run(body())
 

@@ -73,7 +73,7 @@ def test_counts_go_on_in_a_new_context_and_later_requests_pass(run: Run[Any], st
         await passed(session, {"act": "click", "selector": "#both"})
         assert await shown(session, "404") == "503 ;404 <p>no such page</p>;"
         assert stage.site.hits["/api/orders"] == 1
-        session.begin_step(2)
+        session.begin_step(2, lambda _: None)
         await passed(session, ORDER)
         await shown(session, "418")
         assert [(met.count, met.late) for met in session.routes] == [(2, 0), (1, 1)]

@@ -54,6 +54,9 @@ def sending(*sent: Sent, outcome: Outcome | None = None) -> Reply:
 
     def act(session: FakeSession) -> Outcome:
         session.sending += sent
+        for each in sent:
+            if each.unsafe:
+                session.heard(each)
         return outcome or Passed()
 
     act.of_session = True  # type: ignore[attr-defined]
@@ -115,7 +118,8 @@ class FakeSession:
         taken, self.sending = tuple(self.sending), []
         return taken
 
-    def begin_step(self, index: int) -> None:
+    def begin_step(self, index: int, heard: Callable[[Any], None]) -> None:
+        self.heard = heard
         self.begun.append(index)
 
     def restrict(self, permission: Any) -> None:

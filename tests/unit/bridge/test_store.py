@@ -10,8 +10,11 @@ import pytest
 
 from harness.bridge.hub import BridgeHub
 from harness.bridge.store import STORE, SessionStore, StoredSession, stored_sessions
+from harness.model.events import WriteSeen
+from harness.model.record import Sent
 from harness.recovery.failure import Failure
 from tests.unit.bridge.stage import FakeClient, make_hub, taken
+from tests.unit.fakes import Theatre
 from tests.unit.resilience.virtual import LoopClock, play
 
 READ, WRITE = {"act": "open", "url": "/"}, {"act": "submit", "selector": "#checkout"}
@@ -96,6 +99,25 @@ def test_rows_that_cannot_be_read_are_left_out_and_said(tmp_path: Path) -> None:
             other.execute("INSERT INTO sessions VALUES (?, ?)", (f"sess-{content!r}", content))
     assert list(store.left()) == ["sess-1"]
     assert "4 of its sessions cannot be read" in store.note
+
+
+def test_a_request_that_writes_is_written_down_before_its_step_ends(tmp_path: Path) -> None:
+    """The step is a click of which the file says nothing; the server may be killed before the answer comes."""
+
+    async def main() -> None:
+        hub = hub_of(tmp_path)
+        _, run, playing, _ = await taken(hub)
+        theatre = Theatre()
+        ports = hub.joined(theatre.ports())
+        assert [each.wrote for each in stored_sessions(tmp_path) if each.task] == [False]
+        seen = WriteSeen(run.plan, 0, Sent("POST", "http://shop.local/cart"))
+        ports.emit(seen)
+        assert [each.wrote for each in stored_sessions(tmp_path) if each.task] == [True]
+        assert theatre.events == [seen]
+        await hub.stop()
+        await playing
+
+    play(main())
 
 
 @pytest.mark.parametrize("seconds", [2.0, 60.0])

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.browser.sending import MOST, OFTEN, Sending
+from harness.browser.sending import MOST, OFTEN, Announcer, Sending
 from harness.model.record import Sent
 from tests.unit.fakes import FakeClock
 
@@ -166,3 +166,15 @@ def test_what_a_page_sends_as_it_is_left_is_its_own_doing_only_where_nobody_had_
     page.begin()
     page.begin(opens=True)
     assert parts() is None
+
+
+def test_an_unsafe_request_is_announced_as_it_leaves_unless_a_route_answers_it() -> None:
+    announcer, heard = Announcer(), list[Sent]()
+    announcer.heard = heard.append
+    sending = Sending(FakeClock().now, announcer)
+    sending.begin(looks=False)
+    sending.leaves("GET", "http://shop.local/", page=True, after=None, body=None)
+    sending.leaves("POST", "http://shop.local/mock", page=False, after=None, body=None, routed=True)
+    assert heard == []
+    left = sending.leaves("POST", BEAT, page=False, after=None, body=None)
+    assert heard == [left]

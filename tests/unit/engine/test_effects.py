@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from harness.model.events import AttemptEnded, WriteSeen
 from harness.model.record import Sent, TaskResult
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failed, Failure, Passed
+from harness.spec.loaded import Loaded
+from harness.spec.source import Origin
 from harness.spec.task import TaskSpec
 from tests.unit.fakes import Theatre, document, post, sending
 
@@ -430,3 +434,49 @@ def test_what_a_page_sent_as_it_was_left_is_the_doing_of_the_act_before_the_open
     assert "step 0 is a write without `done_when`" in result.failure.message
     assert "(it sent POST http://shop.local/order;" in result.failure.message
     assert [record.sent for record in result.history[:2]] == [(beacon,), ()]
+
+
+CLICK: dict[str, Any] = {"act": "click", "selector": "#a"}
+LOOK: dict[str, Any] = {"act": "wait", "value": 1}
+TYPED: dict[str, Any] = {"act": "type", "selector": "#q", "value": "tea"}
+
+
+@pytest.mark.parametrize(
+    ("steps", "sends", "seen"),
+    [
+        ([CLICK], [0], [0]),
+        ([CLICK, LOOK], [1], [1]),  # it left late, because of the click
+        ([CLICK, TYPED, LOOK], [2], [2]),
+        ([{**CLICK, "effect": "idempotent"}, LOOK], [0, 1], []),
+        ([LOOK], [0], []),
+        ([TYPED], [0], []),  # suggestions
+        ([CLICK, {**TYPED, "effect": "idempotent"}], [1], []),
+        ([{"act": "open", "url": "http://shop.local/"}, LOOK], [0, 1], []),
+    ],
+)
+def test_a_request_that_writes_is_told_of_before_its_step_ends(
+    steps: list[dict[str, Any]], sends: list[int], seen: list[int]
+) -> None:
+    theatre = Theatre()
+    theatre.session.script = [sending(post()) if number in sends else Passed() for number in range(len(steps))]
+    play(theatre, steps=steps)
+    told = [(type(each), each.index) for each in theatre.events if isinstance(each, AttemptEnded | WriteSeen)]
+    assert [index for kind, index in told if kind is WriteSeen] == seen
+    for index in seen:
+        assert told.index((WriteSeen, index)) < told.index((AttemptEnded, index))
+
+
+def test_what_left_the_page_before_belongs_to_the_act_before() -> None:
+    theatre, opens = Theatre(), {"act": "open", "url": "http://shop.local/"}
+    theatre.session.script = [Passed(), sending(Sent("POST", "http://shop.local/log", before=True))]
+    play(theatre, steps=[CLICK, opens])
+    assert [event.index for event in theatre.events if isinstance(event, WriteSeen)] == [1]
+
+
+def test_the_writes_of_an_alternative_task_are_those_of_its_task() -> None:
+    theatre = Theatre()
+    spec = TaskSpec.model_validate({"task_id": "T-2", "steps": [CLICK]})
+    theatre.find = {"T-2": Loaded(spec, Path("T-2"), Origin("T-2"))}.get
+    theatre.session.script = [Failure("INVALID_INPUT", "no"), sending(post())]
+    play(theatre, steps=[CLICK], fallback_plan={"enabled": True, "alternative_task_id": "T-2"})
+    assert [event.plan.task_id for event in theatre.events if isinstance(event, WriteSeen)] == ["T-1"]

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.model.events import StepEnded, StepStarted, TaskEnded, TaskStarted
+from harness.model.events import StepEnded, StepStarted, TaskEnded, TaskStarted, WriteSeen
 from harness.model.plan import Plan, ReadyRepair
 from harness.model.record import Sent, StepRecord
 from harness.model.settings import Settings
@@ -298,6 +298,10 @@ def test_a_click_that_posted_and_a_task_inside_that_may_write_count(tmp_path: Pa
     clicked = plan({"act": "click", "selector": "#a"}).steps[0]
     posted = StepRecord(0, clicked, (sample.attempt(clicked, 0, 0, Passed()),), sent=(Sent("POST", "http://x/"),))
     assert wrote(tmp_path, TaskStarted(made, sample.START), StepEnded(made, posted)) == JournalEntries(ONE, wrote=ONE)
+    left = WriteSeen(made, 0, Sent("POST", "http://x/"))
+    (tmp_path / "left").mkdir()
+    assert wrote(tmp_path / "left", TaskStarted(made, sample.START), left, left) == JournalEntries(ONE, wrote=ONE)
+    assert (tmp_path / "left" / "gw0").read_text().count("wrote") == 1
     inner = plan(WRITE)
     (tmp_path / "inner").mkdir()
     repair = ReadyRepair(frozenset(), {}, (), inner)

@@ -21,7 +21,7 @@ from harness.resilience.breaker import Breaker, BreakerSettings, Call, CircuitOp
 from harness.resilience.escalate import escalate
 from harness.resilience.events import CircuitChanged, Escalated, FellBack, GaveUp, Recovered, Retrying
 from harness.resilience.fallback import Secondary, fallback
-from harness.resilience.limit import OPERATIONS, TOOL_TIMEOUTS, LimitExceeded, limit, limit_for
+from harness.resilience.limit import LimitExceeded, limit
 from harness.resilience.retry import SCHEDULES, retry
 from harness.resilience.verdict import classify
 from tests.unit.resilience.virtual import LoopClock, Scripted, Story, now, play
@@ -180,7 +180,7 @@ def test_a_rate_limit_is_waited_out_as_the_server_says() -> None:
     error = RuntimeError("429")
     error.response = SimpleNamespace(status_code=429, headers={"Retry-After": "12"})  # type: ignore[attr-defined]
     story, call = Story(), Scripted([error, "answer"])
-    assert play(compose(retrying(story), circuit(story), limit_for("llm-call"))(call)()) == "answer"
+    assert play(compose(retrying(story), circuit(story), limit(60, "llm-call"))(call)()) == "answer"
     assert (call.at, story.of(Recovered)[0].after) == ([0, 12], 12)
 
 
@@ -282,6 +282,5 @@ def test_the_tables_of_the_page_say_what_the_code_does() -> None:
     page = PAGE.read_text("utf-8")
     delays = {name: ", ".join(f"{value:g}" for value in values) for name, values in SCHEDULES.items()}
     rows = [f'| `schedule("{name}")` | {row} |' for name, row in delays.items()]
-    limits = [f"`{name}` {seconds:g}" for name, seconds in {**OPERATIONS, **TOOL_TIMEOUTS}.items()]
     policies = [f"| `{policy.__name__}` |" for policy in (fallback, retry, guard, limit, escalate)]
-    assert [said for said in (*rows, *limits, *policies) if said not in page.replace("\n", " ")] == []
+    assert [said for said in (*rows, *policies) if said not in page.replace("\n", " ")] == []

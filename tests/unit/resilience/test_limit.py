@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.resilience.limit import OPERATIONS, TOOL_TIMEOUTS, LimitExceeded, limit, limit_for, seconds_for
+from harness.resilience.limit import TOOL_TIMEOUTS, LimitExceeded, limit
 from harness.resilience.verdict import CallErrorCategory, classify
 from tests.unit.resilience.virtual import Scripted, now, play
 
@@ -19,7 +19,7 @@ def test_timeout_en_tool_execution() -> None:
 
     async def main() -> float:
         with pytest.raises(TimeoutError, match="tool-execution took longer than 120 s") as caught:
-            await limit_for("tool-execution")(call)()
+            await limit(120, "tool-execution")(call)()
         verdict = classify(caught.value)
         assert (verdict.category, verdict.retryable) == (CallErrorCategory.TIMEOUT, True)
         return now()
@@ -28,21 +28,8 @@ def test_timeout_en_tool_execution() -> None:
     assert play(main()) == 120
 
 
-def test_the_operations_of_specs_004_and_the_tools_of_specs_001() -> None:
-    assert OPERATIONS == {"llm-call": 60, "tool-execution": 120, "file-read": 5, "web-fetch": 30}
+def test_the_tools_of_specs_001() -> None:
     assert TOOL_TIMEOUTS == {"bash": 300, "read_file": 10, "edit_file": 30, "search": 60}
-    assert [seconds_for(name) for name in ("llm-call", "anything-else")] == [60, 30]
-    assert [seconds_for(name, TOOL_TIMEOUTS) for name in ("bash", "anything-else")] == [300, 30]
-
-
-@pytest.mark.parametrize(
-    ("operation", "table", "seconds"),
-    [("file-read", OPERATIONS, 5), ("bash", TOOL_TIMEOUTS, 300), ("x", OPERATIONS, 30)],
-)
-def test_a_limit_by_the_name_of_the_operation(operation: str, table: dict[str, float], seconds: float) -> None:
-    with pytest.raises(LimitExceeded) as caught:
-        play(limit_for(operation, table)(Scripted([9999.0]))())
-    assert (caught.value.operation, caught.value.seconds) == (operation, seconds)
 
 
 def test_a_call_in_time_is_left_alone() -> None:
