@@ -1,14 +1,16 @@
-"""Cuts the items of a run into batches: whole components, the longest first, ever smaller ones (guided self-scheduling).
+"""Cuts the items of a run into batches (guided self-scheduling): whole components, the longest first.
 
 Each batch is a fraction of what is left, so that slots end at nearly the same time without taking work back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from statistics import median
 
 from msgspec import Struct
+
+from harness.values import replace
 
 LONGEST = 120.0
 """Expected seconds of the longest batch that has more than one component."""
@@ -58,36 +60,54 @@ def components(
 class Batches:
     """The components that wait for a slot."""
 
-    def __init__(self, waiting: Iterable[Component]) -> None:
-        self._waiting = sorted(waiting, key=_urgency)
+    def __init__(self, all_: Sequence[Component]) -> None:
+        self._waiting = sorted(all_, key=_urgency)
+        self._own = {node: each for each in all_ for node in each.nodes}
 
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def put(self, component: Component) -> None:
-        """A component waits again; those that wait again are the first to run."""
-        self._waiting.insert(0, component)
+    def put_back(self, nodes: Iterable[str]) -> None:
+        """Items that have not begun wait again, in their components, before all others."""
+        found: dict[int, list[str]] = {}
+        for node in nodes:
+            found.setdefault(id(self._own[node]), []).append(node)
+        for left in reversed(list(found.values())):
+            own = self._own[left[0]]
+            self._waiting.insert(0, replace(own, nodes=tuple(left), seconds=own.seconds * len(left) / len(own.nodes)))
 
-    def next(self, slot: str, slots: int) -> tuple[Component, ...]:
-        """Take the next batch for a slot; empty if nothing waits. `slots`: how many slots share the work.
+    def put_again(self, node: str, avoids: Iterable[str]) -> None:
+        """An item that was lost while it ran waits again: for a batch of its own, on another slot."""
+        own = self._own[node]
+        seconds = own.seconds / len(own.nodes)
+        self._waiting.insert(0, replace(own, nodes=(node,), seconds=seconds, alone=True, avoids=frozenset(avoids)))
 
-        A component that should not run on this slot waits for another one, as long as there is more than one.
+    def next(self, slot: str, slots: Collection[str]) -> tuple[Component, ...]:
+        """Take the next batch for a slot; empty if nothing waits for it. `slots`: those that share the work.
+
+        A component that should not run on this slot waits for another one, if there is one that it does not avoid.
         """
-        fit = [each for each in self._waiting if slots <= 1 or slot not in each.avoids]
+        others = set(slots) - {slot}
+        fit = [each for each in self._waiting if slot not in each.avoids or others <= each.avoids]
         if not fit:
             return ()
-        share = min(LONGEST, sum(each.seconds for each in self._waiting) / (FRACTION * max(slots, 1)))
-        chosen, total = [fit[0]], fit[0].seconds
-        if not fit[0].alone:
-            for each in fit[1:]:
-                if total + each.seconds > share:
-                    break
-                if not each.alone:
-                    chosen.append(each)
-                    total += each.seconds
+        share = min(LONGEST, sum(each.seconds for each in self._waiting) / (FRACTION * max(len(slots), 1)))
+        chosen = [fit[0]] if fit[0].alone else _filled(fit, share)
         taken = {id(each) for each in chosen}
         self._waiting = [each for each in self._waiting if id(each) not in taken]
         return tuple(chosen)
+
+
+def _filled(fit: Sequence[Component], share: float) -> list[Component]:
+    """The first component, and as many of the following ones as the share has room for."""
+    chosen, total = [fit[0]], fit[0].seconds
+    for each in fit[1:]:
+        if total + each.seconds > share:
+            break
+        if not each.alone:
+            chosen.append(each)
+            total += each.seconds
+    return chosen
 
 
 def _urgency(component: Component) -> tuple[int, float]:

@@ -5,13 +5,12 @@ It reaches slots and pytest only through the ports `Slots` and `Reporter`, and t
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterable, Mapping
-from typing import Protocol
+from typing import Literal, Protocol, assert_never
 
 from msgspec import Struct, field
 
-from harness.cluster.batches import Batches, Component
+from harness.cluster.batches import Batches
 from harness.cluster.equality import Facts, differences
 from harness.cluster.lease import Lease
 from harness.cluster.ledger import Ledger, names
@@ -40,6 +39,10 @@ from harness.resilience import Clock
 CUT_OFF = "WORKER_CUT_OFF"
 LOOK = 0.5
 """Seconds of one wait for news of the slots."""
+STARTS = 120.0
+"""Seconds for the child of a slot to give its first sign of life."""
+RESTS = 60.0
+"""Seconds without work after which a slot is given back, unless so few are left that the run keeps it."""
 NONE_COMES = 300.0
 """Seconds without any usable slot after which the run ends."""
 ENDS_WITHIN = 8.0
@@ -111,8 +114,16 @@ class Reporter(Protocol):
 
     def told(self, slot: str, message: Told | Warned | Ended, blob: bytes) -> None: ...
 
-    def noted(self, node: str, attempt: int, word: str) -> None:
-        """A task has begun to write: this is kept before the write is allowed. May raise OSError."""
+    def wrote(self, node: str) -> None:
+        """Keep that a task begins to write, beyond the end of this process. Raises OSError."""
+        ...
+
+    def began(self, node: str) -> None:
+        """Keep that an ordinary test has begun: what it does is unknown."""
+        ...
+
+    def runs_again(self, node: str) -> None:
+        """Keep that an item which was lost runs again: nothing of its first run counts."""
         ...
 
     def say(self, line: str) -> None:
@@ -137,7 +148,10 @@ class SlotState(Struct):
     down: str = ""
     """Why it does not answer; its lease still runs."""
     deaths: int = 0
+    idle_since: float | None = None
     ended: bool = False
+    beats: bool = False
+    """Whether its present child has given a sign of life."""
 
 
 class Cluster(Struct, frozen=True):
@@ -160,7 +174,9 @@ class Driver:
         self._slots, self._reporter, self._clock = slots, reporter, clock
         self._states: dict[str, SlotState] = {}
         self._none_since = clock.now()
-        self._refused: set[str] = set()
+        self._refused = 0
+        """How many slots are not used because something is wrong with their machines."""
+        self._refused_hosts: set[str] = set()
         self._ending = False
 
     @property
@@ -172,10 +188,20 @@ class Driver:
         """Drive the run until every item has its result; returns why it ended earlier, else an empty text."""
         while not self._ledger.finished:
             self._turn()
-            if self._reporter.stops and not any(state.busy for state in self._states.values()):
+            if self._reporter.stops and not self._ending:
+                self._order_end("stop")
+            if self._ending and not any(state.busy and not state.ended for state in self._states.values()):
                 return ""
-            if not self._states and self._clock.now() - self._none_since > NONE_COMES:
-                return f"no slot of the cluster could be used for {NONE_COMES:g} s"
+            if not self._states and (why := self._hopeless()):
+                return why
+        return ""
+
+    def _hopeless(self) -> str:
+        """Why no slot is waited for any longer; empty if one may still come."""
+        if self._refused >= self._cluster.most:
+            return "every slot of the cluster was refused"
+        if self._clock.now() - self._none_since > NONE_COMES:
+            return f"no slot of the cluster could be used for {NONE_COMES:g} s"
         return ""
 
     def interrupt(self) -> None:
@@ -186,32 +212,38 @@ class Driver:
         """End the children regularly."""
         self._end_all("stop")
 
-    def _end_all(self, how: str) -> None:
+    def _order_end(self, how: Literal["stop", "interrupt"]) -> None:
         self._ending = True
         for name in self.up:
-            self._slots.tell(name, End("interrupt" if how == "interrupt" else "stop"))
+            self._slots.tell(name, End(how))
+
+    def _end_all(self, how: Literal["stop", "interrupt"]) -> None:
+        self._order_end(how)
         until = self._clock.now() + ENDS_WITHIN
-        while self._clock.now() < until and not all(state.ended or state.down for state in self._states.values()):
+        while self._clock.now() < until and any(map(_is_awaited, self._states.values())):
             for news in self._slots.wait(LOOK):
                 self._hear(news)
 
     def _turn(self) -> None:
         waiting = len(self._batches) + sum(state.busy for state in self._states.values())
-        self._slots.want(min(self._cluster.most, max(waiting, self._cluster.fewest)))
+        most = self._cluster.most - self._refused
+        self._slots.want(min(most, max(waiting, self._cluster.fewest)))
         for news in self._slots.wait(LOOK):
             self._hear(news)
         for name, state in list(self._states.items()):
             if state.lease.over:
                 self._lose(name, state.down or "its lease is over: nothing was heard of it")
-        for name, state in self._states.items():
-            if state.ready and not (state.busy or state.leaving or state.down or self._reporter.stops):
+        for name, state in list(self._states.items()):
+            if state.ready and not (state.busy or state.leaving or state.down or self._ending or self._reporter.stops):
                 self._give(name, state)
 
     def _give(self, name: str, state: SlotState) -> None:
-        chosen = self._batches.next(name, len(self.up))
+        chosen = self._batches.next(name, self.up)
         nodes = [node for each in chosen for node in each.nodes if not self._ledger.entry(node).done]
         if not nodes:
+            self._rest(name, state)
             return
+        state.idle_since = None
         state.batches, state.busy = state.batches + 1, True
         items = self._ledger.give(name, nodes)
         again = max(attempt for _, attempt in items) > 1
@@ -220,6 +252,13 @@ class Driver:
         known = (self._reporter.passed(other) for other in sorted(wanted))
         done = dict(each for each in known if each is not None)
         self._slots.tell(name, Batch(state.batches, items, afresh.replace(" ", ""), done))
+
+    def _rest(self, name: str, state: SlotState) -> None:
+        """A slot has nothing to do; after a while it is given back, so that its machine can go."""
+        now = self._clock.now()
+        state.idle_since = now if state.idle_since is None else state.idle_since
+        if now - state.idle_since > RESTS and len(self.up) > self._cluster.fewest:
+            self._forget(name)
 
     def _hear(self, news: News) -> None:
         state = self._states.get(news.slot)
@@ -238,50 +277,78 @@ class Driver:
         found = differences(self._cluster.facts, facts)
         if found:
             self._slots.drop(name)
+            self._refused += 1
             told = f"slot {name} on {facts.host} is refused, because it is not like this machine: " + "; ".join(found)
-            if facts.host not in self._refused:
-                self._refused.add(facts.host)
+            if facts.host not in self._refused_hosts:
+                self._refused_hosts.add(facts.host)
                 self._reporter.say(told)
             return
-        self._states[name] = SlotState(Lease(self._clock))
+        self._states[name] = SlotState(Lease(self._clock, STARTS))
         self._slots.start(name)
 
     def _listen(self, name: str, state: SlotState, message: FromSlot, blob: bytes) -> None:
         match message:
             case Beat(number=number):
-                state.lease.heard()
-                self._slots.tell(name, Seen(number))
+                self._beat(name, state, number)
             case Asks() | Noted():
                 self._note(name, message)
             case Done():
                 self._done(name, message, blob)
-            case Told() | Warned() | Ended():
-                state.ended = state.ended or isinstance(message, Ended)
+            case Absent(node=node):
+                self._absent(name, node)
+            case Told() | Warned():
                 self._reporter.told(name, message, blob)
+            case Collected() | Idle() | Leaving() | Ended() | Died():
+                self._change(name, state, message, blob)
+            case _:
+                assert_never(message)
+
+    def _change(
+        self, name: str, state: SlotState, message: Collected | Idle | Leaving | Ended | Died, blob: bytes
+    ) -> None:
+        """The state of a slot changes."""
+        match message:
             case Collected():
                 state.ready, state.deaths = True, 0
             case Idle():
                 state.busy = False
-                self._return(name, "")
-            case Absent(node=node):
-                self._absent(name, node)
-            case Died():
-                self._died(name, state, message)
+                self._return(name, "it has not reported it")
             case Leaving():
                 state.leaving = True
+                self._slots.tell(name, End("stop"))
+            case Ended():
+                state.ended = True
+                self._reporter.told(name, message, blob)
+            case Died():
+                self._died(name, state, message)
+            case _:
+                assert_never(message)
+
+    def _beat(self, name: str, state: SlotState, number: int) -> None:
+        if not state.beats:
+            state.lease, state.beats = Lease(self._clock), True
+        state.lease.heard()
+        self._slots.tell(name, Seen(number))
 
     def _note(self, name: str, message: Asks | Noted) -> None:
-        node = message.node
+        """Note what a child says, and allow a first write once this is kept."""
+        node, asks = message.node, isinstance(message, Asks)
         word = "wrote" if isinstance(message, Asks) else message.word
-        held = self._ledger.note(name, node, word)
+        held = self._ledger.may_write(name, node) if asks else self._ledger.note(name, node, word)
         if held and word == "wrote":
-            try:
-                self._reporter.noted(node, self._ledger.entry(node).attempt, word)
-            except OSError as error:
-                held = False
-                self._reporter.say(f"the ledger cannot be written, so no write is allowed: {error}")
+            held = self._kept(node)
+        elif held and not self._ledger.entry(node).task:
+            self._reporter.began(node)
         if isinstance(message, Asks):
             self._slots.tell(name, Answer(node, message.number, held))
+
+    def _kept(self, node: str) -> bool:
+        try:
+            self._reporter.wrote(node)
+        except OSError as error:
+            self._reporter.say(f"the ledger of the run cannot be written, so no task may begin to write: {error}")
+            return False
+        return True
 
     def _done(self, name: str, done: Done, blob: bytes) -> None:
         if _cut_off(done) and self._ledger.given_up(name, done.node, done.attempt):
@@ -296,20 +363,21 @@ class Driver:
 
     def _died(self, name: str, state: SlotState, died: Died) -> None:
         """The child has died for certain, so nothing of it can write any more: its lease need not be awaited."""
-        state.busy, state.deaths = False, state.deaths + (not state.ready)
-        state.ready = False
-        end = f"its process ended with exit code {died.code}"
+        state.busy, state.deaths, state.ready = False, state.deaths + (not state.ready), False
         if self._ending:
             state.ended = True
             return
+        end = "its machine is being taken away" if state.leaving else f"its process ended with exit code {died.code}"
         self._return(name, end)
-        if state.deaths >= DIES_OFTEN:
-            tail = "".join(f"\n  {line}" for line in died.tail[-8:])
-            self._reporter.say(f"slot {name} is refused: {end} before it could run anything{tail}")
+        if state.leaving or state.deaths >= DIES_OFTEN:
+            if not state.leaving:
+                self._refused += 1
+                tail = "".join(f"\n  {line}" for line in died.tail[-8:])
+                self._reporter.say(f"slot {name} is refused: {end} before it could run anything{tail}")
             self._forget(name)
-        else:
-            state.lease = Lease(self._clock)
-            self._slots.start(name)
+            return
+        state.lease, state.beats, state.ended = Lease(self._clock, STARTS), False, False
+        self._slots.start(name)
 
     def _lose(self, name: str, why: str) -> None:
         """Give up a slot whose child cannot write any more."""
@@ -328,30 +396,23 @@ class Driver:
         if verdict.again:
             self._reporter.say(f"slot {name} was lost ({why}); these run again: {names(verdict.again)}")
         self._again(verdict.again, name)
-        if verdict.back:
-            self._batches.put(_as_before(verdict.back))
+        self._batches.put_back(verdict.back)
         for node, reason in verdict.crashed.items():
             self._ledger.close(node)
             self._reporter.crashed(name, node, "; ".join(filter(None, (why, reason))))
 
     def _again(self, nodes: Iterable[str], name: str) -> None:
         for node in nodes:
-            avoided = frozenset({*self._ledger.entry(node).lost_on, name})
-            self._batches.put(Component((node,), 0.0, alone=True, avoids=avoided))
+            self._reporter.runs_again(node)
+            self._batches.put_again(node, {*self._ledger.entry(node).lost_on, name})
 
 
-def _as_before(nodes: tuple[str, ...]) -> Component:
-    return Component(nodes, 0.0)
+def _is_awaited(state: SlotState) -> bool:
+    """Return whether the end of a slot's session is still to come."""
+    return state.ready and not (state.ended or state.down)
 
 
 def _cut_off(done: Done) -> bool:
     """Return whether a task ended because its driver was not heard."""
     documents = (report.get("taskspec") or {} for report in done.reports)
     return any(document.get("code") == CUT_OFF for document in documents)
-
-
-def quietly_dropped(slots: Slots, names_: Iterable[str]) -> None:
-    """Give up slots at the end of a run, whatever state they are in."""
-    for name in names_:
-        with contextlib.suppress(OSError):
-            slots.drop(name)

@@ -30,7 +30,10 @@ class Entry(Struct):
     """The slot that holds it."""
     attempt: int = 0
     begun: bool = False
+    granted: bool = False
+    """Whether its first write was allowed; the child may not know."""
     wrote: bool = False
+    """Whether its child has said that it writes."""
     alone: bool = False
     """Whether its present batch consists of it."""
     losses: int = 0
@@ -73,12 +76,16 @@ class Ledger:
     def entry(self, node: str) -> Entry:
         return self._entries[node]
 
+    def episode(self, node: str) -> str:
+        """The episode of an item; empty if it has none."""
+        return self._episodes.get(node, "")
+
     def give(self, slot: str, nodes: Sequence[str]) -> tuple[tuple[str, int], ...]:
         """Give items to a slot; returns each with the number of its attempt."""
         for node in nodes:
             entry = self._entries[node]
             entry.slot, entry.attempt, entry.alone = slot, entry.attempt + 1, len(nodes) == 1
-            entry.begun = entry.wrote = False
+            entry.begun = entry.granted = entry.wrote = False
         return tuple((node, self._entries[node].attempt) for node in nodes)
 
     def held_by(self, slot: str) -> tuple[str, ...]:
@@ -95,8 +102,12 @@ class Ledger:
         return True
 
     def may_write(self, slot: str, node: str) -> bool:
-        """Return whether the first write of a task may begin. If so, it counts as written from now on."""
-        return self.note(slot, node, "wrote")
+        """Return whether the first write of a task may begin. If the slot is lost after this, the task has written."""
+        entry = self._held(slot, node)
+        if entry is None:
+            return False
+        entry.begun = entry.granted = True
+        return True
 
     def finish(self, slot: str, node: str, attempt: int) -> bool:
         """Take the result of an item; returns False if it is too late: its reports are dropped then."""
@@ -113,7 +124,7 @@ class Ledger:
     def lost(self, slot: str) -> LossVerdict:
         """Decide about the items of a slot that is gone; none of them is its any more."""
         held = self.held_by(slot)
-        orphaned = self._orphaned(slot, held)
+        orphaned = self._orphaned(held)
         back, again, crashed = [], [], {}
         for node in held:
             entry = self._entries[node]
@@ -129,7 +140,7 @@ class Ledger:
         return LossVerdict(tuple(back), tuple(again), crashed)
 
     def given_up(self, slot: str, node: str, attempt: int) -> bool:
-        """Return whether a task that was cut off from its driver runs again: it has not written, and may still run."""
+        """Return whether a task that was cut off from its driver runs again. Nothing has left it unless it said so."""
         entry = self._held(slot, node)
         if entry is None or entry.attempt != attempt or entry.wrote or node in self._episodes:
             return False
@@ -157,7 +168,7 @@ class Ledger:
 
     def _reason(self, entry: Entry) -> str | None:
         """Why an item that ran on a lost slot does not run again; None: it does."""
-        if entry.wrote:
+        if entry.granted or entry.wrote:
             return WROTE
         if not entry.task:
             return UNKNOWN
@@ -167,7 +178,7 @@ class Ledger:
             return TOO_OFTEN.format(entry.losses + 1)
         return None
 
-    def _orphaned(self, slot: str, held: Collection[str]) -> dict[str, str]:
+    def _orphaned(self, held: Collection[str]) -> dict[str, str]:
         """Items whose episode had begun on the slot -> why they cannot run elsewhere."""
         touched: dict[str, str] = {}
         for node, entry in self._entries.items():

@@ -159,6 +159,10 @@ PLACE = "{taskspec-artifacts}"
 """Stands in reports for the folder of artifacts, which is another one on the driver's machine."""
 
 
+ALLURE = ".allure"
+"""The folder of an archive with Allure's files; no task has a key that begins with a dot."""
+
+
 def replaced(value: Any, old: str, new: str) -> Any:
     """A JSON value with this text replaced in all its strings."""
     if isinstance(value, str):

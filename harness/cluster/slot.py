@@ -43,6 +43,8 @@ class SlotOrder(Struct, frozen=True):
     environment: Mapping[str, str]
     leave_out: tuple[str, ...]
     """Folders below the project's that a run writes to."""
+    path: tuple[str, ...] = ()
+    """Folders of the project from which the driver imports modules."""
     slots: int = 1
     """How many slots share the machine, as far as the driver knows."""
 
@@ -115,10 +117,18 @@ class Slot:
         arguments = [each.replace(order.root, str(self._root)) for each in order.arguments]
         environment = {**order.environment, FOLDER: str(own), "TASKSPEC_SLOT": order.name, "TASKSPEC_RUN": order.run}
         environment["PYTEST_XDIST_WORKER_COUNT"] = str(order.slots)
-        command = [sys.executable, "-m", CHILD, *arguments]
+        environment |= self._search_path()
+        command = [sys.executable, "-P", "-m", CHILD, *arguments]
         start = self._root / order.start
         program = Program(command, environment, start if start.is_dir() else self._root)
         return PipedChild(program, self._folder / "child.log", SystemClock())
+
+    def _search_path(self) -> dict[str, str]:
+        """PYTHONPATH with the folders of the project that the driver imports from."""
+        own = [each.replace(self._order.root, str(self._root)) for each in self._order.path]
+        given = [each for each in os.environ.get("PYTHONPATH", "").split(os.pathsep) if each]
+        folders = list(dict.fromkeys([*own, *given]))
+        return {"PYTHONPATH": os.pathsep.join(folders)} if folders else {}
 
     def _read(self, child: PipedChild) -> None:
         """Take the child's messages until it ends."""

@@ -247,12 +247,8 @@ async def _run_subtask(played: TaskRun, other: Plan) -> TaskResult:
         if isinstance(event, WriteSeen):
             ports.emit(replace(event, plan=plan, index=played.journal.under_way))
 
-<<<<<<< HEAD
     alone = replace(ports, emit=emit, before_write=lambda _: ports.before_write(plan))
     result = await run_task(joined, alone)
-=======
-    result = await run_task(joined, replace(ports, emit=emit))
->>>>>>> main
     if result.failure is not None and result.failure.code == "INTERRUPTED":
         raise asyncio.CancelledError
     return result

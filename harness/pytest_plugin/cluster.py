@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import os
 import sys
-import tarfile
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,42 +13,28 @@ import pytest
 from harness.cluster.batches import Batches, components
 from harness.cluster.driver import Cluster, Driver
 from harness.cluster.equality import Facts
-from harness.cluster.ledger import Ledger
-from harness.cluster.messages import PLACE, Done, Ended, Told, Warned, replaced
+from harness.cluster.ledger import STATE_LOST, UNKNOWN, WROTE, Ledger
 from harness.cluster.place import ClusterPlace, SlotRange
+from harness.cluster.run_file import EarlierRun, RunFile, read_run, unfinished_runs
 from harness.cluster.slot import SlotOrder
 from harness.pytest_plugin.activation import begin_run
+from harness.pytest_plugin.cluster_replay import Replay
 from harness.pytest_plugin.items import TaskItem
-from harness.pytest_plugin.lost import report_lost_task
 from harness.pytest_plugin.selection import groups, task_items
 from harness.pytest_plugin.state import SessionState
-from harness.pytest_plugin.telemetry import OUTPUT, telemetry_of
-from harness.reporting.files import shown_path
-from harness.reporting.task_record import TaskRecord
+from harness.pytest_plugin.telemetry import telemetry_of
+from harness.reporting.history.file import HistoryError
+from harness.reporting.history.reading import usual_seconds
 from harness.resilience import SystemClock
+from harness.runner.compile import plans_of
 from harness.runner.schedule import SHARED
 from harness.spec.suite import dependencies
 
 if TYPE_CHECKING:
     from harness.cluster.ray_slots import RaySlots
 
-
-class SlotGateway:
-    """What pytest and its plugins ask of the worker behind a report."""
-
-    def __init__(self, name: str) -> None:
-        self.id = name
-
-
-class SlotNode:
-    """A slot, as the worker of its reports (`report.node`)."""
-
-    def __init__(self, config: pytest.Config, name: str) -> None:
-        self.config = config
-        self.gateway = SlotGateway(name)
-        self.workerinfo = {
-            "id": name, "sysplatform": sys.platform, "version_info": sys.version_info, "executable": sys.executable
-        }  # fmt: skip
+RESUMED = "resumed"
+"""The name of the slot behind results of an earlier run."""
 
 
 class ClusterRun:
@@ -62,95 +45,103 @@ class ClusterRun:
         self._state = state
         self._place: ClusterPlace = config.getoption("task_cluster")
         self._slots: RaySlots | None = None
-        self._driver: Driver | None = None
+        self._facts: Facts | None = None
 
     @pytest.hookimpl(trylast=True)
-    def pytest_sessionstart(self, session: pytest.Session) -> None:
-        """Show results as a controller does: by slot, not by file."""
+    def pytest_sessionstart(self) -> None:
+        """Connect, so that slots start while the items are collected. Raises UsageError."""
+        from harness.cluster.ray_slots import ClusterError, RaySlots, authenticates
+        from harness.pytest_plugin.cluster_options import refuse_options
+
+        refuse_options(self._config, self._state)
         reporter: Any = self._config.pluginmanager.getplugin("terminalreporter")
         if reporter is not None:
-            reporter.showfspath = False
+            reporter.showfspath = False  # results come in the order of their ends, not by file
+        try:
+            self._slots = RaySlots(self._place, self._order, SystemClock())
+        except ClusterError as error:
+            raise pytest.UsageError(str(error)) from error
+        if not authenticates():
+            self._say(
+                "Ray asks for no token (RAY_AUTH_MODE=disabled): whoever reaches its ports can run code on its nodes"
+            )
+        self._slots.want(self._most())
+
+    def pytest_report_header(self) -> str:
+        return f"task cluster: {self._place}"
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Run all items on the cluster."""
         if session.testsfailed and not session.config.option.continue_on_collection_errors:
-            raise session.Interrupted(
-                f"{session.testsfailed} error{'s' * (session.testsfailed != 1)} during collection"
-            )
-        if not session.items:
-            return True
-        begin_run(self._config)
-        telemetry_of(self._config).begin()
-        self._connect(session)
-        try:
+            many = "s" * (session.testsfailed != 1)
+            raise session.Interrupted(f"{session.testsfailed} error{many} during collection")
+        if session.items:
+            begin_run(self._config)
+            telemetry_of(self._config).begin()
             self._drive(session)
-        finally:
-            if self._slots is not None:
-                self._slots.close()
         if session.shouldfail:
             raise session.Failed(session.shouldfail)
         if session.shouldstop:
             raise session.Interrupted(session.shouldstop)
         return True
 
-    def _connect(self, session: pytest.Session) -> None:
-        from harness.cluster.ray_slots import ClusterError, RaySlots
-
-        try:
-            self._slots = RaySlots(self._place, self._order, SystemClock())
-        except ClusterError as error:
-            raise pytest.UsageError(str(error)) from error
+    def pytest_unconfigure(self) -> None:
+        if self._slots is not None:
+            self._slots.close()
 
     def _drive(self, session: pytest.Session) -> None:
+        earlier = self._earlier()
+        file = RunFile(self._config.rootpath, self._state.run_id, self.facts.project)
+        replay, ledger = Replay(session, self._state, file), _ledger(session.items)
+        self._replay_earlier(earlier, replay, ledger)
+        batches = Batches(self._components(session.items, ledger))
+        ties = _ties(task_items(session.items))
+        most = min(self._most(), max(len(batches), 1))
+        cluster = Cluster(self.facts, ties, min(self._range().fewest, most), most)
         assert self._slots is not None
-        items = {item.nodeid: item for item in session.items}
-        tasks = task_items(session.items)
-        ties = _ties(tasks)
-        reporter = Replay(session, self._state, items)
-        ledger = Ledger(
-            {node: isinstance(item, TaskItem) for node, item in items.items()},
-            {item.nodeid: item.loaded.spec.episode_id for item in tasks if item.loaded.spec.episode_id},
-        )
-        batches = Batches(
-            components(
-                _components(session.items),
-                {},
-                priorities={item.nodeid: item.loaded.spec.priority for item in tasks},
-                alone=frozenset(item.nodeid for item in tasks if _is_alone(item)),
-            )
-        )
-        most = self._range(len(batches))
-        root = self._config.rootpath
-        facts = Facts.here(root, tuple(root / each for each in self._leave_out()))
-        cluster = Cluster(facts, ties, most.fewest, most.most)
-        driver = Driver(cluster, ledger, batches, self._slots, reporter, SystemClock())
+        driver = Driver(cluster, ledger, batches, self._slots, replay, SystemClock())
         try:
-            if ended := driver.run():
-                session.shouldstop = ended
+            if why := driver.run():
+                session.shouldstop = why
         except BaseException:
             driver.interrupt()
             raise
-        driver.finish()
+        else:
+            driver.finish()
+        finally:
+            file.close(finished=ledger.finished)
+            if not ledger.finished:
+                told = f"pytest ... --task-cluster {self._place} --task-resume {self._state.run_id}"
+                self._say(f"{len(ledger.left)} of {len(session.items)} items have no result; to go on: {told}")
 
-    def _range(self, batches: int) -> SlotRange:
-        """How many slots the run uses; no more than there is work for."""
+    @property
+    def facts(self) -> Facts:
+        """What slots must have too."""
+        if self._facts is None:
+            root = self._config.rootpath
+            self._facts = Facts.here(root, tuple(root / each for each in self._leave_out()))
+        return self._facts
+
+    def _range(self) -> SlotRange:
         assert self._slots is not None
         given: SlotRange | None = self._config.getoption("task_cluster_slots")
-        found = given or SlotRange(1, self._place.local or self._slots.places)
-        return SlotRange(min(found.fewest, batches), min(found.most, batches))
+        return given or SlotRange(1, self._place.local or self._slots.places)
+
+    def _most(self) -> int:
+        return self._range().most
 
     def _order(self, name: str) -> SlotOrder:
         config = self._config
         root, start = config.rootpath, config.invocation_params.dir
-        below = start.relative_to(root) if start.is_relative_to(root) else Path()
         return SlotOrder(
             name=name,
             run=self._state.run_id,
             root=str(root),
-            start=str(below),
+            start=str(start.relative_to(root)) if start.is_relative_to(root) else ".",
             arguments=tuple(map(str, config.invocation_params.args)),
             environment=dict(self._environment()),
             leave_out=tuple(self._leave_out()),
+            path=tuple(each for each in sys.path if Path(each or os.curdir).resolve().is_relative_to(root)),
             slots=self._place.local or 1,
         )
 
@@ -159,10 +150,101 @@ class ClusterRun:
         yield from ((name, os.environ[name]) for name in names if name in os.environ)
 
     def _leave_out(self) -> Iterator[str]:
+        """The folders below the project's that a run writes to."""
         root, alluredir = self._config.rootpath, self._config.getoption("--alluredir", None)
-        for folder in (self._state.settings.artifacts, Path(alluredir).absolute() if alluredir else root):
-            if folder != root and folder.is_relative_to(root):
-                yield str(folder.relative_to(root))
+        folders = (self._state.settings.artifacts, *([Path(alluredir).absolute()] if alluredir else []))
+        yield from (str(each.relative_to(root)) for each in folders if each != root and each.is_relative_to(root))
+
+    def _components(self, items: Sequence[pytest.Item], ledger: Ledger) -> Any:
+        """What waits for a slot, with the seconds that the history expects."""
+        tasks = task_items(items)
+        left = set(ledger.left)
+        tied = [[node for node in each if node in left] for each in _components(items)]
+        return components(
+            [each for each in tied if each],
+            self._durations(tasks),
+            priorities={item.nodeid: item.loaded.spec.priority for item in tasks},
+            alone=frozenset(item.nodeid for item in tasks if self._is_alone(item)),
+        )
+
+    def _durations(self, tasks: Sequence[TaskItem]) -> Mapping[str, float]:
+        try:
+            known = usual_seconds(self._config.rootpath) if self._state.settings.history_runs else {}
+        except HistoryError as error:
+            self._say(f"history: {error}")
+            known = {}
+        ids = {item.nodeid: item.loaded.spec.task_id for item in tasks}
+        return {node: known[task_id] for node, task_id in ids.items() if task_id in known}
+
+    def _is_alone(self, item: TaskItem) -> bool:
+        """Return whether a task has a fault on things that tasks share."""
+        spec = item.loaded.spec
+        planned = (fault for loaded in plans_of(self._state.settings) for _, fault in loaded.plan.of(spec))
+        return any(fault.kind in SHARED for fault in (*spec.faults, *planned))
+
+    def _say(self, line: str) -> None:
+        terminal: Any = self._config.pluginmanager.getplugin("terminalreporter")
+        if terminal is not None:
+            terminal.ensure_newline()
+            terminal.write_line(line)
+
+    # `--task-resume`.
+
+    def _earlier(self) -> EarlierRun | None:
+        """What the run to go on with has left. Raises UsageError."""
+        run, root = self._config.getoption("task_resume"), self._config.rootpath
+        if run is None:
+            return None
+        try:
+            found = read_run(root, run)
+        except FileNotFoundError:
+            known = ", ".join(unfinished_runs(root)) or "none"
+            message = f"--task-resume {run}: there is no unfinished run of this name (unfinished: {known})"
+            raise pytest.UsageError(message) from None
+        except (OSError, ValueError) as error:
+            raise pytest.UsageError(f"--task-resume {run}: {error}") from error
+        if found.project != self.facts.project:
+            message = f"the project has changed since: its digest was {found.project}, and is {self.facts.project} now"
+            raise pytest.UsageError(f"--task-resume {run}: {message}; run it anew")
+        return found
+
+    def _replay_earlier(self, earlier: EarlierRun | None, replay: Replay, ledger: Ledger) -> None:
+        """Report what an earlier run has done, and what must not be done again."""
+        if earlier is None:
+            return
+        for node, why in ended_earlier(earlier, ledger).items():
+            ledger.close(node)
+            done = earlier.done.get(node)
+            if done is None:
+                replay.crashed(RESUMED, node, why)
+            else:
+                replay.done(RESUMED, done, b"")
+
+
+def ended_earlier(earlier: EarlierRun, ledger: Ledger) -> dict[str, str]:
+    """The items that do not run again -> why, if they have no result."""
+    reasons = {"wrote": WROTE, "ran": UNKNOWN}
+    found: dict[str, str] = {}
+    episodes: dict[str, str] = {}
+    for node in ledger.left:
+        episode = ledger.episode(node)
+        if node in earlier.done:
+            found[node] = ""
+        elif node in earlier.crashed:
+            found[node] = earlier.crashed[node]
+        elif node in earlier.begun:
+            found[node] = f"the driver of its run ended; {reasons[earlier.begun[node]]}"
+        elif episode in episodes:
+            found[node] = STATE_LOST.format(episodes[episode])
+        if episode and node in found:
+            episodes.setdefault(episode, node.rpartition("::")[2])
+    return found
+
+
+def _ledger(items: Sequence[pytest.Item]) -> Ledger:
+    tasks = task_items(items)
+    episodes = {item.nodeid: item.loaded.spec.episode_id for item in tasks if item.loaded.spec.episode_id}
+    return Ledger({item.nodeid: isinstance(item, TaskItem) for item in items}, episodes)
 
 
 def _ties(tasks: Sequence[TaskItem]) -> dict[str, tuple[str, ...]]:
@@ -174,144 +256,11 @@ def _ties(tasks: Sequence[TaskItem]) -> dict[str, tuple[str, ...]]:
 
 def _components(items: Sequence[pytest.Item]) -> list[list[str]]:
     """The items that stay together, in the order of the session."""
-    tasks = task_items(items)
-    wanted = dependencies([item.loaded for item in tasks])
-    tied = groups(
-        {item.loaded.spec.task_id: (wanted[item.loaded.spec.task_id], item.loaded.spec.episode_id) for item in tasks}
-    )
+    specs = {item.nodeid: item.loaded.spec for item in task_items(items)}
+    wanted = dependencies([item.loaded for item in task_items(items)])
+    tied = groups({spec.task_id: (wanted[spec.task_id], spec.episode_id) for spec in specs.values()})
     found: dict[str, list[str]] = {}
     for item in items:
-        name = f"task {tied[item.loaded.spec.task_id]}" if isinstance(item, TaskItem) else item.nodeid
-        found.setdefault(name, []).append(item.nodeid)
+        spec = specs.get(item.nodeid)
+        found.setdefault(f"task {tied[spec.task_id]}" if spec else item.nodeid, []).append(item.nodeid)
     return list(found.values())
-
-
-def _is_alone(item: TaskItem) -> bool:
-    return any(fault.kind in SHARED for fault in item.loaded.spec.faults)
-
-
-class Replay:
-    """Gives what slots report to pytest, as if the items had run here (`driver.Reporter`)."""
-
-    def __init__(self, session: pytest.Session, state: SessionState, items: Mapping[str, pytest.Item]) -> None:
-        self._session = session
-        self._config: Any = session.config
-        self._state = state
-        self._items = items
-        self._nodes: dict[str, SlotNode] = {}
-
-    @property
-    def stops(self) -> bool:
-        return bool(self._session.shouldfail or self._session.shouldstop)
-
-    def done(self, slot: str, done: Done, blob: bytes) -> None:
-        self._unpack(blob, done.left_out)
-        place = _shown(self._state)
-        item = self._items[done.node]
-        hook = self._config.hook
-        hook.pytest_runtest_logstart(nodeid=done.node, location=item.location)
-        for data in done.reports:
-            report = hook.pytest_report_from_serializable(
-                config=self._config, data=_as_sent(replaced(data, PLACE, place))
-            )
-            self._report(slot, report)
-        hook.pytest_runtest_logfinish(nodeid=done.node, location=item.location)
-
-    def crashed(self, slot: str, node: str, why: str) -> None:
-        item = self._items[node]
-        message = f"the slot {slot!r} of the cluster was lost while it ran {node!r}" + (f": {why}" if why else "")
-        report: Any = pytest.TestReport(node, item.location, {}, "failed", message, "call")
-        stream = telemetry_of(self._config).stream
-        if record := report_lost_task(self._state, stream, node, why):
-            report.taskspec = record.model_dump(mode="json")
-            report.longrepr = f"{report.longrepr}\n  artifacts: {record.artifacts}"
-        self._config.hook.pytest_runtest_logstart(nodeid=node, location=item.location)
-        self._report(slot, report)
-        self._config.hook.pytest_runtest_logfinish(nodeid=node, location=item.location)
-
-    def _report(self, slot: str, report: Any) -> None:
-        report.node = self._nodes.setdefault(slot, SlotNode(self._config, slot))
-        report.worker_id = slot
-        document = getattr(report, "taskspec", None)
-        if document and report.when == "call":
-            self._state.done[document["task_id"]] = report.passed
-        self._config.hook.pytest_runtest_logreport(report=report)
-
-    def passed(self, node: str) -> tuple[str, bool] | None:
-        item = self._items.get(node)
-        if not isinstance(item, TaskItem):
-            return None
-        task_id = item.loaded.spec.task_id
-        return (task_id, self._state.done[task_id]) if task_id in self._state.done else None
-
-    def told(self, slot: str, message: Told | Warned | Ended, blob: bytes) -> None:
-        telemetry = telemetry_of(self._config)
-        match message:
-            case Told(line=line):
-                telemetry.receive(line)
-            case Warned():
-                self._warn(message)
-            case Ended(output=output, interrupted=records):
-                self._unpack(blob)
-                telemetry.take_problems(output.get(OUTPUT, {}))
-                place = str(self._state.settings.artifacts)
-                self._state.interrupted += [TaskRecord.model_validate(replaced(each, PLACE, place)) for each in records]
-
-    def _warn(self, warned: Warned) -> None:
-        message = warnings.WarningMessage(warned.message, _category(warned.category), *_place(warned))
-        self._config.hook.pytest_warning_recorded.call_historic(
-            kwargs={"warning_message": message, "when": "runtest", "nodeid": warned.node, "location": warned.place}
-        )
-
-    def noted(self, node: str, attempt: int, word: str) -> None:
-        pass
-
-    def say(self, line: str) -> None:
-        telemetry_of(self._config).say(line)
-
-    def _unpack(self, blob: bytes, left_out: Sequence[str] = ()) -> None:
-        """Put the files of a task where they would be had it run here."""
-        if not blob:
-            return
-        archive = self._state.harness().archive
-        folder = archive.incoming("cluster")
-        with tarfile.open(fileobj=io.BytesIO(blob)) as tar:
-            tar.extractall(folder, filter="data")
-        for key in sorted(path for path in folder.iterdir() if path.is_dir()):
-            if key.name == "allure":
-                self._move_allure(key)
-            else:
-                archive.adopt(key.name, key)
-        if left_out:
-            self.say(f"too large to travel, so left on the slot's machine: {', '.join(left_out)}")
-
-    def _move_allure(self, folder: Path) -> None:
-        target = Path(self._config.getoption("--alluredir"))
-        target.mkdir(parents=True, exist_ok=True)
-        for path in folder.iterdir():
-            path.rename(target / path.name)
-
-
-def _shown(state: SessionState) -> str:
-    return shown_path(state.settings.artifacts)
-
-
-def _as_sent(data: dict[str, Any]) -> dict[str, Any]:
-    """A report as it was before JSON made lists of its tuples."""
-    for name in ("location", "longrepr"):
-        if isinstance(data.get(name), list):
-            data[name] = tuple(data[name])
-    for name in ("user_properties", "sections"):
-        data[name] = [tuple(each) for each in data.get(name, [])]
-    return data
-
-
-def _category(name: str) -> type[Warning]:
-    import builtins
-
-    found = getattr(builtins, name, None) or getattr(pytest, name, None)
-    return found if isinstance(found, type) and issubclass(found, Warning) else UserWarning
-
-
-def _place(warned: Warned) -> tuple[str, int]:
-    return (warned.place[0], warned.place[1]) if warned.place else (warned.node, 0)

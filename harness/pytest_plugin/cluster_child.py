@@ -25,6 +25,7 @@ from msgspec import Struct
 
 from harness.cluster.lease import ACKNOWLEDGED, BEAT, Fence
 from harness.cluster.messages import (
+    ALLURE,
     PLACE,
     Absent,
     Answer,
@@ -48,7 +49,7 @@ from harness.cluster.messages import (
     to_child,
 )
 from harness.cluster.slot import FOLDER
-from harness.model.events import Event, TaskEnded, TaskStarted
+from harness.model.events import Event, StepStarted, TaskEnded, TaskStarted
 from harness.model.plan import Plan
 from harness.pytest_plugin.activation import RUN_ID
 from harness.pytest_plugin.state import STATE, UPLINK
@@ -140,6 +141,7 @@ class Permits:
         if not granted:
             raise Failed(Failure(CUT_OFF, f"{_GIVEN}: nothing was sent"))
         self._granted.add(plan.task_id)
+        self._wire.send(Noted(self.nodes.get(plan.task_id, plan.task_id), "wrote"))
 
     async def _ask(self, node: str) -> bool:
         self._numbers += 1
@@ -159,7 +161,7 @@ class Permits:
             loop.call_soon_threadsafe(_settle, future, answer.granted)
 
 
-def _settle(future: asyncio.Future[bool], granted: bool) -> None:  # noqa: FBT001
+def _settle(future: asyncio.Future[bool], granted: bool) -> None:
     if not future.done():
         future.set_result(granted)
 
@@ -178,6 +180,8 @@ class Journal(Sink):
         from harness.pytest_plugin.crashed_workers import journal_words
 
         self._wire.check()
+        if isinstance(event, StepStarted):
+            return  # a write that its file declares asks first, and is noted when it may begin
         if isinstance(event, TaskStarted | TaskEnded):
             self._wrote.discard(event.plan.task_id)
         if isinstance(event, TaskStarted):
@@ -292,7 +296,8 @@ class ChildSession:
         return {
             "keyword": "", "markexpr": "", "deselect": None, "lf": False, "failedfirst": False, "newfirst": False,
             "stepwise": False, "stepwise_skip": False, "maxfail": 0, "xmlpath": None, "usepdb": False,
-            "task_shard": None, "task_cluster": None, "task_resume": None, "task_live": False, "task_summary": None,
+            "task_shard": None, "task_cluster": None, "task_cluster_slots": None, "task_cluster_env": None,
+            "task_resume": None, "task_live": False, "task_summary": None,
             "task_github_annotations": False, "task_artifacts": str(self._folder / "errors"),
             "basetemp": self._folder / "tmp", "numprocesses": None, "dist": "no", "continue_on_collection_errors": True,
         }  # fmt: skip
@@ -373,9 +378,8 @@ class ChildSession:
         self, warning_message: warnings.WarningMessage, when: str, nodeid: str, location: Any
     ) -> None:
         if when == "runtest":
-            place = tuple(location) if location else None
             kind = warning_message.category.__name__
-            self._warned.append(Warned(kind, str(warning_message.message), nodeid, place))  # type: ignore[arg-type]
+            self._warned.append(Warned(kind, str(warning_message.message), nodeid, location))
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> Generator[None, Any, Any]:
@@ -402,7 +406,7 @@ class ChildSession:
         for key in dict.fromkeys(document["key"] for document in documents):
             found |= _files(self._folder / "errors" / key, f"{key}/errors")
             found |= _files(self._folder / "errors" / ".kept" / key, f"{key}/kept")
-        found |= _files(self._folder / "allure", "allure")
+        found |= _files(self._folder / "allure", ALLURE)
         if not found:
             return None, ()
         kept, left_out = fitting(found, MOST_BYTES)
@@ -438,7 +442,7 @@ def _reruns(config: pytest.Config) -> dict[str, Any]:
     """What pytest-rerunfailures expects in a worker: where it counts failures. Here each process counts its own."""
     if not config.pluginmanager.hasplugin("rerunfailures"):
         return {}
-    from pytest_rerunfailures import ServerStatusDB  # type: ignore[import-not-found, import-untyped, unused-ignore]
+    from pytest_rerunfailures import ServerStatusDB
 
     server = ServerStatusDB()
     return {"sock_port": server.sock_port, "statusdb_token": getattr(server, "token", "")}

@@ -137,7 +137,7 @@ class DirectoryArchive:
         return self._workspace.folder(f"{safe_name(key)}-incoming")
 
     def adopt(self, key: str, incoming: Path) -> Path | None:
-        """Publish what another process has assembled of a task that ran there; the directory, if it failed."""
+        """Publish what another process has assembled of a task; returns its directory, if it failed."""
         name, failed, files = safe_name(key), incoming / "errors", incoming / "kept"
         target, kept = self._root / name, self._root / KEPT / name
         with self._lock:
@@ -148,8 +148,11 @@ class DirectoryArchive:
         if files.is_dir():
             kept.parent.mkdir(exist_ok=True)
             files.rename(kept)
-        self._workspace.discard(incoming)
         return target if target.is_dir() else None
+
+    def discard(self, folder: Path) -> None:
+        """Delete a folder of `incoming`."""
+        self._workspace.discard(folder)
 
     def kept_files(self, plan: Plan) -> tuple[Path, ...]:
         """The named screenshots and downloads of the task's last passed run."""
