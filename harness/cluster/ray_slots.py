@@ -50,6 +50,8 @@ class _Actor:
         self.waits: Any = handle.facts.remote()
         """The call whose answer is awaited: the facts first, then polls."""
         self.up = False
+        self.children = 0
+        """How many children it was told to start: what is meant for one must not reach the next."""
         self.silent = False
         """Whether it is dead for Ray."""
 
@@ -116,12 +118,13 @@ class RaySlots:
     def start(self, name: str) -> None:
         """Start the child of a slot."""
         if (actor := self._actors.get(name)) is not None:
-            actor.handle.start.remote()
+            actor.children += 1
+            actor.handle.start.remote(actor.children)
 
     def tell(self, slot: str, message: ToChild) -> None:
         actor = self._actors.get(slot)
         if actor is not None and not actor.silent:
-            actor.handle.tell.remote(encode(message))
+            actor.handle.tell.remote(actor.children, encode(message))
 
     def drop(self, slot: str) -> None:
         actor = self._actors.pop(slot, None)

@@ -59,6 +59,7 @@ class Slot:
         self._folder = Path(tempfile.mkdtemp(prefix="taskspec-slot-"))
         self._said: queue.SimpleQueue[tuple[FromSlot, bytes]] = queue.SimpleQueue()
         self._child: PipedChild | None = None
+        self._number = 0
         self._closed = False
         self._lock = threading.Lock()
 
@@ -66,17 +67,18 @@ class Slot:
         """What this machine has."""
         return Facts.here(self._root, tuple(self._root / each for each in self._order.leave_out))
 
-    def start(self) -> None:
-        """Start the child, if none runs."""
+    def start(self, number: int) -> None:
+        """Start the child with this number, if none runs."""
         with self._lock:
             if self._child is None and not self._closed:
+                self._number = number
                 self._child = self._spawn()
                 threading.Thread(target=self._read, args=(self._child,), daemon=True).start()
 
-    def tell(self, line: bytes) -> None:
-        """Pass a message on to the child; it is lost if there is none."""
+    def tell(self, number: int, line: bytes) -> None:
+        """Pass a message on to the child with this number; it is lost if another one runs, or none."""
         child = self._child
-        if child is not None:
+        if child is not None and number == self._number:
             with suppress(OSError, ValueError):
                 stdin, _ = child.pipes
                 stdin.write(line)
