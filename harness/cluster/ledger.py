@@ -128,7 +128,7 @@ class Ledger:
         back, again, crashed = [], [], {}
         for node in held:
             entry = self._entries[node]
-            why = self._reason(entry) if entry.begun else orphaned.get(node)
+            why = (self._reason(entry) if entry.begun else None) or orphaned.get(node)
             self._release(entry, slot)
             if why is not None:
                 crashed[node] = why

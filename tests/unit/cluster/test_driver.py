@@ -151,6 +151,18 @@ def test_the_rest_of_an_episode_is_not_run_without_its_state() -> None:
     assert "the state of its episode was lost" in results["t::3"]
 
 
+@pytest.mark.parametrize("kind", ["child", "node", "freeze", "cut"])
+def test_a_write_happens_once_whenever_its_slot_is_lost(kind: str) -> None:
+    for half_seconds in range(1, 24):
+        for seconds in (9.0, 20.0, 28.0, 33.0, 70.0) if kind in ("freeze", "cut") else (0.0,):
+            trouble = Trouble(half_seconds / 2, kind, seconds)
+            reports, simulated, _ = run({"t::A": Item(6, writes=True)}, {"slot1": [trouble], "slot2": [trouble]})
+            ((_, result),) = reports.results
+            assert simulated.orders["t::A"] <= 1, trouble
+            assert simulated.orders["t::A"] == 1 or result != "passed", trouble
+            assert result == "passed" or "begun to write" in result, trouble
+
+
 TROUBLES = st.builds(
     Trouble,
     st.floats(0.5, 90),
