@@ -170,8 +170,7 @@ class ClusterRun:
     def _durations(self, tasks: Sequence[TaskItem]) -> Mapping[str, float]:
         try:
             known = usual_seconds(self._config.rootpath) if self._state.settings.history_runs else {}
-        except HistoryError as error:
-            self._say(f"history: {error}")
+        except HistoryError:  # there is none yet; one that is broken is reported where it is written
             known = {}
         ids = {item.nodeid: item.loaded.spec.task_id for item in tasks}
         return {node: known[task_id] for node, task_id in ids.items() if task_id in known}
