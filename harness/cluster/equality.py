@@ -21,7 +21,7 @@ MOST_FILES = 20_000
 """The number of files whose content counts; a project with more is told apart by the first ones, in order."""
 
 
-class Facts(Struct, frozen=True):
+class NodeFacts(Struct, frozen=True):
     """What is compared."""
 
     python: str
@@ -36,7 +36,7 @@ class Facts(Struct, frozen=True):
     pid: int = 0
 
     @classmethod
-    def here(cls, root: Path, leave_out: tuple[Path, ...] = ()) -> Facts:
+    def here(cls, root: Path, leave_out: tuple[Path, ...] = ()) -> NodeFacts:
         """The facts of this process and of the project in a folder. `leave_out`: folders that a run writes to."""
         files = dict(_digests(root, leave_out))
         whole = hashlib.sha256("".join(f"{name}\0{digest}\0" for name, digest in files.items()).encode()).hexdigest()
@@ -45,7 +45,7 @@ class Facts(Struct, frozen=True):
         return cls(python, ours, playwright, whole[:16], files, socket.gethostname(), os.getpid())
 
 
-def differences(driver: Facts, slot: Facts) -> list[str]:
+def differences(driver: NodeFacts, slot: NodeFacts) -> list[str]:
     """A line for each fact in which a slot differs from the driver, with both values."""
     pairs = {
         "Python": (driver.python, slot.python),

@@ -54,7 +54,7 @@ class LossVerdict(Struct, frozen=True):
     """Items that end as WORKER_CRASHED -> why they do not run again."""
 
 
-class Ledger:
+class RunLedger:
     """The ledger. It knows neither time nor machines."""
 
     def __init__(self, items: Mapping[str, bool], episodes: Mapping[str, str] = {}) -> None:

@@ -30,7 +30,7 @@ class Noted(Struct, frozen=True, tag="noted"):
     word: Word
 
 
-class Asks(Struct, frozen=True, tag="asks"):
+class WriteAsked(Struct, frozen=True, tag="asks"):
     """The child waits for the acknowledgement before the first write of a task."""
 
     node: str
@@ -65,7 +65,7 @@ class Done(Struct, frozen=True, tag="done"):
     """The files that were too large to travel."""
 
 
-class Absent(Struct, frozen=True, tag="absent"):
+class NotCollected(Struct, frozen=True, tag="absent"):
     """The child has not collected an item of its batch."""
 
     node: str
@@ -98,7 +98,7 @@ class Leaving(Struct, frozen=True, tag="leaving"):
     """The slot's machine is being taken away (SIGTERM, a spot notice): it takes no further batch."""
 
 
-FromSlot = Collected | Beat | Noted | Asks | Told | Warned | Done | Absent | Idle | Ended | Died | Leaving
+FromSlot = Collected | Beat | Noted | WriteAsked | Told | Warned | Done | NotCollected | Idle | Ended | Died | Leaving
 
 
 class Batch(Struct, frozen=True, tag="batch"):
@@ -113,15 +113,15 @@ class Batch(Struct, frozen=True, tag="batch"):
     """Tasks of other batches that these depend on -> whether they passed."""
 
 
-class Answer(Struct, frozen=True, tag="answer"):
-    """The answer to `Asks`."""
+class WriteAnswer(Struct, frozen=True, tag="answer"):
+    """The answer to `WriteAsked`."""
 
     node: str
     number: int
     granted: bool
 
 
-class Seen(Struct, frozen=True, tag="seen"):
+class BeatSeen(Struct, frozen=True, tag="seen"):
     """The driver has heard this beat."""
 
     number: int
@@ -133,7 +133,7 @@ class End(Struct, frozen=True, tag="end"):
     how: Literal["stop", "interrupt"]
 
 
-ToChild = Batch | Answer | Seen | End
+ToChild = Batch | WriteAnswer | BeatSeen | End
 
 _encoder = msgspec.json.Encoder(enc_hook=str)
 _from_slot: msgspec.json.Decoder[FromSlot] = msgspec.json.Decoder(FromSlot)

@@ -18,7 +18,7 @@ from typing import Any
 from harness.cluster.driver import Down, News, Up
 from harness.cluster.messages import ToChild, encode, from_slot
 from harness.cluster.place import ClusterPlace
-from harness.cluster.slot import Slot, SlotOrder, hears_sigterm
+from harness.cluster.slot import ClusterSlot, SlotOrder, hears_sigterm
 from harness.resilience import Clock
 
 INSTALL = "pip install 'pytest-taskspec[ray]'"
@@ -34,7 +34,7 @@ class ClusterError(Exception):
     """The cluster cannot be used; the message says why, and what to do."""
 
 
-class _RaySlot(Slot):
+class _RaySlot(ClusterSlot):
     """A slot inside a Ray actor."""
 
     def __init__(self, order: SlotOrder) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from harness.cluster.equality import Facts
+from harness.cluster.equality import NodeFacts
 from harness.cluster.messages import Died, Done, Ended, FromSlot, Leaving, encode, from_slot
 from harness.resilience import SystemClock
 from harness.resilience.process import PipedChild, Program
@@ -49,7 +49,7 @@ class SlotOrder(Struct, frozen=True):
     """How many slots share the machine, as far as the driver knows."""
 
 
-class Slot:
+class ClusterSlot:
     """One slot. Its methods may be called from several threads."""
 
     def __init__(self, order: SlotOrder) -> None:
@@ -63,9 +63,9 @@ class Slot:
         self._closed = False
         self._lock = threading.Lock()
 
-    def facts(self) -> Facts:
+    def facts(self) -> NodeFacts:
         """What this machine has."""
-        return Facts.here(self._root, tuple(self._root / each for each in self._order.leave_out))
+        return NodeFacts.here(self._root, tuple(self._root / each for each in self._order.leave_out))
 
     def start(self, number: int) -> None:
         """Start the child with this number, if none runs."""
@@ -164,7 +164,7 @@ def _content(message: FromSlot) -> bytes:
         path.unlink(missing_ok=True)
 
 
-def hears_sigterm(slot: Slot) -> None:
+def hears_sigterm(slot: ClusterSlot) -> None:
     """Let SIGTERM of this process mean that its machine is taken away. Only on the main thread."""
 
     def leave(_number: int, _frame: object) -> None:

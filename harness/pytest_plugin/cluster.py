@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from harness.cluster.batches import Batches, components
-from harness.cluster.driver import Cluster, Driver
-from harness.cluster.equality import Facts
-from harness.cluster.ledger import STATE_LOST, UNKNOWN, WROTE, Ledger
+from harness.cluster.driver import Cluster, ClusterDriver
+from harness.cluster.equality import NodeFacts
+from harness.cluster.ledger import STATE_LOST, UNKNOWN, WROTE, RunLedger
 from harness.cluster.place import ClusterPlace, SlotRange
 from harness.cluster.run_file import EarlierRun, RunFile, read_run, unfinished_runs
 from harness.cluster.slot import SlotOrder
 from harness.pytest_plugin.activation import begin_run
-from harness.pytest_plugin.cluster_replay import Replay
+from harness.pytest_plugin.cluster_replay import ReportReplay
 from harness.pytest_plugin.items import TaskItem
 from harness.pytest_plugin.selection import groups, task_items
 from harness.pytest_plugin.state import SessionState
@@ -45,7 +45,7 @@ class ClusterRun:
         self._state = state
         self._place: ClusterPlace = config.getoption("task_cluster")
         self._slots: RaySlots | None = None
-        self._facts: Facts | None = None
+        self._facts: NodeFacts | None = None
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionstart(self) -> None:
@@ -92,14 +92,14 @@ class ClusterRun:
     def _drive(self, session: pytest.Session) -> None:
         earlier = self._earlier()
         file = RunFile(self._config.rootpath, self._state.run_id, self.facts.project)
-        replay, ledger = Replay(session, self._state, file), _ledger(session.items)
+        replay, ledger = ReportReplay(session, self._state, file), _ledger(session.items)
         self._replay_earlier(earlier, replay, ledger)
         batches = Batches(self._components(session.items, ledger))
         ties = _ties(task_items(session.items))
         most = min(self._most(), max(len(batches), 1))
         cluster = Cluster(self.facts, ties, min(self._range().fewest, most), most)
         assert self._slots is not None
-        driver = Driver(cluster, ledger, batches, self._slots, replay, SystemClock())
+        driver = ClusterDriver(cluster, ledger, batches, self._slots, replay, SystemClock())
         try:
             if why := driver.run():
                 session.shouldstop = why
@@ -115,11 +115,11 @@ class ClusterRun:
                 self._say(f"{len(ledger.left)} of {len(session.items)} items have no result; to go on: {told}")
 
     @property
-    def facts(self) -> Facts:
+    def facts(self) -> NodeFacts:
         """What slots must have too."""
         if self._facts is None:
             root = self._config.rootpath
-            self._facts = Facts.here(root, tuple(root / each for each in self._leave_out()))
+            self._facts = NodeFacts.here(root, tuple(root / each for each in self._leave_out()))
         return self._facts
 
     def _range(self) -> SlotRange:
@@ -155,7 +155,7 @@ class ClusterRun:
         folders = (self._state.settings.artifacts, *([Path(alluredir).absolute()] if alluredir else []))
         yield from (str(each.relative_to(root)) for each in folders if each != root and each.is_relative_to(root))
 
-    def _components(self, items: Sequence[pytest.Item], ledger: Ledger) -> Any:
+    def _components(self, items: Sequence[pytest.Item], ledger: RunLedger) -> Any:
         """What waits for a slot, with the seconds that the history expects."""
         tasks = task_items(items)
         left = set(ledger.left)
@@ -207,7 +207,7 @@ class ClusterRun:
             raise pytest.UsageError(f"--task-resume {run}: {message}; run it anew")
         return found
 
-    def _replay_earlier(self, earlier: EarlierRun | None, replay: Replay, ledger: Ledger) -> None:
+    def _replay_earlier(self, earlier: EarlierRun | None, replay: ReportReplay, ledger: RunLedger) -> None:
         """Report what an earlier run has done, and what must not be done again."""
         if earlier is None:
             return
@@ -220,7 +220,7 @@ class ClusterRun:
                 replay.done(RESUMED, done, b"")
 
 
-def ended_earlier(earlier: EarlierRun, ledger: Ledger) -> dict[str, str]:
+def ended_earlier(earlier: EarlierRun, ledger: RunLedger) -> dict[str, str]:
     """The items that do not run again -> why, if they have no result."""
     reasons = {"wrote": WROTE, "ran": UNKNOWN}
     found: dict[str, str] = {}
@@ -240,10 +240,10 @@ def ended_earlier(earlier: EarlierRun, ledger: Ledger) -> dict[str, str]:
     return found
 
 
-def _ledger(items: Sequence[pytest.Item]) -> Ledger:
+def _ledger(items: Sequence[pytest.Item]) -> RunLedger:
     tasks = task_items(items)
     episodes = {item.nodeid: item.loaded.spec.episode_id for item in tasks if item.loaded.spec.episode_id}
-    return Ledger({item.nodeid: isinstance(item, TaskItem) for item in items}, episodes)
+    return RunLedger({item.nodeid: isinstance(item, TaskItem) for item in items}, episodes)
 
 
 def _ties(tasks: Sequence[TaskItem]) -> dict[str, tuple[str, ...]]:

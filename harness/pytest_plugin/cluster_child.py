@@ -5,7 +5,6 @@ To pytest and to other plugins it looks like a worker of pytest-xdist, so all th
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import queue
@@ -21,204 +20,33 @@ from pathlib import Path
 from typing import IO, Any
 
 import pytest
-from msgspec import Struct
 
-from harness.cluster.lease import ACKNOWLEDGED, BEAT, Fence
 from harness.cluster.messages import (
     ALLURE,
     PLACE,
-    Absent,
-    Answer,
-    Asks,
     Batch,
-    Beat,
+    BeatSeen,
     Collected,
     Done,
     End,
     Ended,
-    FromSlot,
     Idle,
+    NotCollected,
     Noted,
-    Seen,
     ToChild,
-    Told,
     Warned,
-    Word,
-    encode,
+    WriteAnswer,
     replaced,
     to_child,
 )
 from harness.cluster.slot import FOLDER
-from harness.model.events import Event, StepStarted, TaskEnded, TaskStarted
-from harness.model.plan import Plan
 from harness.pytest_plugin.activation import RUN_ID
+from harness.pytest_plugin.cluster_line import FENCED, DriverLink, DriverWire, Permits
 from harness.pytest_plugin.state import STATE, UPLINK
-from harness.recovery.failure import Failed, Failure
-from harness.reporting.telemetry.log import as_line
-from harness.reporting.telemetry.record import Record
-from harness.reporting.telemetry.stream import Sink, TextRedactor
-from harness.resilience import Clock, SystemClock
+from harness.resilience import SystemClock
 
-CUT_OFF = "WORKER_CUT_OFF"
-_UNHEARD = "The driver of the cluster was not heard"
-_GIVEN = "The driver of the cluster has given the task to another slot"
 MOST_BYTES = 64 * 2**20
 """The largest size of what a task leaves that travels to the driver; the largest files are left out first."""
-CHECKED = 0.25
-"""Seconds between two checks whether the driver was heard lately."""
-FENCED = 70
-"""The exit status of a process that has not heard of its driver for too long."""
-
-
-class Wire:
-    """The line to the driver. Any thread may send."""
-
-    def __init__(self, out: IO[bytes], clock: Clock) -> None:
-        self._out = out
-        self._lock = threading.Lock()
-        self._clock = clock
-        self._beats = 0
-        self.fence = Fence(clock)
-
-    def send(self, message: FromSlot) -> None:
-        """Send a message. A line that is closed means that the slot is gone: the process ends at once."""
-        try:
-            with self._lock:
-                self._out.write(encode(message))
-                self._out.flush()
-        except (OSError, ValueError):
-            os._exit(FENCED)
-
-    def check(self) -> None:
-        """End the process if the driver was not heard for so long that it may have given the work away."""
-        if self.fence.closed:
-            os._exit(FENCED)
-
-    def beat(self) -> None:
-        """Give a sign of life."""
-        self._beats += 1
-        self.fence.sends(self._beats)
-        self.send(Beat(self._beats))
-
-    def beats(self) -> None:
-        """Beat for ever; on a thread of its own."""
-        due = self._clock.now()
-        while True:
-            self.check()
-            if self._clock.now() >= due:
-                self.beat()
-                due = self._clock.now() + BEAT
-            threading.Event().wait(CHECKED)
-
-
-class Permits:
-    """Asks the driver before the first write of a task."""
-
-    def __init__(self, wire: Wire) -> None:
-        self._wire = wire
-        self._numbers = 0
-        self._waiting: dict[int, tuple[asyncio.AbstractEventLoop, asyncio.Future[bool]]] = {}
-        self._granted: set[str] = set()
-        self.nodes: dict[str, str] = {}
-        """Task id -> node id."""
-
-    def began(self, task_id: str) -> None:
-        """A task begins, perhaps again: its first write is still to come."""
-        self._granted.discard(task_id)
-
-    async def before_write(self, plan: Plan) -> None:
-        """Return when the task may write (`Ports.before_write`). Raises Failed if it may not; bounded."""
-        if self._wire.fence.closed:
-            raise Failed(Failure(CUT_OFF, f"{_UNHEARD} for too long: nothing was sent"))
-        if plan.task_id in self._granted:
-            return
-        try:
-            async with asyncio.timeout(ACKNOWLEDGED):
-                granted = await self._ask(self.nodes.get(plan.task_id, plan.task_id))
-        except TimeoutError:
-            message = f"{_UNHEARD} for {ACKNOWLEDGED:g} s before the task's first write: nothing was sent"
-            raise Failed(Failure(CUT_OFF, message)) from None
-        if not granted:
-            raise Failed(Failure(CUT_OFF, f"{_GIVEN}: nothing was sent"))
-        self._granted.add(plan.task_id)
-        self._wire.send(Noted(self.nodes.get(plan.task_id, plan.task_id), "wrote"))
-
-    async def _ask(self, node: str) -> bool:
-        self._numbers += 1
-        loop = asyncio.get_running_loop()
-        number, answer = self._numbers, loop.create_future()
-        self._waiting[number] = (loop, answer)
-        try:
-            self._wire.send(Asks(node, number))
-            return bool(await answer)
-        finally:
-            self._waiting.pop(number, None)
-
-    def answered(self, answer: Answer) -> None:
-        """The driver has answered; from any thread."""
-        if waiting := self._waiting.get(answer.number):
-            loop, future = waiting
-            loop.call_soon_threadsafe(_settle, future, answer.granted)
-
-
-def _settle(future: asyncio.Future[bool], granted: bool) -> None:
-    if not future.done():
-        future.set_result(granted)
-
-
-class Journal(Sink):
-    """Tells the driver which tasks have begun, and which have begun to write."""
-
-    name = "journal of the cluster"
-
-    def __init__(self, wire: Wire, permits: Permits) -> None:
-        self._wire = wire
-        self._permits = permits
-        self._wrote: set[str] = set()
-
-    def on_event(self, event: Event, redactor: TextRedactor) -> None:  # noqa: ARG002 - ids are not secret
-        from harness.pytest_plugin.crashed_workers import journal_words
-
-        self._wire.check()
-        if isinstance(event, StepStarted):
-            return  # a write that its file declares asks first, and is noted when it may begin
-        if isinstance(event, TaskStarted | TaskEnded):
-            self._wrote.discard(event.plan.task_id)
-        if isinstance(event, TaskStarted):
-            self._permits.began(event.plan.task_id)
-        if node := self._permits.nodes.get(event.plan.task_id):
-            for word in journal_words(event):
-                self._note(node, word)
-
-    def _note(self, node: str, word: Word) -> None:
-        if word == "wrote":
-            if node in self._wrote:
-                return
-            self._wrote.add(node)
-        self._wire.send(Noted(node, word))
-
-
-class Events(Sink):
-    """Sends the records of the event log to the driver."""
-
-    name = "events.jsonl"
-
-    def __init__(self, wire: Wire) -> None:
-        self._wire = wire
-
-    def on_record(self, record: Record) -> None:
-        self._wire.send(Told(as_line(record)))
-
-
-class Link(Struct, frozen=True):
-    """The line to the driver as the plugin sees it (`state.Uplink`)."""
-
-    journal: Journal
-    events: Events
-    permits: Permits
-
-    def attach(self, harness: Any) -> None:
-        harness.record_writes(self.permits.before_write)
 
 
 class Queue:
@@ -237,7 +65,7 @@ class Queue:
 class ChildSession:
     """The plugin of the child."""
 
-    def __init__(self, wire: Wire, folder: Path, name: str, run: str) -> None:
+    def __init__(self, wire: DriverWire, folder: Path, name: str, run: str) -> None:
         self._wire = wire
         self._folder = folder
         self._name = name
@@ -263,9 +91,9 @@ class ChildSession:
 
     def _take(self, message: ToChild) -> None:
         match message:
-            case Seen(number=number):
+            case BeatSeen(number=number):
                 self._wire.fence.seen(number)
-            case Answer():
+            case WriteAnswer():
                 self._permits.answered(message)
             case Batch():
                 self._said.put(message)
@@ -284,7 +112,7 @@ class ChildSession:
         worker.workerinput = {"workerid": self._name, "workercount": 1, "testrunuid": self._run, RUN_ID: self._run}
         worker.workerinput |= {"mainargv": sys.argv, **_reruns(config)}
         worker.workeroutput = {}
-        config.stash[UPLINK] = Link(Journal(self._wire, self._permits), Events(self._wire), self._permits)
+        config.stash[UPLINK] = DriverLink(self._wire, self._permits)
         for name, value in self._neutral().items():
             if hasattr(config.option, name):
                 setattr(config.option, name, value)
@@ -326,7 +154,7 @@ class ChildSession:
             state.done.update(batch.done)
         self._attempts = dict(batch.items)
         for node in (node for node, _ in batch.items if node not in self._index):
-            self._wire.send(Absent(node))
+            self._wire.send(NotCollected(node))
         self.torun.waiting = deque(sorted(self._index[node] for node, _ in batch.items if node in self._index))
         self._advance()
         while self.nextitem_index is not None and not self._stops:
@@ -457,7 +285,7 @@ def main() -> int:
     os.dup2(2, 1)  # whatever is printed goes to the log of the slot
     folder = Path(os.environ.pop(FOLDER))
     (folder / "errors").mkdir()
-    wire = Wire(out, SystemClock())
+    wire = DriverWire(out, SystemClock())
     session = ChildSession(wire, folder, os.environ.get("TASKSPEC_SLOT", "slot"), os.environ.get("TASKSPEC_RUN", ""))
     os.environ["PYTEST_XDIST_WORKER"] = os.environ.get("TASKSPEC_SLOT", "slot")
     threading.Thread(target=session.hear, args=(lines,), daemon=True).start()

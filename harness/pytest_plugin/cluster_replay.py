@@ -41,7 +41,7 @@ class SlotNode:
         }  # fmt: skip
 
 
-class Replay:
+class ReportReplay:
     """Replays reports in the driver's session (`driver.Reporter`)."""
 
     def __init__(self, session: pytest.Session, state: SessionState, file: RunFile) -> None:

@@ -15,8 +15,8 @@ from harness.model.settings import Settings
 from harness.spec.names import new_run_id
 
 if TYPE_CHECKING:
+    from harness.pytest_plugin.cluster_line import DriverLink
     from harness.reporting.task_record import TaskRecord
-    from harness.reporting.telemetry.stream import Sink
     from harness.resilience.events import Emit
     from harness.runner.harness import SyncHarness
     from harness.runner.parallel import BrokenTask, Ran
@@ -157,27 +157,8 @@ AFRESH = "taskspec_afresh"
 """Key of `workerinput`: `SessionState.afresh`."""
 DONE = "taskspec_done"
 """Key of `workerinput`: `SessionState.done` so far, for a worker that follows a dead one."""
-
-
-class Uplink(Protocol):
-    """The line of a process of a cluster to its driver (`--task-cluster`)."""
-
-    @property
-    def journal(self) -> Sink:
-        """Notes which tasks have begun, and which have begun to write."""
-        ...
-
-    @property
-    def events(self) -> Sink:
-        """Takes the records of the event log."""
-        ...
-
-    def attach(self, harness: SyncHarness) -> None:
-        """Let the tasks of the harness ask the driver before they write."""
-        ...
-
-
-UPLINK: pytest.StashKey[Uplink] = pytest.StashKey()
+UPLINK: pytest.StashKey[DriverLink] = pytest.StashKey()
+"""In a process of a cluster: the line to its driver."""
 STATE: pytest.StashKey[SessionState] = pytest.StashKey()
 RECORD: pytest.StashKey[TaskRecord] = pytest.StashKey()
 """The record of an item whose task ran."""

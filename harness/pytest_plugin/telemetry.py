@@ -187,10 +187,15 @@ class RunTelemetry:
             handler.addFilter(lambda record: record.name != LOGGER)
 
     def _sinks(self) -> PytestSinks:
-        uplink = self._config.stash.get(UPLINK, None)
+        journal: Sink | None = WorkerJournal.of(self._config)
+        events: Sink | None = None
+        if link := self._config.stash.get(UPLINK, None):
+            from harness.pytest_plugin.cluster_line import ClusterEvents, ClusterJournal
+
+            journal, events = ClusterJournal(link), ClusterEvents(link)
         return PytestSinks(
-            events=uplink.events if uplink else None,
-            journal=uplink.journal if uplink else WorkerJournal.of(self._config),
+            journal=journal,
+            events=events,
             hook=Hook(self._config),
             allure=self._allure,
             terminal=None if self._worker else self._terminal,

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
+from xml.etree.ElementTree import parse
 
 import psutil
 
@@ -100,10 +101,8 @@ class ClusterProject:
 
     def results(self, junit: str = "junit.xml") -> dict[str, list[str]]:
         """Test case -> its results in junit.xml: `passed`, or the message of its failure."""
-        from xml.etree import ElementTree
-
         found: dict[str, list[str]] = {}
-        for case in ElementTree.parse(self.path / junit).iter("testcase"):
+        for case in parse(self.path / junit).iter("testcase"):
             bad = [child for child in case if child.tag in ("failure", "error", "skipped")]
             text = " ".join(f"{child.get('message')} {child.text}" for child in bad)
             found.setdefault(str(case.get("name")), []).append(text or "passed")

@@ -1,4 +1,4 @@
-"""Slots, nodes and lines that die at random moments: every task has exactly one result, and no order is placed twice."""
+"""Slots, nodes and lines that die at random moments: every task has one result, and no order is placed twice."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_every_task_has_one_result_and_at_most_one_order(seed: int, tmp_path: Pa
     with ray_cluster() as cluster:
         process = project.start("--task-cluster", cluster.address, "--junitxml", "junit.xml", "-v", plugin=plugin)
         if not cut:
-            until(lambda: (project.site.orders or process.poll() is not None), 60)
+            until(lambda: project.site.orders or process.poll() is not None, 60)
             time.sleep(moment)
             strike(kind, cluster, chance)
         try:

@@ -1,4 +1,4 @@
-"""A cluster in simulated time: slots whose children run items, ask before they write, and die, freeze or are cut off."""
+"""A cluster in simulated time: slots whose children run items, and die, freeze or are cut off."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from harness.cluster.driver import Down, News, Up
-from harness.cluster.equality import Facts
+from harness.cluster.equality import NodeFacts
 from harness.cluster.lease import ACKNOWLEDGED, BEAT, Fence
 from harness.cluster.messages import (
-    Answer,
-    Asks,
     Batch,
     Beat,
+    BeatSeen,
     Collected,
     Died,
     Done,
@@ -22,13 +21,14 @@ from harness.cluster.messages import (
     FromSlot,
     Idle,
     Noted,
-    Seen,
-    Told,
     ToChild,
+    Told,
     Warned,
+    WriteAnswer,
+    WriteAsked,
 )
 
-SAME = Facts("3.12", "1", "1", "p")
+SAME = NodeFacts("3.12", "1", "1", "p")
 STEP = 0.5
 """Seconds of one step of the simulation."""
 
@@ -110,9 +110,9 @@ class Child:
 
     def take(self, message: ToChild) -> None:
         match message:
-            case Seen(number=number):
+            case BeatSeen(number=number):
                 self.fence.seen(number)
-            case Answer(granted=granted):
+            case WriteAnswer(granted=granted):
                 self.answer = granted
             case Batch():
                 self.batch, self.queue = message, deque(message.items)
@@ -144,14 +144,19 @@ class Child:
             return
         self.now = self.queue.popleft()
         node = self.now[0]
-        self.until, self.asked, self.answer, self.wrote = self.clock.now() + self.project[node].seconds, None, None, False
+        self.until, self.asked, self.answer, self.wrote = (
+            self.clock.now() + self.project[node].seconds,
+            None,
+            None,
+            False,
+        )
         self.outbox.extend([Noted(node, "turn"), Noted(node, "running")])
 
     def may_write(self, node: str, attempt: int) -> bool:
         """Ask, and write when the answer allows it."""
         if self.asked is None:
             self.asked = self.clock.now()
-            self.outbox.append(Asks(node, 1))
+            self.outbox.append(WriteAsked(node, 1))
         elif self.answer:
             self.outbox.append(Noted(node, "wrote"))
             self.order(node)
@@ -183,14 +188,14 @@ class SimulatedSlot:
 
 
 class SimulatedSlots:
-    """The slots (`driver.Slots`). `troubles`: slot -> what happens to it."""
+    """The slots (`driver.SlotPool`). `troubles`: slot -> what happens to it."""
 
     def __init__(
         self,
         clock: Time,
         project: dict[str, Item],
         troubles: dict[str, list[Trouble]] | None = None,
-        facts: dict[str, Facts] | None = None,
+        facts: dict[str, NodeFacts] | None = None,
         most: int = 100,
     ) -> None:
         self.clock, self.project = clock, project
@@ -204,9 +209,11 @@ class SimulatedSlots:
         living = sum(not each.dropped and not each.gone for each in self.slots.values())
         for _ in range(number - living):
             if len(self.slots) < self.most:
-                self.slots[f"slot{len(self.slots) + 1}"] = SimulatedSlot(news=deque([Up(self.facts_of(len(self.slots) + 1))]))
+                self.slots[f"slot{len(self.slots) + 1}"] = SimulatedSlot(
+                    news=deque([Up(self.facts_of(len(self.slots) + 1))])
+                )
 
-    def facts_of(self, number: int) -> Facts:
+    def facts_of(self, number: int) -> NodeFacts:
         return self.facts.get(f"slot{number}", SAME)
 
     def start(self, slot: str) -> None:

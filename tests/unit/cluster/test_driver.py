@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.cluster.batches import Batches, components
-from harness.cluster.driver import Cluster, Driver
-from harness.cluster.equality import Facts
+from harness.cluster.driver import Cluster, ClusterDriver
+from harness.cluster.equality import NodeFacts
 from harness.cluster.lease import LEASE
-from harness.cluster.ledger import Ledger
+from harness.cluster.ledger import RunLedger
 from tests.unit.cluster.simulation import SAME, Item, Reports, SimulatedSlots, Time, Trouble
 
 LONG = 10_000.0
@@ -26,7 +26,7 @@ def run(
     slots: int = 2,
     groups: list[list[str]] | None = None,
     episodes: dict[str, str] | None = None,
-    facts: dict[str, Facts] | None = None,
+    facts: dict[str, NodeFacts] | None = None,
     reports: Reports | None = None,
     ordinary: frozenset[str] = frozenset(),
     most: int = 100,
@@ -34,9 +34,9 @@ def run(
     clock = Time()
     simulated = SimulatedSlots(clock, project, troubles, facts, most)
     reports = reports or Reports()
-    ledger = Ledger({node: node not in ordinary for node in project}, episodes or {})
+    ledger = RunLedger({node: node not in ordinary for node in project}, episodes or {})
     batches = Batches(components(groups or [[node] for node in project], {n: i.seconds for n, i in project.items()}))
-    driver = Driver(Cluster(SAME, {}, 1, slots), ledger, batches, simulated, reports, clock)
+    driver = ClusterDriver(Cluster(SAME, {}, 1, slots), ledger, batches, simulated, reports, clock)
     why = driver.run()
     driver.finish()
     assert clock.now() < LONG
@@ -108,7 +108,7 @@ def test_a_cut_line_loses_no_task_and_repeats_no_write(seconds: float) -> None:
 
 
 def test_a_slot_that_is_not_like_the_driver_is_refused_with_both_values() -> None:
-    other = Facts("3.11", "1", "1", "q", host="far")
+    other = NodeFacts("3.11", "1", "1", "q", host="far")
     reports, _, _ = run(project_of(4), facts={"slot1": other})
     assert Counter(result for _, result in reports.results) == {"passed": 4}
     (line,) = reports.lines
@@ -118,7 +118,7 @@ def test_a_slot_that_is_not_like_the_driver_is_refused_with_both_values() -> Non
 
 
 def test_a_run_whose_slots_are_all_refused_ends() -> None:
-    other = Facts("3.11", "1", "1", "p")
+    other = NodeFacts("3.11", "1", "1", "p")
     reports, _, why = run(project_of(4), facts={f"slot{number}": other for number in range(1, 9)})
     assert (reports.results, why) == ([], "every slot of the cluster was refused")
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from harness.cluster.ledger import ALONE, STATE_LOST, TOO_OFTEN, UNKNOWN, WROTE, Ledger
+from harness.cluster.ledger import ALONE, STATE_LOST, TOO_OFTEN, UNKNOWN, WROTE, RunLedger
 
 
-def ledger(*tasks: str, ordinary: tuple[str, ...] = (), episodes: dict[str, str] | None = None) -> Ledger:
-    return Ledger({**dict.fromkeys(tasks, True), **dict.fromkeys(ordinary, False)}, episodes or {})
+def ledger(*tasks: str, ordinary: tuple[str, ...] = (), episodes: dict[str, str] | None = None) -> RunLedger:
+    return RunLedger({**dict.fromkeys(tasks, True), **dict.fromkeys(ordinary, False)}, episodes or {})
 
 
 def test_a_result_counts_once_and_only_of_the_attempt_that_holds_the_item() -> None:

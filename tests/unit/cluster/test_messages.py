@@ -7,8 +7,6 @@ from pathlib import Path
 import pytest
 
 from harness.cluster.messages import (
-    Answer,
-    Asks,
     Batch,
     Done,
     End,
@@ -16,6 +14,8 @@ from harness.cluster.messages import (
     Noted,
     ToChild,
     Warned,
+    WriteAnswer,
+    WriteAsked,
     encode,
     from_slot,
     replaced,
@@ -27,7 +27,7 @@ from harness.cluster.messages import (
     "message",
     [
         Noted("a.task.yaml::A", "wrote"),
-        Asks("a.task.yaml::A", 3),
+        WriteAsked("a.task.yaml::A", 3),
         Warned("UserWarning", "hm\nhm", "t.py::t", ("t.py", 3, "t")),
         Done("t.py::t", 2, ("t.py", None, "t"), ({"when": "call", "longrepr": ["a", 1]},), "/tmp/x.tar", ("big",)),
     ],
@@ -36,7 +36,9 @@ def test_a_message_of_a_slot_is_read_as_it_was_written(message: FromSlot) -> Non
     assert from_slot(encode(message)) == message
 
 
-@pytest.mark.parametrize("message", [Batch(1, (("n", 2),), "slot1-2", {"A": True}), Answer("n", 1, False), End("stop")])
+@pytest.mark.parametrize(
+    "message", [Batch(1, (("n", 2),), "slot1-2", {"A": True}), WriteAnswer("n", 1, False), End("stop")]
+)
 def test_a_message_to_a_child_is_read_as_it_was_written(message: ToChild) -> None:
     assert to_child(encode(message)) == message
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.cluster.ledger import Ledger
+from harness.cluster.ledger import RunLedger
 from harness.cluster.messages import Done
 from harness.cluster.run_file import RunFile, read_run, unfinished_runs
 from harness.pytest_plugin.cluster import ended_earlier
@@ -71,7 +71,7 @@ def test_what_does_not_run_again_when_a_run_is_gone_on_with(tmp_path: Path) -> N
     file.done(done("t::E1"))
     file.close(finished=False)
     nodes = ["t::A", "t::B", "t.py::C", "t::D", "t::E1", "t::E2"]
-    ledger = Ledger(dict.fromkeys(nodes, True), {"t::E1": "E", "t::E2": "E"})
+    ledger = RunLedger(dict.fromkeys(nodes, True), {"t::E1": "E", "t::E2": "E"})
     found = ended_earlier(read_run(tmp_path, "r1"), ledger)
     assert set(found) == {"t::A", "t::B", "t.py::C", "t::E1", "t::E2"}
     assert "had begun to write" in found["t::B"]

@@ -43,7 +43,9 @@ def test_it_is_recorded_before_the_act_and_only_for_writes() -> None:
 
 def test_a_write_that_cannot_be_recorded_is_not_begun() -> None:
     theatre = Theatre()
-    result = play(theatre, Ledger(theatre, works=False), steps=STEPS, error_recovery={"on_timeout": "retry_from_checkpoint"})
+    result = play(
+        theatre, Ledger(theatre, works=False), steps=STEPS, error_recovery={"on_timeout": "retry_from_checkpoint"}
+    )
     assert result.failure is not None
     assert (result.failure.code, result.failed_index, len(theatre.session.acts)) == ("WORKER_CUT_OFF", 1, 1)
 
