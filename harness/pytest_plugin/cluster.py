@@ -18,7 +18,7 @@ from harness.cluster.place import ClusterPlace, SlotRange
 from harness.cluster.run_file import EarlierRun, RunFile, read_run, unfinished_runs
 from harness.cluster.slot import SlotOrder
 from harness.pytest_plugin.activation import begin_run
-from harness.pytest_plugin.cluster_replay import ReportReplay
+from harness.pytest_plugin.cluster_replay import RESUMED, ReportReplay
 from harness.pytest_plugin.items import TaskItem
 from harness.pytest_plugin.selection import groups, task_items
 from harness.pytest_plugin.state import SessionState
@@ -32,9 +32,6 @@ from harness.spec.suite import dependencies
 
 if TYPE_CHECKING:
     from harness.cluster.ray_slots import RaySlots
-
-RESUMED = "resumed"
-"""The name of the slot behind results of an earlier run."""
 
 
 class ClusterRun:

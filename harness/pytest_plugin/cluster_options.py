@@ -73,12 +73,11 @@ def _settings(config: pytest.Config, state: SessionState) -> Iterator[str]:
         yield "the agent `bridge` cannot be used: agents that run elsewhere cannot reach the slots"
     if settings.evidence == "all" and config.getoption("task_evidence", None) is None:
         yield 'evidence = "all" cannot be used: the evidence of passed tasks would stay on the slots\' machines'
-    elsewhere = [name for name, each in settings.services.items() if not each.command]
-    if settings.isolation == "reset" and not place.local and (elsewhere or not settings.services):
-        what = f"service `{elsewhere[0]}`" if elsewhere else "site"
+    if settings.shared_state and not place.local and (shared := _shared_site(settings)):
         yield (
-            f'isolation = "reset" needs services that each slot starts for itself, but the {what} is shared by all '
-            "machines, which would reset it for each other"
+            f"the tasks of this project share one state, so each needs it for itself, but the machines of the cluster "
+            f"share {shared}. Expected: services with a `command`, which each slot starts for itself, or "
+            '`isolation = "world"`, or `isolation = "none"` with `parallel = true`'
         )
     fixed = [f"{name}: {host} = {port}" for name, host, port in _fixed_ports(settings)]
     if place.local > 1 and fixed:
@@ -86,6 +85,14 @@ def _settings(config: pytest.Config, state: SessionState) -> Iterator[str]:
             f"{place} starts the services for each slot, but a port can be taken only once on a machine "
             f'({"; ".join(fixed)}): use "auto", or one slot'
         )
+
+
+def _shared_site(settings: Settings) -> str:
+    """The site that all machines share; empty if each slot has its own."""
+    elsewhere = [name for name, each in settings.services.items() if not each.command]
+    if elsewhere:
+        return f"service `{elsewhere[0]}`"
+    return "" if settings.services else "the site"
 
 
 def _fixed_ports(settings: Settings) -> Iterator[tuple[str, str, int]]:

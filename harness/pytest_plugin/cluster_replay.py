@@ -23,6 +23,10 @@ from harness.reporting.files import shown_path
 from harness.reporting.task_record import TaskRecord
 
 
+RESUMED = "resumed"
+"""The name of the slot behind results of an earlier run."""
+
+
 class SlotGateway:
     """The part of a worker that has its name."""
 
@@ -76,7 +80,8 @@ class ReportReplay:
         """Report an item that was lost with its slot."""
         self._keep(lambda: self._file.add("crashed", node, why))
         item, hook = self._items[node], self._config.hook
-        message = f"the slot {slot!r} of the cluster was lost while it ran {node!r}" + (f": {why}" if why else "")
+        lost = f"the slot {slot!r} of the cluster was lost while it ran {node!r}: {why}"
+        message = f"{node!r} has no result: {why}" if slot == RESUMED else lost
         report: Any = pytest.TestReport(node, item.location, {}, "failed", message, "call")
         if record := report_lost_task(self._state, telemetry_of(self._config).stream, node, why):
             report.taskspec = record.model_dump(mode="json")

@@ -22,6 +22,7 @@ SITE = Path(__file__).with_name("order_site.py")
 PYPROJECT = """
 [tool.harness]
 isolation = "none"
+parallel = true
 
 [tool.harness.services.shop]
 hosts = {{ "shop.test" = {port} }}
@@ -99,6 +100,10 @@ class ClusterProject:
             raise AssertionError(f"it did not end:\n{out}") from None
         return process.returncode, out
 
+    def report(self, task_id: str) -> dict[str, Any]:
+        document: dict[str, Any] = json.loads((self.path / "errors" / task_id / "error_report.json").read_text("utf-8"))
+        return document
+
     def results(self, junit: str = "junit.xml") -> dict[str, list[str]]:
         """Test case -> its results in junit.xml: `passed`, or the message of its failure."""
         found: dict[str, list[str]] = {}
@@ -123,19 +128,19 @@ def ray_cluster(nodes: int = 2, cpus: int = 1) -> Iterator[Any]:
         cluster.shutdown()
 
 
-def children(of: int | None = None) -> list[psutil.Process]:
-    """The pytest processes of slots: all of this machine, or those below a process."""
-    root = psutil.Process(of) if of is not None else None
-    found = root.children(recursive=True) if root is not None else psutil.process_iter()
-    return [each for each in found if _is_child(each)]
+def children(project: Path, of: int | None = None) -> list[psutil.Process]:
+    """The pytest processes of a project's slots: all of this machine, or those below a process."""
+    found = psutil.process_iter() if of is None else psutil.Process(of).children(recursive=True)
+    return [each for each in found if _is_child(each, project)]
 
 
-def _is_child(process: psutil.Process) -> bool:
+def _is_child(process: psutil.Process, project: Path) -> bool:
     try:
-        command = process.cmdline()
+        command, folder = process.cmdline(), process.cwd()
     except psutil.Error:
         return False
-    return "harness.pytest_plugin.cluster_child" in command and "watchdog.py" not in " ".join(command)
+    own = "harness.pytest_plugin.cluster_child" in command and "watchdog.py" not in " ".join(command)
+    return own and Path(folder) == project.resolve()
 
 
 def until(condition: Callable[[], Any], seconds: float = 60.0) -> Any:

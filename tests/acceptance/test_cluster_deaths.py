@@ -74,11 +74,11 @@ def slots_of(node: Any) -> list[psutil.Process]:
     return found
 
 
-def strike(kind: str, cluster: Any, chance: random.Random) -> None:
+def strike(kind: str, cluster: Any, chance: random.Random, project: Path) -> None:
     """Let something die."""
     node = chance.choice([each for each in cluster.worker_nodes if each.any_processes_alive()])
     raylet = psutil.Process(node.all_processes["raylet"][0].process.pid)
-    below = children(raylet.pid)
+    below = children(project, raylet.pid)
     if kind == "child" and below:
         chance.choice(below).kill()
     elif kind == "raylet":
@@ -118,7 +118,7 @@ def test_every_task_has_one_result_and_at_most_one_order(seed: int, tmp_path: Pa
         if not cut:
             until(lambda: project.site.orders or process.poll() is not None, 60)
             time.sleep(moment)
-            strike(kind, cluster, chance)
+            strike(kind, cluster, chance, project.path)
         try:
             out, _ = process.communicate(timeout=180)
         except subprocess.TimeoutExpired:
