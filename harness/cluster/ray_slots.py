@@ -12,6 +12,7 @@ import os
 import signal
 import socket
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
@@ -189,5 +190,9 @@ def _first_line(error: BaseException) -> str:
 
 
 def authenticates() -> bool:
-    """Return whether Ray asks for a token, so that nobody else can run code on its nodes."""
-    return os.environ.get("RAY_AUTH_MODE", "token") != "disabled"
+    """Return whether the connected cluster asks for a token, so that nobody else can run code on its nodes."""
+    raylet: Any = import_module("ray._raylet")
+    try:
+        return bool(raylet.get_authentication_mode() == raylet.AuthenticationMode.TOKEN)
+    except AttributeError:  # another version of Ray
+        return os.environ.get("RAY_AUTH_MODE") == "token"

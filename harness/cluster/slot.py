@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+import psutil
 from msgspec import Struct
 
 from harness.cluster.equality import NodeFacts
@@ -24,6 +25,8 @@ from harness.resilience.process import PipedChild, Program
 CHILD = "harness.pytest_plugin.cluster_child"
 FOLDER = "TASKSPEC_SLOT_FOLDER"
 """The variable with the child's own folder."""
+PREFIX = "taskspec-slot-"
+"""How the folder of a slot is called, before the number of its process."""
 GRACE = 30.0
 """Seconds for a child to end after SIGTERM to its slot."""
 POLLED = 2.0
@@ -56,7 +59,8 @@ class ClusterSlot:
         """Nothing is started yet."""
         self._order = order
         self._root = self._project()
-        self._folder = Path(tempfile.mkdtemp(prefix="taskspec-slot-"))
+        _sweep(Path(tempfile.gettempdir()))
+        self._folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
         self._said: queue.SimpleQueue[tuple[FromSlot, bytes]] = queue.SimpleQueue()
         self._child: PipedChild | None = None
         self._number = 0
@@ -149,6 +153,14 @@ class ClusterSlot:
             self._child = None if mine else self._child
         if mine:
             self._said.put((Died(code, tuple(child.tail())), b""))
+
+
+def _sweep(temporary: Path) -> None:
+    """Remove the folders of slots that were killed."""
+    for folder in temporary.glob(f"{PREFIX}*"):
+        pid = folder.name.removeprefix(PREFIX).partition("-")[0]
+        if pid.isdecimal() and not psutil.pid_exists(int(pid)):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _content(message: FromSlot) -> bytes:

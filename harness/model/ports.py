@@ -160,12 +160,10 @@ class Saved(Protocol):
     @property
     def posted(self) -> bool:
         """Whether the page was the answer to an unsafe request, which is not sent again."""
-        ...
 
     @property
     def addresses(self) -> tuple[str, ...]:
         """The addresses of its pages and of the documents in them; a restore requests them again."""
-        ...
 
 
 class Session(Protocol):
@@ -174,10 +172,8 @@ class Session(Protocol):
     def begin_step(self, index: int, heard: Callable[[Sent], None]) -> None:
         """A step begins, perhaps again: the routes that name it answer from now on.
 
-        `heard` is called with each unsafe request of the pages as it leaves, until the next step begins. It must return
-        at once.
+        `heard` is called with each unsafe request as it leaves, until the next step begins; it must return at once.
         """
-        ...
 
     def restrict(self, permission: WritePermission | None) -> None:
         """From now on, of the pages' unsafe requests only these leave; None: all do."""

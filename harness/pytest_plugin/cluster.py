@@ -59,9 +59,7 @@ class ClusterRun:
         except ClusterError as error:
             raise pytest.UsageError(str(error)) from error
         if not authenticates():
-            self._say(
-                "Ray asks for no token (RAY_AUTH_MODE=disabled): whoever reaches its ports can run code on its nodes"
-            )
+            self._say("this Ray cluster asks for no token: whoever reaches its ports can run code on its nodes")
         self._slots.want(self._most())
 
     def pytest_report_header(self) -> str:

@@ -22,7 +22,6 @@ from harness.pytest_plugin.telemetry import OUTPUT, telemetry_of
 from harness.reporting.files import shown_path
 from harness.reporting.task_record import TaskRecord
 
-
 RESUMED = "resumed"
 """The name of the slot behind results of an earlier run."""
 

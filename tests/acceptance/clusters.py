@@ -118,11 +118,23 @@ class ClusterProject:
 def ray_cluster(nodes: int = 2, cpus: int = 1) -> Iterator[Any]:
     """A head without processors of its own, and nodes with so many. `address` is the head's."""
     from ray.cluster_utils import Cluster
+    from ray.exceptions import RpcError
 
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
+    def begun() -> Any:
+        cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
+        try:
+            for _ in range(nodes):
+                cluster.add_node(num_cpus=cpus)
+        except BaseException:
+            cluster.shutdown()
+            raise
+        return cluster
+
     try:
-        for _ in range(nodes):
-            cluster.add_node(num_cpus=cpus)
+        cluster = begun()
+    except RpcError:  # Ray gives up after a few seconds on a machine that is busy
+        cluster = begun()
+    try:
         yield cluster
     finally:
         cluster.shutdown()

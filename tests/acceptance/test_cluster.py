@@ -115,7 +115,9 @@ def test_ctrl_c_ends_what_runs_with_reports_and_the_run_can_be_gone_on_with(proj
 
 def test_a_run_whose_driver_was_killed_goes_on(project: ClusterProject) -> None:
     for number in range(6):
-        project.task(f"T{number}", 0.2 if number < 3 else 3.0, hold=0.0 if number < 3 else 6.0, priority=min(number + 1, 5))
+        project.task(
+            f"T{number}", 0.2 if number < 3 else 3.0, hold=0.0 if number < 3 else 6.0, priority=min(number + 1, 5)
+        )
     process = project.start(*ON)
     until(lambda: sum(project.site.orders.values()) >= 4)
     process.kill()
@@ -192,6 +194,15 @@ def test_what_cannot_act_is_refused(project: ClusterProject, arguments: tuple[st
     assert said in out
 
 
+def test_several_tasks_at_once_in_each_slot_write_once(project: ClusterProject) -> None:
+    for number in range(12):
+        project.task(f"T{number:02}", 0.5, hold=0.5)
+    code, out = project.run(*ON, "--task-workers", "3")
+    assert code == pytest.ExitCode.OK, out
+    assert project.site.orders == {f"T{number:02}": 1 for number in range(12)}
+    assert "asks for no token" not in out  # Ray itself has made one
+
+
 def test_variables_reach_the_slots(project: ClusterProject, monkeypatch: pytest.MonkeyPatch) -> None:
     (project.path / "test_variable.py").write_text(
         "import os\n\ndef test_named():\n    assert os.environ['SENT_ALONG'] == 'yes'\n", "utf-8"
@@ -201,4 +212,5 @@ def test_variables_reach_the_slots(project: ClusterProject, monkeypatch: pytest.
         _, without = project.run("--task-cluster", cluster.address)
         code, out = project.run("--task-cluster", cluster.address, "--task-cluster-env", "SENT_ALONG")
     assert "1 failed" in without
+    assert "this Ray cluster asks for no token" in without
     assert code == pytest.ExitCode.OK, out
