@@ -23,6 +23,7 @@ from harness.resilience import SystemClock
 from harness.resilience.process import PipedChild, Program
 
 CHILD = "harness.pytest_plugin.cluster_child"
+"""The plugin that makes a pytest process a child."""
 FOLDER = "TASKSPEC_SLOT_FOLDER"
 """The variable with the child's own folder."""
 PREFIX = "taskspec-slot-"
@@ -124,7 +125,7 @@ class ClusterSlot:
         environment = {**order.environment, FOLDER: str(own), "TASKSPEC_SLOT": order.name, "TASKSPEC_RUN": order.run}
         environment["PYTEST_XDIST_WORKER_COUNT"] = str(order.slots)
         environment |= self._search_path()
-        command = [sys.executable, "-P", "-m", CHILD, *arguments]
+        command = [sys.executable, "-P", "-m", "pytest", "-p", CHILD, *arguments]
         start = self._root / order.start
         program = Program(command, environment, start if start.is_dir() else self._root)
         return PipedChild(program, self._folder / "child.log", SystemClock())

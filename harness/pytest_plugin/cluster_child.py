@@ -170,7 +170,7 @@ class ChildSession:
     # The reports.
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
-        self._reports[nodeid] = []
+        self._reports.setdefault(nodeid, [])  # pytest-rerunfailures starts an item several times
         self._wire.send(Noted(nodeid, "turn"))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -225,6 +225,9 @@ class ChildSession:
         told: list[dict[str, Any]] = replaced(documents, str(self._folder / "errors"), PLACE)
         return told
 
+    def pytest_unconfigure(self) -> None:
+        shutil.rmtree(self._folder, ignore_errors=True)
+
     # The files of a task.
 
     def _packed(self, reports: list[dict[str, Any]]) -> tuple[Path | None, tuple[str, ...]]:
@@ -276,25 +279,23 @@ def _reruns(config: pytest.Config) -> dict[str, Any]:
     return {"sock_port": server.sock_port, "statusdb_token": getattr(server, "token", "")}
 
 
-def main() -> int:
-    """Run the session of a slot. The messages come on standard input and leave on standard output."""
+def pytest_addoption(pluginmanager: pytest.PytestPluginManager) -> None:
+    """Begin, if a slot has started this process: this module is loaded with `-p`, before anything is captured.
+
+    The messages come on standard input and leave on standard output.
+    """
+    folder = Path(os.environ.pop(FOLDER))
+    (folder / "errors").mkdir()
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # Ray's processes block it, and children inherit that
     lines, out = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
+    os.close(nothing)
     os.dup2(2, 1)  # whatever is printed goes to the log of the slot
-    folder = Path(os.environ.pop(FOLDER))
-    (folder / "errors").mkdir()
+    name, run = os.environ["TASKSPEC_SLOT"], os.environ["TASKSPEC_RUN"]
+    os.environ["PYTEST_XDIST_WORKER"] = name
     wire = DriverWire(out, SystemClock())
-    session = ChildSession(wire, folder, os.environ.get("TASKSPEC_SLOT", "slot"), os.environ.get("TASKSPEC_RUN", ""))
-    os.environ["PYTEST_XDIST_WORKER"] = os.environ.get("TASKSPEC_SLOT", "slot")
+    session = ChildSession(wire, folder, name, run)
+    pluginmanager.register(session, "taskspec-cluster-child")
     threading.Thread(target=session.hear, args=(lines,), daemon=True).start()
     threading.Thread(target=wire.beats, daemon=True).start()
-    try:
-        return int(pytest.main(sys.argv[1:], plugins=[session]))
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
