@@ -48,6 +48,11 @@ REFUSED = (
         "the evidence of passed tasks would stay on the slots' machines",
         (None, "failed"),
     ),
+    RefusedOption(
+        "--task-store",
+        "task_store",
+        "all results come to this machine, and `--task-resume` goes on with a run that was cut off",
+    ),
     RefusedOption("--task-bridge-port", "task_bridge_port", "agents that run elsewhere cannot reach the slots"),
     RefusedOption("--task-bridge-wait", "task_bridge_wait", "agents that run elsewhere cannot reach the slots"),
 )
