@@ -52,7 +52,11 @@ def test_evidence_of_passed_tasks_would_stay_elsewhere(tmp_path: Path) -> None:
     ("settings", "place", "shared"),
     [
         ({"isolation": "reset", "reset": ["true"]}, "head:6379", "the site"),
-        ({"isolation": "reset", "reset": ["true"], "services": {"shop": SERVICE}}, "auto", "service `shop`"),
+        (
+            {"isolation": "reset", "reset": ["true"], "services": {"shop": {**SERVICE, "hosts": {"shop.test": 8123}}}},
+            "auto",
+            "service `shop`",
+        ),
         ({"isolation": "none"}, "auto", "the site"),
         ({"isolation": "none", "parallel": True}, "auto", ""),
         ({"isolation": "none"}, "local:2", ""),
