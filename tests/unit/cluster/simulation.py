@@ -20,6 +20,7 @@ from harness.cluster.messages import (
     Ended,
     FromSlot,
     Idle,
+    Leaving,
     Noted,
     ToChild,
     Told,
@@ -65,7 +66,7 @@ class Trouble:
 
     at: float
     kind: str
-    """`child` (its child is killed), `node` (all is gone), `freeze`, or `cut` (the line to its driver)."""
+    """`child` (its child is killed), `node` (all is gone), `notice`, `freeze`, or `cut` (the line to its driver)."""
     seconds: float = 0.0
 
 
@@ -272,6 +273,8 @@ class SimulatedSlots:
             case "node":
                 slot.gone, slot.child = True, None
                 slot.news.append(Down("the node is gone"))
+            case "notice":
+                slot.said.append(Leaving())
             case "freeze":
                 slot.frozen = max(slot.frozen, now + trouble.seconds)
             case "cut":

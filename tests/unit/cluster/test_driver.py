@@ -195,3 +195,19 @@ def test_every_item_has_exactly_one_result_and_no_write_happens_twice(
         assert written <= 1
         if result == "passed":
             assert written == (project[node].writes or project[node].unseen)
+
+
+def test_a_slot_without_work_is_given_back_but_not_the_last_ones() -> None:
+    _, simulated, _ = run({"t::A": Item(200), "t::B": Item(1)})
+    assert sorted(each.dropped for each in simulated.slots.values()) == [False, True]
+    assert len(simulated.slots) == 2
+
+
+def test_a_slot_whose_machine_is_taken_away_ends_its_item_and_the_rest_goes_elsewhere() -> None:
+    project = project_of(12, seconds=4.0)
+    reports, simulated, _ = run(
+        project, {"slot1": [Trouble(6, "notice")]}, groups=[list(project)[:6], list(project)[6:]]
+    )
+    assert Counter(reports.results) == {(node, "passed"): 1 for node in project}
+    assert not any("again" in line for line in reports.lines)
+    assert simulated.slots["slot1"].dropped
