@@ -108,6 +108,10 @@ class Reporter(Protocol):
         """An item ends as WORKER_CRASHED."""
         ...
 
+    def repeats(self, slot: str, node: str, why: str) -> bool:
+        """Return whether the user asks for a repetition (`--reruns`); if so, this execution has been reported."""
+        ...
+
     def passed(self, node: str) -> tuple[str, bool] | None:
         """The id of the task behind an item that is done, and whether it passed; None if it is no task."""
         ...
@@ -398,8 +402,12 @@ class ClusterDriver:
         self._again(verdict.again, name)
         self._batches.put_back(verdict.back)
         for node, reason in verdict.crashed.items():
-            self._ledger.close(node)
-            self._reporter.crashed(name, node, "; ".join(filter(None, (why, reason))))
+            whole = "; ".join(filter(None, (why, reason)))
+            if self._ledger.entry(node).begun and self._reporter.repeats(name, node, whole):
+                self._again([node], name)
+            else:
+                self._ledger.close(node)
+                self._reporter.crashed(name, node, whole)
 
     def _again(self, nodes: Iterable[str], name: str) -> None:
         for node in nodes:

@@ -7,6 +7,7 @@ import io
 import sys
 import tarfile
 import warnings
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -55,6 +56,8 @@ class ReportReplay:
         self._file = file
         self._nodes: dict[str, SlotNode] = {}
         self._unkept = False
+        self._reruns: Counter[str] = Counter()
+        """How often each item was lost."""
 
     @property
     def stops(self) -> bool:
@@ -78,10 +81,23 @@ class ReportReplay:
     def crashed(self, slot: str, node: str, why: str) -> None:
         """Report an item that was lost with its slot."""
         self._keep(lambda: self._file.add("crashed", node, why))
+        self._report_lost(slot, node, why, "failed")
+
+    def repeats(self, slot: str, node: str, why: str) -> bool:
+        """With `--reruns N` an item that was lost runs again, as if it had failed, so many times."""
+        allowed = int(self._config.getoption("reruns", 0) or 0)
+        self._reruns[node] += 1
+        if self._reruns[node] > allowed:
+            return False
+        self._report_lost(slot, node, why, "rerun")
+        return True
+
+    def _report_lost(self, slot: str, node: str, why: str, outcome: str) -> None:
         item, hook = self._items[node], self._config.hook
         lost = f"the slot {slot!r} of the cluster was lost while it ran {node!r}: {why}"
         message = f"{node!r} has no result: {why}" if slot == RESUMED else lost
         report: Any = pytest.TestReport(node, item.location, {}, "failed", message, "call")
+        report.outcome = outcome
         if record := report_lost_task(self._state, telemetry_of(self._config).stream, node, why):
             report.taskspec = record.model_dump(mode="json")
             report.longrepr = f"{report.longrepr}\n  artifacts: {record.artifacts}"

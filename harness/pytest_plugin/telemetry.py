@@ -272,9 +272,6 @@ class RunTelemetry:
             append_line(self._events, line)
         except OSError as error:
             self._notes.setdefault(EventLog.name, str(error))
-
-    def follow(self) -> None:
-        """Read what the other processes have written."""
         self._follow()
 
     def _follow(self) -> None:

@@ -214,3 +214,16 @@ def test_variables_reach_the_slots(project: ClusterProject, monkeypatch: pytest.
     assert "1 failed" in without
     assert "this Ray cluster asks for no token" in without
     assert code == pytest.ExitCode.OK, out
+
+
+def test_a_process_that_dies_is_repeated_if_the_user_asks_for_it(project: ClusterProject) -> None:
+    text = "import os\nimport pathlib\n\ndef test_dies():\n    seen = pathlib.Path('seen')\n"
+    text += "    if not seen.exists():\n        seen.touch()\n        os._exit(9)\n"
+    (project.path / "test_ordinary.py").write_text(text, "utf-8")
+    code, out = project.run(*ON)
+    assert code == pytest.ExitCode.TESTS_FAILED, out
+    assert "what an ordinary test has done is unknown" in out
+    (project.path / "seen").unlink()
+    code, out = project.run(*ON, "--reruns", "1")
+    assert code == pytest.ExitCode.OK, out
+    assert "1 passed, 1 rerun" in out

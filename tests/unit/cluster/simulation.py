@@ -284,7 +284,8 @@ class SimulatedSlots:
 class Reports:
     """What was reported (`driver.Reporter`)."""
 
-    def __init__(self, broken: bool = False, stop_after: int = 10**9) -> None:
+    def __init__(self, broken: bool = False, stop_after: int = 10**9, reruns: int = 0) -> None:
+        self.reruns = reruns
         self.results: list[tuple[str, str]] = []
         self.lines: list[str] = []
         self.kept: list[tuple[str, str]] = []
@@ -300,6 +301,10 @@ class Reports:
 
     def crashed(self, slot: str, node: str, why: str) -> None:
         self.results.append((node, f"WORKER_CRASHED: {why}"))
+
+    def repeats(self, slot: str, node: str, why: str) -> bool:
+        self.reruns -= 1
+        return self.reruns >= 0
 
     def passed(self, node: str) -> tuple[str, bool] | None:
         found = dict(self.results).get(node)

@@ -61,6 +61,13 @@ def test_a_task_that_wrote_when_its_child_died_does_not_run_again() -> None:
     assert simulated.orders == {"t::A": 1}
 
 
+def test_with_reruns_the_user_asks_for_a_repetition() -> None:
+    trouble = {"slot1": [Trouble(10, "child")]}
+    reports, simulated, _ = run({"t::A": Item(20, writes=True)}, trouble, slots=1, reports=Reports(reruns=1))
+    assert reports.results == [("t::A", "passed")]
+    assert simulated.orders == {"t::A": 2}
+
+
 def test_a_task_that_had_not_written_runs_again_and_those_that_had_not_begun_as_if_nothing_had_happened() -> None:
     project = {"t::A": Item(20), "t::B": Item(1)}
     reports, _, _ = run(project, {"slot1": [Trouble(10, "child")]}, slots=1, groups=[["t::A", "t::B"]])

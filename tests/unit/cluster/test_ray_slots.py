@@ -39,4 +39,4 @@ def test_a_head_that_does_not_answer_is_named_with_what_was_expected(monkeypatch
 
 def test_nothing_of_ray_is_imported_with_the_module() -> None:
     code = "import sys, harness.cluster.ray_slots; sys.exit('ray' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
+    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0
