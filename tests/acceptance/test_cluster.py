@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from harness.reporting.history.reading import load_run
 from tests.acceptance.clusters import ClusterProject, OrderSite, children, ray_cluster, until
+from tests.acceptance.documented import ROOT
 
 pytestmark = pytest.mark.thorough
 ON = ("--task-cluster", "local:2")
@@ -227,3 +230,28 @@ def test_a_process_that_dies_is_repeated_if_the_user_asks_for_it(project: Cluste
     code, out = project.run(*ON, "--reruns", "1")
     assert code == pytest.ExitCode.OK, out
     assert "1 passed, 1 rerun" in out
+
+
+def test_the_shipped_tasks_end_as_in_one_process(tmp_path: Path, site: OrderSite) -> None:
+    project = ClusterProject(tmp_path / "shipped", site)
+    for name in ("tasks", "examples"):
+        shutil.copytree(ROOT / name, project.path / name)
+    for name in ("pyproject.toml", "pytest.ini", "conftest.py"):
+        shutil.copy(ROOT / name, project.path)
+    for arguments in ((), ON):
+        code, out = project.run("tasks/", "-p", "no:cacheprovider", *arguments, timeout=600)
+        assert code == pytest.ExitCode.OK, out
+    alone, together = (ends(project.path, run) for run in ("last-1", "last"))
+    assert together == alone
+
+
+def ends(root: Path, run: str) -> dict[str, object]:
+    """Task -> how it ended in a run."""
+    found: dict[str, object] = {}
+    for each in load_run(root, run).executions:
+        record = each.record
+        assert record is not None
+        warnings = sorted(str(warning.get("type")) for warning in record.warnings)
+        steps = (record.steps_completed, record.retries, record.fallbacks)
+        found[each.task_id] = (each.outcome, record.final_state, record.code, steps, warnings)
+    return found
