@@ -43,12 +43,14 @@ STARTS = 120.0
 """Seconds for the child of a slot to give its first sign of life."""
 RESTS = 60.0
 """Seconds without work after which a slot is given back, unless so few are left that the run keeps it."""
+SOON = 20.0
+"""Seconds without any usable slot after which the run says what it waits for."""
 NONE_COMES = 300.0
 """Seconds without any usable slot after which the run ends."""
 ENDS_WITHIN = 8.0
 """Seconds for the slots to end after an interruption."""
 DIES_OFTEN = 3
-"""So many deaths of its child before it has collected, and a slot is refused."""
+"""So many deaths of its child before it has collected, and a slot is refused; so are so many that cannot start."""
 NOT_COLLECTED = "slot {} did not collect it, although its files are the same"
 
 
@@ -181,6 +183,9 @@ class ClusterDriver:
         self._refused = 0
         """How many slots are not used because something is wrong with their machines."""
         self._refused_hosts: set[str] = set()
+        self._failed = 0
+        """How many slots have ended before they came."""
+        self._patient = True
         self._ending = False
 
     @property
@@ -204,7 +209,11 @@ class ClusterDriver:
         """Why no slot is waited for any longer; empty if one may still come."""
         if self._refused >= self._cluster.most:
             return "every slot of the cluster was refused"
-        if self._clock.now() - self._none_since > NONE_COMES:
+        waited = self._clock.now() - self._none_since
+        if waited > SOON and self._patient:
+            self._patient = False
+            self._reporter.say("no slot has come yet: the cluster has no room for one, or is about to start a machine")
+        if waited > NONE_COMES:
             return f"no slot of the cluster could be used for {NONE_COMES:g} s"
         return ""
 
@@ -255,7 +264,7 @@ class ClusterDriver:
         wanted = {other for node in nodes for other in self._cluster.wants.get(node, ())} - set(nodes)
         known = (self._reporter.passed(other) for other in sorted(wanted))
         done = dict(each for each in known if each is not None)
-        self._slots.tell(name, Batch(state.batches, items, afresh.replace(" ", ""), done))
+        self._slots.tell(name, Batch(state.batches, items, afresh, done))
 
     def _rest(self, name: str, state: SlotState) -> None:
         """A slot has nothing to do; after a while it is given back, so that its machine can go."""
@@ -269,13 +278,22 @@ class ClusterDriver:
         if isinstance(news.what, Up):
             self._admit(news.slot, news.what.facts)
         elif state is None:
-            return
+            if isinstance(news.what, Down):
+                self._not_up(news.slot, news.what.why)
         elif isinstance(news.what, Down):
             state.down = news.what.why
             if not any(self._ledger.held_by(news.slot)):
                 self._lose(news.slot, state.down)
         else:
             self._listen(news.slot, state, news.what, news.blob)
+
+    def _not_up(self, name: str, why: str) -> None:
+        """A slot has ended before it could be asked anything: its machine was lost, or lacks this package."""
+        self._slots.drop(name)
+        if not self._failed:
+            self._reporter.say(f"slot {name} cannot be started: {why}")
+        self._failed += 1
+        self._refused += self._failed % DIES_OFTEN == 0
 
     def _admit(self, name: str, facts: NodeFacts) -> None:
         found = differences(self._cluster.facts, facts)

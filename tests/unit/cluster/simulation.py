@@ -272,6 +272,7 @@ class SimulatedSlots:
                 slot.said.append(Died(-9))
             case "node":
                 slot.gone, slot.child = True, None
+                slot.news.clear()
                 slot.news.append(Down("the node is gone"))
             case "notice":
                 slot.said.append(Leaving())

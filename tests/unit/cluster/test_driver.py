@@ -133,7 +133,20 @@ def test_a_run_whose_slots_are_all_refused_ends() -> None:
 def test_a_run_without_any_slot_ends() -> None:
     reports, _, why = run(project_of(4), most=0)
     assert reports.results == []
+    assert reports.lines == ["no slot has come yet: the cluster has no room for one, or is about to start a machine"]
     assert why.startswith("no slot of the cluster could be used")
+
+
+def test_a_slot_that_cannot_start_is_told_once_and_tried_a_few_times() -> None:
+    reports, simulated, why = run(project_of(4), {f"slot{number}": [Trouble(0, "node")] for number in range(1, 50)})
+    assert (reports.results, why) == ([], "every slot of the cluster was refused")
+    assert reports.lines == ["slot slot1 cannot be started: the node is gone"]
+    assert len(simulated.slots) == 6
+
+
+def test_a_slot_that_starts_at_the_second_try_is_used() -> None:
+    reports, _, why = run(project_of(4), {"slot1": [Trouble(0, "node")]}, slots=1)
+    assert (len(reports.results), why) == (4, "")
 
 
 def test_no_write_is_allowed_that_cannot_be_kept() -> None:
