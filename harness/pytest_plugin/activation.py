@@ -81,6 +81,16 @@ def is_controller(config: pytest.Config) -> bool:
     return not hasattr(config, "workerinput") and config.getoption("dist", "no") != "no"
 
 
+def drives_cluster(config: pytest.Config) -> bool:
+    """Return whether this process drives a cluster, which runs the tests: `--task-cluster`."""
+    return bool(config.getoption("task_cluster", None)) and not hasattr(config, "workerinput")
+
+
+def distributes(config: pytest.Config) -> bool:
+    """Return whether other processes run the tests: workers of xdist, or a cluster."""
+    return is_controller(config) or drives_cluster(config)
+
+
 def _may_serve_all_tests(root: Path) -> bool:
     """Return whether the project may have set `services_for`; reading all its settings is not needed for that."""
     try:

@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from msgspec import Struct, field
@@ -22,6 +22,7 @@ from harness.pytest_plugin.state import STATE, SessionState
 from harness.reporting.telemetry.stream import Sink, TextRedactor
 from harness.spec.file_names import NAMED_SUFFIXES, is_task_file
 
+Word = Literal["running", "wrote", "over"]
 ALONE = "taskspec_alone"
 """Key of `workerinput`: this worker does one task at a time, although `--task-workers` says otherwise."""
 JOURNAL = "taskspec_begun"
@@ -82,7 +83,7 @@ class WorkerJournal(Sink):
                 self._path.unlink()
 
 
-def journal_words(event: Event) -> Iterable[str]:
+def journal_words(event: Event) -> Iterable[Word]:
     """What an event says of its task: it runs, it has begun to write, it is over."""
     match event:
         case TaskStarted(plan=plan):

@@ -11,6 +11,7 @@ import pytest
 from pydantic import ValidationError
 
 from harness.model.settings import Settings
+from harness.pytest_plugin.activation import distributes
 from harness.pytest_plugin.collect import TaskFile
 from harness.pytest_plugin.errors import TaskFailed, TaskSpecWarning
 from harness.pytest_plugin.options import chosen_profiles
@@ -36,7 +37,7 @@ def undeclared_lines(config: pytest.Config, settings: Settings) -> list[str]:
     if settings.isolation is not None or not channels:
         return []
     told = settings.root / ".harness" / TOLD
-    parallel = settings.task_workers != 1 or bool(config.getoption("numprocesses", None))
+    parallel = settings.task_workers != 1 or distributes(config)
     if told.exists() and not parallel:
         return []
     with suppress(OSError):  # then the advice is shown once more

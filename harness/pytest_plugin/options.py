@@ -60,6 +60,28 @@ def _shard(text: str) -> Shard:
     return Shard.parse(text)
 
 
+def _cluster(text: str) -> object:
+    """Parse `--task-cluster`; raises ArgumentTypeError for a value that is no cluster."""
+    from harness.cluster.place import ClusterPlace
+
+    return ClusterPlace.parse(text)
+
+
+def _slots(text: str) -> object:
+    """Parse `--task-cluster-slots`; raises ArgumentTypeError for a value that is no number of slots."""
+    from harness.cluster.place import SlotRange
+
+    return SlotRange.parse(text)
+
+
+def _variables(text: str) -> tuple[str, ...]:
+    """Parse `--task-cluster-env`; raises ArgumentTypeError for a name that no variable can have."""
+    names = tuple(each.strip() for each in text.split(",") if each.strip())
+    if not names or any("=" in each for each in names):
+        raise ArgumentTypeError(f"{text!r}: expected names of environment variables, NAME[,NAME]")
+    return names
+
+
 def _below_start(config: pytest.Config, name: str) -> Path:
     """A path relative to the folder where pytest was started."""
     return Path(config.invocation_params.dir, name)
@@ -278,6 +300,27 @@ TASK_OPTIONS: tuple[TaskOption, ...] = (
         keywords={"metavar": "URL"},
     ),
     TaskOption(
+        "--task-cluster",
+        "Run the tests on the machines of a Ray cluster: auto (the one that this process belongs to), HOST:PORT, or "
+        "local:N (N slots on this machine).",
+        keywords={"metavar": "auto|HOST:PORT|local:N", "type": _cluster},
+    ),
+    TaskOption(
+        "--task-cluster-slots",
+        "The number of slots of --task-cluster: N, or MIN:MAX. Default: as many as the cluster has room for.",
+        keywords={"metavar": "MIN:MAX", "type": _slots},
+    ),
+    TaskOption(
+        "--task-cluster-env",
+        "Send these environment variables to the slots of --task-cluster.",
+        keywords={"metavar": "NAME[,NAME]", "type": _variables},
+    ),
+    TaskOption(
+        "--task-resume",
+        "Go on with a run of --task-cluster whose driver has ended: results that it has are not made again.",
+        keywords={"metavar": "RUN"},
+    ),
+    TaskOption(
         "--task-agent",
         "Let this agent choose the steps of all tasks.",
         "--agent",
@@ -429,6 +472,18 @@ def refuse_contradictions(config: pytest.Config, aliases: Mapping[str, str]) -> 
     for words in places:
         if problem := contradiction(list(map(os.fspath, words)), aliases):
             raise pytest.UsageError(problem)
+
+
+ONLY_WITH_CLUSTER = ("task_cluster_slots", "task_cluster_env", "task_resume")
+"""Options that mean nothing without `--task-cluster`."""
+
+
+def refuse_without_cluster(config: pytest.Config) -> None:
+    """Raise UsageError for an option that acts only with `--task-cluster`."""
+    for dest in ONLY_WITH_CLUSTER:
+        if config.getoption(dest, None) is not None:
+            name = f"--{dest.replace('_', '-')}"
+            raise pytest.UsageError(f"{name} acts only with --task-cluster: add it, or leave {name} out")
 
 
 def contradiction(words: Sequence[str], aliases: Mapping[str, str] = ALIASES) -> str | None:

@@ -19,6 +19,7 @@ from harness.model.plan import Plan
 from harness.model.ports import LeftOut
 from harness.model.record import TaskResult
 from harness.model.settings import Settings
+from harness.pytest_plugin.activation import distributes
 from harness.pytest_plugin.errors import CriterionFailed, TaskFailed
 from harness.pytest_plugin.not_run import placeholder_plan
 from harness.pytest_plugin.retrace import traced_in_full
@@ -50,7 +51,7 @@ Ask = Callable[[str, tuple[str, ...]], str | None]
 
 def person(config: pytest.Config) -> Ask | None:
     """A function that asks a person; None under xdist. In CI, and wherever there is no terminal, it gets no answer."""
-    if hasattr(config, "workerinput") or config.getoption("numprocesses", None):
+    if hasattr(config, "workerinput") or distributes(config):
         return None
     return lambda question, choices: _ask(config, question, choices)
 

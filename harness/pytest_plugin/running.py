@@ -14,14 +14,14 @@ import pytest
 
 from harness.model.tool_settings import shared_problem
 from harness.pytest_plugin import foreign
-from harness.pytest_plugin.activation import RUN, RUN_ID, is_controller
+from harness.pytest_plugin.activation import RUN, RUN_ID, drives_cluster, is_controller
 from harness.pytest_plugin.history import HISTORY, RunHistory
 from harness.pytest_plugin.items import TaskItem, undeclared_lines
 from harness.pytest_plugin.not_run import interrupted_tasks
 from harness.pytest_plugin.selection import task_items
 from harness.pytest_plugin.shards import DURATIONS
 from harness.pytest_plugin.signals import Signals
-from harness.pytest_plugin.state import BROWSER, RECORD, STATE, SessionState
+from harness.pytest_plugin.state import BROWSER, RECORD, STATE, UPLINK, SessionState
 from harness.pytest_plugin.telemetry import TELEMETRY, RunTelemetry, check_extras, telemetry_of
 from harness.pytest_plugin.terminal import add_properties, environment, write_or_report, write_summary
 from harness.reporting.archive import moved_aside
@@ -83,10 +83,13 @@ def set_up(config: pytest.Config, tasks: Sequence[TaskItem]) -> None:
         telemetry_of(config).begin()
         telemetry_of(config).announce(len(tasks))
         harness = state.harness()
-        serve_agents(config, state, tasks)
-        if first := first_to_run(config, tasks):
-            harness.prepare(first.loaded.spec)
-        ahead.begin(config, state)
+        if uplink := config.stash.get(UPLINK, None):
+            uplink.attach(harness)
+        if not drives_cluster(config):
+            serve_agents(config, state, tasks)
+            if first := first_to_run(config, tasks):
+                harness.prepare(first.loaded.spec)
+            ahead.begin(config, state)
     except (ValueError, OSError) as error:
         if not hasattr(config, "workerinput"):
             raise pytest.UsageError(str(error)) from error

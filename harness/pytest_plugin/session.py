@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from harness.pytest_plugin.activation import RUN_ID, SESSION, begin_run, is_controller
+from harness.pytest_plugin.activation import RUN_ID, SESSION, begin_run, drives_cluster, is_controller
 from harness.pytest_plugin.ci import asked_for
 from harness.pytest_plugin.items import CHANNELS
+from harness.pytest_plugin.options import refuse_without_cluster
 from harness.pytest_plugin.selection import OPTION, WithDependencies, arrange, names_of, task_items
 from harness.pytest_plugin.settings import settings_of
 from harness.pytest_plugin.state import AFRESH, DONE, STATE, SessionState
@@ -40,6 +41,12 @@ def _plugins(config: pytest.Config, state: SessionState) -> Iterator[tuple[str, 
     yield SESSION, sys.modules[__name__]
     if config.getoption(OPTION):
         yield "taskspec-dependencies", WithDependencies()
+    if not drives_cluster(config):
+        refuse_without_cluster(config)
+    elif not config.getoption("collectonly"):
+        from harness.pytest_plugin.cluster import ClusterRun
+
+        yield "taskspec-cluster", ClusterRun(config, state)
     if shard := config.getoption("--task-shard"):
         from harness.pytest_plugin.shards import Sharding
 

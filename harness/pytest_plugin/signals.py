@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from harness.pytest_plugin.activation import distributes
 from harness.pytest_plugin.state import STATE
 from harness.resilience import SystemClock
 
@@ -41,7 +42,7 @@ class Signals:
         self._config = config
         self._clock = SystemClock()
         self._before: dict[int, Any] = {}
-        parallel = bool(config.getoption("numprocesses", None))
+        parallel = distributes(config)
         self._bound = BOUND + (PATIENCE_OF_XDIST if parallel else 0)
         self._terminal: int | None = None
         self._wakeup: queue.SimpleQueue[bool] = queue.SimpleQueue()

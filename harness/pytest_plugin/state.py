@@ -15,6 +15,7 @@ from harness.model.settings import Settings
 from harness.spec.names import new_run_id
 
 if TYPE_CHECKING:
+    from harness.pytest_plugin.cluster_line import DriverLink
     from harness.pytest_plugin.stored import StoredRun
     from harness.recovery.failure import Failure
     from harness.reporting.history.durations import Durations
@@ -169,6 +170,8 @@ AFRESH = "taskspec_afresh"
 """Key of `workerinput`: `SessionState.afresh`."""
 DONE = "taskspec_done"
 """Key of `workerinput`: `SessionState.done` so far, for a worker that follows a dead one."""
+UPLINK: pytest.StashKey[DriverLink] = pytest.StashKey()
+"""In a process of a cluster: the line to its driver."""
 STATE: pytest.StashKey[SessionState] = pytest.StashKey()
 RECORD: pytest.StashKey[TaskRecord] = pytest.StashKey()
 """The record of an item whose task ran."""

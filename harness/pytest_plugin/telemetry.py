@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,15 +14,16 @@ from typing import Any
 import pytest
 
 from harness.model.settings import Settings
+from harness.pytest_plugin.activation import distributes
 from harness.pytest_plugin.crashed_workers import WorkerJournal
-from harness.pytest_plugin.state import SessionState
+from harness.pytest_plugin.state import UPLINK, SessionState
 from harness.pytest_plugin.terminal import live_progress
 from harness.reporting.allure.labels import running_test
 from harness.reporting.files import write_json, write_text
 from harness.reporting.progress import ProgressLine
 from harness.reporting.redaction import Redactor
 from harness.reporting.task_record import TaskRecord, error_metrics
-from harness.reporting.telemetry.log import LOGGER, EventLog, Tail, begin, events_of, level_name, line
+from harness.reporting.telemetry.log import LOGGER, EventLog, Tail, append_line, begin, events_of, level_name, line
 from harness.reporting.telemetry.metrics import MetricsSink
 from harness.reporting.telemetry.record import (
     ModelRequest,
@@ -157,7 +158,7 @@ class RunTelemetry:
         self._settings = state.settings
         self._events = events_of(state.settings.root, state.run_id)
         self._worker: str = getattr(config, "workerinput", {}).get("workerid", "")
-        self._controls = not self._worker and config.getoption("dist", "no") != "no"
+        self._controls = distributes(config)
         self._stream: Telemetry | None = None
         self._tail = Tail(self._events, state.run_id)
         self._allure = AllureEvents()
@@ -186,8 +187,15 @@ class RunTelemetry:
             handler.addFilter(lambda record: record.name != LOGGER)
 
     def _sinks(self) -> PytestSinks:
+        journal: Sink | None = WorkerJournal.of(self._config)
+        events: Sink | None = None
+        if link := self._config.stash.get(UPLINK, None):
+            from harness.pytest_plugin.cluster_line import ClusterEvents, ClusterJournal
+
+            journal, events = ClusterJournal(link), ClusterEvents(link)
         return PytestSinks(
-            journal=WorkerJournal.of(self._config),
+            journal=journal,
+            events=events,
             ledger=self._state.stored.ledger if self._state.stored else None,
             hook=Hook(self._config),
             allure=self._allure,
@@ -259,6 +267,14 @@ class RunTelemetry:
             found.append(document)  # not copied: pytest keeps it too, and a copy would be expensive
         self._follow()
 
+    def receive(self, line: str) -> None:
+        """Write a line that a process of a cluster has sent to the file of the run, and read it as a worker's."""
+        try:
+            append_line(self._events, line)
+        except OSError as error:
+            self._notes.setdefault(EventLog.name, str(error))
+        self._follow()
+
     def _follow(self) -> None:
         if self._controls and self._stream is not None:
             try:
@@ -284,7 +300,11 @@ class RunTelemetry:
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
         """Take the report of a worker that ended; one that died sent none."""
-        for sink, problem in getattr(node, "workeroutput", {}).get(OUTPUT, {}).items():
+        self.take_problems(getattr(node, "workeroutput", {}).get(OUTPUT, {}))
+
+    def take_problems(self, problems: Mapping[str, str]) -> None:
+        """Take the sinks that failed in another process, with their first errors."""
+        for sink, problem in problems.items():
             self._notes.setdefault(sink, problem)
 
     def finish(self, records: Sequence[TaskRecord]) -> list[str]:

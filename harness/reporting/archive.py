@@ -132,6 +132,28 @@ class DirectoryArchive:
             self._workspace.discard(place)
         return target / FULL_TRACE if found else None
 
+    def incoming(self, key: str) -> Path:
+        """Make an empty folder for what another process has assembled of a task: `errors/` and `kept/` (`adopt`)."""
+        return self._workspace.folder(f"{safe_name(key)}-incoming")
+
+    def adopt(self, key: str, incoming: Path) -> Path | None:
+        """Publish what another process has assembled of a task; returns its directory, if it failed."""
+        name, failed, files = safe_name(key), incoming / "errors", incoming / "kept"
+        target, kept = self._root / name, self._root / KEPT / name
+        with self._lock:
+            self._previous.take(target)
+            if failed.is_dir():
+                failed.rename(target)
+        self._workspace.discard(kept)
+        if files.is_dir():
+            kept.parent.mkdir(exist_ok=True)
+            files.rename(kept)
+        return target if target.is_dir() else None
+
+    def discard(self, folder: Path) -> None:
+        """Delete a folder of `incoming`."""
+        self._workspace.discard(folder)
+
     def kept_files(self, plan: Plan) -> tuple[Path, ...]:
         """The named screenshots and downloads of the task's last passed run."""
         folder = self._root / KEPT / safe_name(plan.key)

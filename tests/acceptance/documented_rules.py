@@ -106,6 +106,7 @@ REPORTS: tuple[Rule, ...] = (
 """About the run that was made before, in a folder where no other follows."""
 
 RULES: tuple[Rule, ...] = (
+    Left(r"pytest tasks/( --task-cluster \S+)( --task-resume \S+)?", "test_cluster.py runs it, on Ray"),
     *(replace(rule, folder="done") for rule in REPORTS if not isinstance(rule, Left)),
     # pytest
     Ran(rf"pytest( tasks/?)?(?! --task-shard 1/3$)({REPORTED} (\S+|\$\{{\{{ [\w.]+ \}}\}}/\d))*",

@@ -76,9 +76,8 @@ class EventLog(Sink):
     def on_record(self, record: Record) -> None:
         if self._broken:
             return
-        line = json.dumps(record.as_json(level_name(record.event)), ensure_ascii=False, default=str) + "\n"
         try:
-            self._append(line.encode("utf-8", "replace"))
+            self.append(as_line(record).encode("utf-8", "replace"))
         except OSError:
             self._broken = True
             self.close()
@@ -89,12 +88,27 @@ class EventLog(Sink):
             os.close(self._file)
             self._file = None
 
-    def _append(self, line: bytes) -> None:
+    def append(self, line: bytes) -> None:
+        """Append a complete line. Raises OSError."""
         if self._file is None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             self._file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
         if os.write(self._file, line) < len(line):
             raise OSError(errno.ENOSPC, "the disk is full", str(self._path))
+
+
+def append_line(path: Path, line: str) -> None:
+    """Append a line that another process has made of a record (`as_line`). Raises OSError."""
+    log = EventLog(path)
+    try:
+        log.append(line.encode("utf-8", "replace"))
+    finally:
+        log.close()
+
+
+def as_line(record: Record) -> str:
+    """A record as a line of the file."""
+    return json.dumps(record.as_json(level_name(record.event)), ensure_ascii=False, default=str) + "\n"
 
 
 class Tail:

@@ -27,13 +27,15 @@ class PytestSinks(Struct, frozen=True, kw_only=True):
     live_line: Sink
     metrics: Sink | None
     """None under xdist, where the controller counts the records of its workers."""
+    events: Sink | None = None
+    """In a process of a cluster: sends the records to the driver, which writes the file."""
 
 
 def every_sink(settings: Settings, run: str, pytest: PytestSinks | None = None) -> Iterator[Sink]:
     """The sinks in the order in which they are called. A run without pytest (a command, `execute_task`) has the first
     two.
     """
-    yield EventLog(events_of(settings.root, run))
+    yield (pytest and pytest.events) or EventLog(events_of(settings.root, run))
     yield LogSink(settings.log_profile)
     if pytest is None:
         return

@@ -59,6 +59,7 @@ class Process:
             pluginmanager=SimpleNamespace(getplugin=plugins.get),
             getoption=lambda name, default=None: {"dist": dist}.get(name, default),
             get_verbosity=lambda: 0,
+            stash=pytest.Stash(),
             hook=SimpleNamespace(pytest_taskspec_event=lambda event, config: None),
             **({"workerinput": worker} if worker else {}),
         )

@@ -1,0 +1,444 @@
+"""Drives a run: gives batches to slots, keeps the ledger and the leases, and decides what a lost slot means.
+
+It reaches slots and pytest only through the ports `Slots` and `Reporter`, and time through a Clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Literal, Protocol, assert_never
+
+from msgspec import Struct, field
+
+from harness.cluster.batches import Batches
+from harness.cluster.equality import NodeFacts, differences
+from harness.cluster.lease import Lease
+from harness.cluster.ledger import RunLedger, names
+from harness.cluster.messages import (
+    Batch,
+    Beat,
+    BeatSeen,
+    Collected,
+    Died,
+    Done,
+    End,
+    Ended,
+    FromSlot,
+    Idle,
+    Leaving,
+    NotCollected,
+    Noted,
+    ToChild,
+    Told,
+    Warned,
+    WriteAnswer,
+    WriteAsked,
+)
+from harness.resilience import Clock
+
+CUT_OFF = "WORKER_CUT_OFF"
+LOOK = 0.5
+"""Seconds of one wait for news of the slots."""
+STARTS = 120.0
+"""Seconds for the child of a slot to give its first sign of life."""
+RESTS = 60.0
+"""Seconds without work after which a slot is given back, unless so few are left that the run keeps it."""
+SOON = 20.0
+"""Seconds without any usable slot after which the run says what it waits for."""
+NONE_COMES = 300.0
+"""Seconds without any usable slot after which the run ends."""
+ENDS_WITHIN = 8.0
+"""Seconds for the slots to end after an interruption."""
+DIES_OFTEN = 3
+"""So many deaths of its child before it has collected, and a slot is refused; so are so many that cannot start."""
+NOT_COLLECTED = "slot {} did not collect it, although its files are the same"
+
+
+class Up(Struct, frozen=True):
+    """A slot has come."""
+
+    facts: NodeFacts
+
+
+class Down(Struct, frozen=True):
+    """A slot does not answer any more; its child may still run."""
+
+    why: str
+
+
+class News(Struct, frozen=True):
+    """Something about one slot."""
+
+    slot: str
+    what: Up | Down | FromSlot
+    blob: bytes = b""
+    """The content of the file that a message names."""
+
+
+class SlotPool(Protocol):
+    """The slots of a cluster."""
+
+    def wait(self, seconds: float) -> list[News]:
+        """What the slots have said, as soon as there is something, and after so many seconds at most."""
+        ...
+
+    def start(self, slot: str) -> None:
+        """Start the child of a slot, if none runs."""
+        ...
+
+    def tell(self, slot: str, message: ToChild) -> None:
+        """Send a message to the child of a slot. One that does not arrive is lost: the lease ends then."""
+        ...
+
+    def want(self, number: int) -> None:
+        """How many slots the run can use now, the present ones included."""
+        ...
+
+    def drop(self, slot: str) -> None:
+        """Give up a slot; nothing that it says is heard any more."""
+        ...
+
+
+class Reporter(Protocol):
+    """Where results go."""
+
+    def done(self, slot: str, done: Done, blob: bytes) -> None:
+        """An item has been done."""
+        ...
+
+    def crashed(self, slot: str, node: str, why: str) -> None:
+        """An item ends as WORKER_CRASHED."""
+        ...
+
+    def repeats(self, slot: str, node: str, why: str) -> bool:
+        """Return whether the user asks for a repetition (`--reruns`); if so, this execution has been reported."""
+        ...
+
+    def passed(self, node: str) -> tuple[str, bool] | None:
+        """The id of the task behind an item that is done, and whether it passed; None if it is no task."""
+        ...
+
+    def told(self, slot: str, message: Told | Warned | Ended, blob: bytes) -> None: ...
+
+    def wrote(self, node: str) -> None:
+        """Keep that a task begins to write, beyond the end of this process. Raises OSError."""
+        ...
+
+    def began(self, node: str) -> None:
+        """Keep that an ordinary test has begun: what it does is unknown."""
+        ...
+
+    def runs_again(self, node: str) -> None:
+        """Keep that an item which was lost runs again: nothing of its first run counts."""
+        ...
+
+    def say(self, line: str) -> None:
+        """Print a line."""
+        ...
+
+    @property
+    def stops(self) -> bool:
+        """Whether no further item is to begin (`-x`, `--maxfail`)."""
+        ...
+
+
+class SlotState(Struct):
+    """What the driver knows of one slot."""
+
+    lease: Lease
+    batches: int = 0
+    ready: bool = False
+    """Whether its child has collected, and may have a batch."""
+    busy: bool = False
+    leaving: bool = False
+    down: str = ""
+    """Why it does not answer; its lease still runs."""
+    deaths: int = 0
+    idle_since: float | None = None
+    ended: bool = False
+    beats: bool = False
+    """Whether its present child has given a sign of life."""
+
+
+class Cluster(Struct, frozen=True):
+    """What the driver knows of the run from the beginning."""
+
+    facts: NodeFacts
+    wants: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Item -> the items that it depends on."""
+    fewest: int = 1
+    most: int = 1
+
+
+class ClusterDriver:
+    """One run. Not thread-safe: pytest's own thread drives it."""
+
+    def __init__(
+        self, cluster: Cluster, ledger: RunLedger, batches: Batches, slots: SlotPool, reporter: Reporter, clock: Clock
+    ) -> None:
+        self._cluster, self._ledger, self._batches = cluster, ledger, batches
+        self._slots, self._reporter, self._clock = slots, reporter, clock
+        self._states: dict[str, SlotState] = {}
+        self._none_since = clock.now()
+        self._refused = 0
+        """How many slots are not used because something is wrong with their machines."""
+        self._refused_hosts: set[str] = set()
+        self._failed = 0
+        """How many slots have ended before they came."""
+        self._patient = True
+        self._ending = False
+
+    @property
+    def up(self) -> list[str]:
+        """The slots that can be used."""
+        return [name for name, state in self._states.items() if not state.down]
+
+    def run(self) -> str:
+        """Drive the run until every item has its result; returns why it ended earlier, else an empty text."""
+        while not self._ledger.finished:
+            self._turn()
+            if self._reporter.stops and not self._ending:
+                self._order_end("stop")
+            if self._ending and not any(state.busy and not state.ended for state in self._states.values()):
+                return ""
+            if not self._states and (why := self._hopeless()):
+                return why
+        return ""
+
+    def _hopeless(self) -> str:
+        """Why no slot is waited for any longer; empty if one may still come."""
+        if self._refused >= self._cluster.most:
+            return "every slot of the cluster was refused"
+        waited = self._clock.now() - self._none_since
+        if waited > SOON and self._patient:
+            self._patient = False
+            self._reporter.say("no slot has come yet: the cluster has no room for one, or is about to start a machine")
+        if waited > NONE_COMES:
+            return f"no slot of the cluster could be used for {NONE_COMES:g} s"
+        return ""
+
+    def interrupt(self) -> None:
+        """Interrupt everything that runs, and wait a bounded time for its reports."""
+        self._end_all("interrupt")
+
+    def finish(self) -> None:
+        """End the children regularly."""
+        self._end_all("stop")
+
+    def _order_end(self, how: Literal["stop", "interrupt"]) -> None:
+        self._ending = True
+        for name in self.up:
+            self._slots.tell(name, End(how))
+
+    def _end_all(self, how: Literal["stop", "interrupt"]) -> None:
+        self._order_end(how)
+        until = self._clock.now() + ENDS_WITHIN
+        while self._clock.now() < until and any(map(_is_awaited, self._states.values())):
+            for news in self._slots.wait(LOOK):
+                self._hear(news)
+
+    def _turn(self) -> None:
+        waiting = len(self._batches) + sum(state.busy for state in self._states.values())
+        most = self._cluster.most - self._refused
+        self._slots.want(min(most, max(waiting, self._cluster.fewest)))
+        for news in self._slots.wait(LOOK):
+            self._hear(news)
+        for name, state in list(self._states.items()):
+            if state.lease.over:
+                self._lose(name, state.down or "its lease is over: nothing was heard of it")
+        for name, state in list(self._states.items()):
+            if state.ready and not (state.busy or state.leaving or state.down or self._ending or self._reporter.stops):
+                self._give(name, state)
+
+    def _give(self, name: str, state: SlotState) -> None:
+        chosen = self._batches.next(name, self.up)
+        nodes = [node for each in chosen for node in each.nodes if not self._ledger.entry(node).done]
+        if not nodes:
+            self._rest(name, state)
+            return
+        state.idle_since = None
+        state.batches, state.busy = state.batches + 1, True
+        items = self._ledger.give(name, nodes)
+        again = max(attempt for _, attempt in items) > 1
+        afresh = f"{name}-{state.batches}" if again else ""
+        wanted = {other for node in nodes for other in self._cluster.wants.get(node, ())} - set(nodes)
+        known = (self._reporter.passed(other) for other in sorted(wanted))
+        done = dict(each for each in known if each is not None)
+        self._slots.tell(name, Batch(state.batches, items, afresh, done))
+
+    def _rest(self, name: str, state: SlotState) -> None:
+        """A slot has nothing to do; after a while it is given back, so that its machine can go."""
+        now = self._clock.now()
+        state.idle_since = now if state.idle_since is None else state.idle_since
+        if now - state.idle_since > RESTS and len(self.up) > self._cluster.fewest:
+            self._forget(name)
+
+    def _hear(self, news: News) -> None:
+        state = self._states.get(news.slot)
+        if isinstance(news.what, Up):
+            self._admit(news.slot, news.what.facts)
+        elif state is None:
+            if isinstance(news.what, Down):
+                self._not_up(news.slot, news.what.why)
+        elif isinstance(news.what, Down):
+            state.down = news.what.why
+            if not any(self._ledger.held_by(news.slot)):
+                self._lose(news.slot, state.down)
+        else:
+            self._listen(news.slot, state, news.what, news.blob)
+
+    def _not_up(self, name: str, why: str) -> None:
+        """A slot has ended before it could be asked anything: its machine was lost, or lacks this package."""
+        self._slots.drop(name)
+        if not self._failed:
+            self._reporter.say(f"slot {name} cannot be started: {why}")
+        self._failed += 1
+        self._refused += self._failed % DIES_OFTEN == 0
+
+    def _admit(self, name: str, facts: NodeFacts) -> None:
+        found = differences(self._cluster.facts, facts)
+        if found:
+            self._slots.drop(name)
+            self._refused += 1
+            told = f"slot {name} on {facts.host} is refused, because it is not like this machine: " + "; ".join(found)
+            if facts.host not in self._refused_hosts:
+                self._refused_hosts.add(facts.host)
+                self._reporter.say(told)
+            return
+        self._states[name] = SlotState(Lease(self._clock, STARTS))
+        self._slots.start(name)
+
+    def _listen(self, name: str, state: SlotState, message: FromSlot, blob: bytes) -> None:
+        match message:
+            case Beat(number=number):
+                self._beat(name, state, number)
+            case WriteAsked() | Noted():
+                self._note(name, message)
+            case Done():
+                self._done(name, message, blob)
+            case NotCollected(node=node):
+                self._absent(name, node)
+            case Told() | Warned():
+                self._reporter.told(name, message, blob)
+            case Collected() | Idle() | Leaving() | Ended() | Died():
+                self._change(name, state, message, blob)
+            case _:
+                assert_never(message)
+
+    def _change(
+        self, name: str, state: SlotState, message: Collected | Idle | Leaving | Ended | Died, blob: bytes
+    ) -> None:
+        """The state of a slot changes."""
+        match message:
+            case Collected():
+                state.ready, state.deaths = True, 0
+            case Idle():
+                state.busy = False
+                self._return(name, "it has not reported it")
+            case Leaving():
+                state.leaving = True
+                self._slots.tell(name, End("stop"))
+            case Ended():
+                state.ended = True
+                self._reporter.told(name, message, blob)
+            case Died():
+                self._died(name, state, message)
+            case _:
+                assert_never(message)
+
+    def _beat(self, name: str, state: SlotState, number: int) -> None:
+        if not state.beats:
+            state.lease, state.beats = Lease(self._clock), True
+        state.lease.heard()
+        self._slots.tell(name, BeatSeen(number))
+
+    def _note(self, name: str, message: WriteAsked | Noted) -> None:
+        """Note what a child says, and allow a first write once this is kept."""
+        node, asks = message.node, isinstance(message, WriteAsked)
+        word = "wrote" if isinstance(message, WriteAsked) else message.word
+        held = self._ledger.may_write(name, node) if asks else self._ledger.note(name, node, word)
+        if held and word == "wrote":
+            held = self._kept(node)
+        elif held and not self._ledger.entry(node).task:
+            self._reporter.began(node)
+        if isinstance(message, WriteAsked):
+            self._slots.tell(name, WriteAnswer(node, message.number, held))
+
+    def _kept(self, node: str) -> bool:
+        try:
+            self._reporter.wrote(node)
+        except OSError as error:
+            self._reporter.say(f"the ledger of the run cannot be written, so no task may begin to write: {error}")
+            return False
+        return True
+
+    def _done(self, name: str, done: Done, blob: bytes) -> None:
+        if _cut_off(done) and self._ledger.given_up(name, done.node, done.attempt):
+            self._again([done.node], name)
+        elif self._ledger.finish(name, done.node, done.attempt):
+            self._reporter.done(name, done, blob)
+
+    def _absent(self, name: str, node: str) -> None:
+        if node in self._ledger.held_by(name):
+            self._ledger.close(node)
+            self._reporter.crashed(name, node, NOT_COLLECTED.format(name))
+
+    def _died(self, name: str, state: SlotState, died: Died) -> None:
+        """The child has died for certain, so nothing of it can write any more: its lease need not be awaited."""
+        state.busy, state.deaths, state.ready = False, state.deaths + (not state.ready), False
+        if self._ending:
+            state.ended = True
+            return
+        end = "its machine is being taken away" if state.leaving else f"its process ended with exit code {died.code}"
+        self._return(name, end)
+        if state.leaving or state.deaths >= DIES_OFTEN:
+            if not state.leaving:
+                self._refused += 1
+                tail = "".join(f"\n  {line}" for line in died.tail[-8:])
+                self._reporter.say(f"slot {name} is refused: {end} before it could run anything{tail}")
+            self._forget(name)
+            return
+        state.lease, state.beats, state.ended = Lease(self._clock, STARTS), False, False
+        self._slots.start(name)
+
+    def _lose(self, name: str, why: str) -> None:
+        """Give up a slot whose child cannot write any more."""
+        self._forget(name)
+        self._return(name, why)
+
+    def _forget(self, name: str) -> None:
+        self._states.pop(name, None)
+        self._slots.drop(name)
+        if not self._states:
+            self._none_since = self._clock.now()
+
+    def _return(self, name: str, why: str) -> None:
+        """Decide about the items that a slot has not done."""
+        verdict = self._ledger.lost(name)
+        if verdict.again:
+            self._reporter.say(f"slot {name} was lost ({why}); these run again: {names(verdict.again)}")
+        self._again(verdict.again, name)
+        self._batches.put_back(verdict.back)
+        for node, reason in verdict.crashed.items():
+            whole = "; ".join(filter(None, (why, reason)))
+            if self._ledger.entry(node).begun and self._reporter.repeats(name, node, whole):
+                self._again([node], name)
+            else:
+                self._ledger.close(node)
+                self._reporter.crashed(name, node, whole)
+
+    def _again(self, nodes: Iterable[str], name: str) -> None:
+        for node in nodes:
+            self._reporter.runs_again(node)
+            self._batches.put_again(node, {*self._ledger.entry(node).lost_on, name})
+
+
+def _is_awaited(state: SlotState) -> bool:
+    """Return whether the end of a slot's session is still to come."""
+    return state.ready and not (state.ended or state.down)
+
+
+def _cut_off(done: Done) -> bool:
+    """Return whether a task ended because its driver was not heard."""
+    documents = (report.get("taskspec") or {} for report in done.reports)
+    return any(document.get("code") == CUT_OFF for document in documents)

@@ -1,0 +1,174 @@
+"""What driver, slot and child tell each other: a line of JSON for each message (docs/design/cluster.md)."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+Word = Literal["turn", "running", "wrote", "over"]
+"""What a child has noted of an item: its turn has come, its task runs, has begun to write, has ended."""
+
+
+class Collected(Struct, frozen=True, tag="collected"):
+    """The child has collected the project's items, and waits for batches."""
+
+    items: int
+
+
+class Beat(Struct, frozen=True, tag="beat"):
+    """A sign of life of the child, counted from 1."""
+
+    number: int
+
+
+class Noted(Struct, frozen=True, tag="noted"):
+    """A line of the child's journal; it is sent before what it says is done."""
+
+    node: str
+    word: Word
+
+
+class WriteAsked(Struct, frozen=True, tag="asks"):
+    """The child waits for the acknowledgement before the first write of a task."""
+
+    node: str
+    number: int
+
+
+class Told(Struct, frozen=True, tag="told"):
+    """A line of the event log."""
+
+    line: str
+
+
+class Warned(Struct, frozen=True, tag="warned"):
+    """A warning that a test has caused."""
+
+    category: str
+    message: str
+    node: str
+    place: tuple[str, int, str] | None = None
+
+
+class Done(Struct, frozen=True, tag="done"):
+    """An item has been done: all reports of its setup, call and teardown, and the file with what it has left."""
+
+    node: str
+    attempt: int
+    location: tuple[str, int | None, str]
+    reports: tuple[dict[str, Any], ...]
+    files: str = ""
+    """The archive of its files on the node; empty: it has left none."""
+    left_out: tuple[str, ...] = ()
+    """The files that were too large to travel."""
+
+
+class NotCollected(Struct, frozen=True, tag="absent"):
+    """The child has not collected an item of its batch."""
+
+    node: str
+
+
+class Idle(Struct, frozen=True, tag="idle"):
+    """The child has done its batch, and waits for the next one."""
+
+    batch: int
+
+
+class Ended(Struct, frozen=True, tag="ended"):
+    """The child has ended its session regularly."""
+
+    output: dict[str, Any]
+    interrupted: tuple[dict[str, Any], ...] = ()
+    """The records of the tasks that an interruption ended."""
+    files: str = ""
+
+
+class Died(Struct, frozen=True, tag="died"):
+    """The child's process has ended; the slot says so."""
+
+    code: int | None
+    tail: tuple[str, ...] = ()
+    """The end of its log."""
+
+
+class Leaving(Struct, frozen=True, tag="leaving"):
+    """The slot's machine is being taken away (SIGTERM, a spot notice): it takes no further batch."""
+
+
+FromSlot = Collected | Beat | Noted | WriteAsked | Told | Warned | Done | NotCollected | Idle | Ended | Died | Leaving
+
+
+class Batch(Struct, frozen=True, tag="batch"):
+    """Items to run, in the order in which the child has collected them."""
+
+    number: int
+    items: tuple[tuple[str, int], ...]
+    """Node id and attempt, 1 for the first."""
+    afresh: str = ""
+    """The suffix of the worlds of tasks that run again."""
+    done: dict[str, bool] = {}
+    """Tasks of other batches that these depend on -> whether they passed."""
+
+
+class WriteAnswer(Struct, frozen=True, tag="answer"):
+    """The answer to `WriteAsked`."""
+
+    node: str
+    number: int
+    granted: bool
+
+
+class BeatSeen(Struct, frozen=True, tag="seen"):
+    """The driver has heard this beat."""
+
+    number: int
+
+
+class End(Struct, frozen=True, tag="end"):
+    """End the session: after the item that runs (`stop`), or at once (`interrupt`)."""
+
+    how: Literal["stop", "interrupt"]
+
+
+ToChild = Batch | WriteAnswer | BeatSeen | End
+
+_encoder = msgspec.json.Encoder(enc_hook=str)
+_from_slot: msgspec.json.Decoder[FromSlot] = msgspec.json.Decoder(FromSlot)
+_to_child: msgspec.json.Decoder[ToChild] = msgspec.json.Decoder(ToChild)
+
+
+def encode(message: FromSlot | ToChild) -> bytes:
+    """A message as a line. Values that JSON does not have become their text."""
+    return _encoder.encode(message) + b"\n"
+
+
+def from_slot(line: bytes) -> FromSlot:
+    """Read a message of a child or slot. Raises ValueError."""
+    return _from_slot.decode(line)
+
+
+def to_child(line: bytes) -> ToChild:
+    """Read a message of the driver. Raises ValueError."""
+    return _to_child.decode(line)
+
+
+PLACE = "{taskspec-artifacts}"
+"""Stands in reports for the folder of artifacts, which is another one on the driver's machine."""
+
+
+ALLURE = ".allure"
+"""The folder of an archive with Allure's files; no task has a key that begins with a dot."""
+
+
+def replaced(value: Any, old: str, new: str) -> Any:
+    """A JSON value with this text replaced in all its strings."""
+    if isinstance(value, str):
+        return value.replace(old, new)
+    if isinstance(value, dict):
+        return {key: replaced(each, old, new) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(replaced(each, old, new) for each in value)
+    return value

@@ -1,0 +1,198 @@
+"""The slots of a Ray cluster: an actor for each, which Ray never restarts and whose calls it never repeats.
+
+This is the only module that imports Ray, and only a run with `--task-cluster` imports it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+from harness.cluster.driver import Down, News, Up
+from harness.cluster.messages import ToChild, encode, from_slot
+from harness.cluster.place import ClusterPlace
+from harness.cluster.slot import ClusterSlot, SlotOrder, hears_sigterm
+from harness.resilience import Clock
+
+INSTALL = "pip install 'pytest-taskspec[ray]'"
+CONNECTS = 5.0
+"""Seconds for a TCP connection to the head of a cluster."""
+RESOURCE = "browser"
+"""The custom resource that limits the slots of a node, where a node declares it."""
+THREADS = 4
+"""Calls that an actor answers at once: a poll waits, and must not hold up the others."""
+
+
+class ClusterError(Exception):
+    """The cluster cannot be used; the message says why, and what to do."""
+
+
+class _RaySlot(ClusterSlot):
+    """A slot inside a Ray actor."""
+
+    def __init__(self, order: SlotOrder) -> None:
+        super().__init__(order)
+        hears_sigterm(self)
+
+
+class _Actor:
+    """The driver's end of one slot."""
+
+    def __init__(self, handle: Any) -> None:
+        self.handle = handle
+        self.waits: Any = handle.facts.remote()
+        """The call whose answer is awaited: the facts first, then polls."""
+        self.up = False
+        self.children = 0
+        """How many children it was told to start: what is meant for one must not reach the next."""
+        self.silent = False
+        """Whether it is dead for Ray."""
+
+
+class RaySlots:
+    """The slots of one run. Its methods are called on one thread."""
+
+    def __init__(self, place: ClusterPlace, order: Callable[[str], SlotOrder], clock: Clock) -> None:
+        """Connect to the cluster, or start one on this machine. `order`: slot -> what it needs. Raises ClusterError."""
+        self._order = order
+        self._clock = clock
+        self._actors: dict[str, _Actor] = {}
+        self._made = 0
+        self._ray = _connected(place)
+        self._kind = self._ray.remote(max_restarts=0, max_task_retries=0)(_RaySlot)
+        self._resources = {RESOURCE: 1} if RESOURCE in self._ray.cluster_resources() else {}
+
+    @property
+    def places(self) -> int:
+        """How many slots the cluster has room for now: its `browser` resources, else its processors."""
+        found = self._ray.cluster_resources()
+        return max(int(found.get(RESOURCE, 0) or found.get("CPU", 1)), 1)
+
+    def want(self, number: int) -> None:
+        """Ask for as many slots; actors that wait for a machine are what makes an autoscaler start one."""
+        living = sum(not each.silent for each in self._actors.values())
+        for _ in range(number - living):
+            self._made += 1
+            name = f"slot{self._made}"
+            options = {"num_cpus": 1, "resources": self._resources, "max_concurrency": THREADS}
+            self._actors[name] = _Actor(self._kind.options(**options).remote(self._order(name)))
+
+    def wait(self, seconds: float) -> list[News]:
+        pending = {each.waits: name for name, each in self._actors.items() if not each.silent}
+        if not pending:
+            asyncio.run(self._clock.sleep(seconds))
+            return []
+        ready, _ = self._ray.wait(list(pending), num_returns=1, timeout=seconds)
+        if ready:  # all others that have answered meanwhile
+            ready, _ = self._ray.wait(list(pending), num_returns=len(pending), timeout=0)
+        return [news for answer in ready for news in self._answered(pending[answer], answer)]
+
+    def _answered(self, name: str, answer: Any) -> Iterator[News]:
+        actor = self._actors.get(name)
+        if actor is None:
+            return
+        try:
+            value = self._ray.get(answer)
+        except self._ray.exceptions.ActorUnavailableError:
+            actor.waits = actor.handle.poll.remote()  # it may come back
+            return
+        except self._ray.exceptions.RayError as error:
+            actor.silent = True
+            yield News(name, Down(_first_line(error)))
+            return
+        actor.waits = actor.handle.poll.remote()
+        if not actor.up:
+            actor.up = True
+            yield News(name, Up(value))
+            return
+        for line, blob in value:
+            yield News(name, from_slot(line), blob)
+
+    def start(self, name: str) -> None:
+        """Start the child of a slot."""
+        if (actor := self._actors.get(name)) is not None:
+            actor.children += 1
+            actor.handle.start.remote(actor.children)
+
+    def tell(self, slot: str, message: ToChild) -> None:
+        actor = self._actors.get(slot)
+        if actor is not None and not actor.silent:
+            actor.handle.tell.remote(actor.children, encode(message))
+
+    def drop(self, slot: str) -> None:
+        actor = self._actors.pop(slot, None)
+        if actor is not None:
+            with contextlib.suppress(self._ray.exceptions.RayError, ValueError):
+                self._ray.kill(actor.handle)
+
+    def close(self) -> None:
+        """End all slots and leave the cluster; one that was started here ends."""
+        closing = [each.handle.close.remote() for each in self._actors.values() if not each.silent]
+        if closing:
+            self._ray.wait(closing, num_returns=len(closing), timeout=8.0)
+        for name in list(self._actors):
+            self.drop(name)
+        self._ray.shutdown()
+
+
+def _connected(place: ClusterPlace) -> Any:
+    if find_spec("ray") is None:
+        raise ClusterError(f"--task-cluster {place} needs the package ray, which is not installed: {INSTALL}")
+    if place.port is not None:
+        _check_answers(place)
+    with _own_signals():
+        import ray
+
+        options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": True}
+        if place.local:
+            options |= {"num_cpus": place.local, "include_dashboard": False}
+        try:
+            ray.init(address=place.address, **options)
+        except (ConnectionError, ValueError, RuntimeError) as error:
+            raise ClusterError(f"--task-cluster {place}: {_first_line(error)}") from error
+    return ray
+
+
+def _check_answers(place: ClusterPlace) -> None:
+    try:
+        with socket.create_connection((place.host, place.port), CONNECTS):
+            return
+    except OSError as error:
+        raise ClusterError(
+            f"--task-cluster {place}: nothing answers at {place.host}:{place.port} ({error.strerror or error}). "
+            "Expected: the address that `ray start --head` has printed, by default HOST:6379."
+        ) from error
+
+
+@contextlib.contextmanager
+def _own_signals() -> Iterator[None]:
+    """Keep the signal handlers of pytest and of this plugin: Ray sets its own."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            with contextlib.suppress(ValueError):  # this is not the main thread
+                signal.signal(number, handler)
+
+
+def _first_line(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__
+
+
+def authenticates() -> bool:
+    """Return whether the connected cluster asks for a token, so that nobody else can run code on its nodes."""
+    raylet: Any = import_module("ray._raylet")
+    try:
+        return bool(raylet.get_authentication_mode() == raylet.AuthenticationMode.TOKEN)
+    except AttributeError:  # another version of Ray
+        return os.environ.get("RAY_AUTH_MODE") == "token"

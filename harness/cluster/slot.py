@@ -1,0 +1,190 @@
+"""A slot: on its machine it keeps one pytest process, its child, and passes messages on. It knows nothing of Ray."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import queue
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+from msgspec import Struct
+
+from harness.cluster.equality import NodeFacts
+from harness.cluster.messages import Died, Done, Ended, FromSlot, Leaving, encode, from_slot
+from harness.resilience import SystemClock
+from harness.resilience.process import PipedChild, Program
+
+CHILD = "harness.pytest_plugin.cluster_child"
+"""The plugin that makes a pytest process a child."""
+FOLDER = "TASKSPEC_SLOT_FOLDER"
+"""The variable with the child's own folder."""
+PREFIX = "taskspec-slot-"
+"""How the folder of a slot is called, before the number of its process."""
+GRACE = 30.0
+"""Seconds for a child to end after SIGTERM to its slot."""
+POLLED = 2.0
+"""Seconds that a poll waits for the first message."""
+
+
+class SlotOrder(Struct, frozen=True):
+    """What a slot needs to begin."""
+
+    name: str
+    run: str
+    root: str
+    """The project's folder on the driver's machine."""
+    start: str
+    """The folder where pytest was started, relative to the project's."""
+    arguments: tuple[str, ...]
+    environment: Mapping[str, str]
+    leave_out: tuple[str, ...]
+    """Folders below the project's that a run writes to."""
+    path: tuple[str, ...] = ()
+    """Folders of the project from which the driver imports modules."""
+    slots: int = 1
+    """How many slots share the machine, as far as the driver knows."""
+
+
+class ClusterSlot:
+    """One slot. Its methods may be called from several threads."""
+
+    def __init__(self, order: SlotOrder) -> None:
+        """Nothing is started yet."""
+        self._order = order
+        self._root = self._project()
+        _sweep(Path(tempfile.gettempdir()))
+        self._folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
+        self._said: queue.SimpleQueue[tuple[FromSlot, bytes]] = queue.SimpleQueue()
+        self._child: PipedChild | None = None
+        self._number = 0
+        self._closed = False
+        self._lock = threading.Lock()
+
+    def facts(self) -> NodeFacts:
+        """What this machine has."""
+        return NodeFacts.here(self._root, tuple(self._root / each for each in self._order.leave_out))
+
+    def start(self, number: int) -> None:
+        """Start the child with this number, if none runs."""
+        with self._lock:
+            if self._child is None and not self._closed:
+                self._number = number
+                self._child = self._spawn()
+                threading.Thread(target=self._read, args=(self._child,), daemon=True).start()
+
+    def tell(self, number: int, line: bytes) -> None:
+        """Pass a message on to the child with this number; it is lost if another one runs, or none."""
+        child = self._child
+        if child is not None and number == self._number:
+            with suppress(OSError, ValueError):
+                stdin, _ = child.pipes
+                stdin.write(line)
+                stdin.flush()
+
+    def poll(self, within: float = POLLED) -> list[tuple[bytes, bytes]]:
+        """The messages since the last poll, each with the content of its file; waits for the first one."""
+        found: list[tuple[bytes, bytes]] = []
+        with suppress(queue.Empty):
+            said = self._said.get(timeout=within)
+            while True:
+                message, blob = said
+                found.append((encode(message), blob))
+                said = self._said.get_nowait()
+        return found
+
+    def leave(self) -> None:
+        """The machine is about to be taken away."""
+        self._said.put((Leaving(), b""))
+
+    def close(self, grace: float = 3.0) -> None:
+        """End the child and remove the folder. Bounded."""
+        with self._lock:
+            self._closed = True
+            child, self._child = self._child, None
+        if child is not None:
+            asyncio.run(child.stop(grace))
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _project(self) -> Path:
+        """The project's folder here: the same path as the driver's, else the folder that this process began in."""
+        same = Path(self._order.root)
+        return same if same.is_dir() else Path.cwd()
+
+    def _spawn(self) -> PipedChild:
+        own = Path(tempfile.mkdtemp(prefix="child-", dir=self._folder))
+        order = self._order
+        arguments = [each.replace(order.root, str(self._root)) for each in order.arguments]
+        environment = {**order.environment, FOLDER: str(own), "TASKSPEC_SLOT": order.name, "TASKSPEC_RUN": order.run}
+        environment["PYTEST_XDIST_WORKER_COUNT"] = str(order.slots)
+        environment |= self._search_path()
+        command = [sys.executable, "-P", "-m", "pytest", "-p", CHILD, *arguments]
+        start = self._root / order.start
+        program = Program(command, environment, start if start.is_dir() else self._root)
+        return PipedChild(program, self._folder / "child.log", SystemClock())
+
+    def _search_path(self) -> dict[str, str]:
+        """PYTHONPATH with the folders of the project that the driver imports from."""
+        own = [each.replace(self._order.root, str(self._root)) for each in self._order.path]
+        given = [each for each in os.environ.get("PYTHONPATH", "").split(os.pathsep) if each]
+        folders = list(dict.fromkeys([*own, *given]))
+        return {"PYTHONPATH": os.pathsep.join(folders)} if folders else {}
+
+    def _read(self, child: PipedChild) -> None:
+        """Take the child's messages until it ends."""
+        _, stdout = child.pipes
+        with suppress(OSError, ValueError):
+            for line in stdout:
+                with suppress(ValueError):  # it is no message: some program has written to the descriptor
+                    message = from_slot(line)
+                    self._said.put((message, _content(message)))
+        self._over(child)
+
+    def _over(self, child: PipedChild) -> None:
+        code = asyncio.run(child.stop(1.0))
+        with self._lock:
+            mine = self._child is child
+            self._child = None if mine else self._child
+        if mine:
+            self._said.put((Died(code, tuple(child.tail())), b""))
+
+
+def _sweep(temporary: Path) -> None:
+    """Remove the folders of slots that were killed."""
+    for folder in temporary.glob(f"{PREFIX}*"):
+        pid = folder.name.removeprefix(PREFIX).partition("-")[0]
+        if pid.isdecimal() and not psutil.pid_exists(int(pid)):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _content(message: FromSlot) -> bytes:
+    """The content of the file that a message names; the file is removed."""
+    if not isinstance(message, Done | Ended) or not message.files:
+        return b""
+    path = Path(message.files)
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def hears_sigterm(slot: ClusterSlot) -> None:
+    """Let SIGTERM of this process mean that its machine is taken away. Only on the main thread."""
+
+    def leave(_number: int, _frame: object) -> None:
+        slot.leave()
+        timer = threading.Timer(GRACE, os._exit, (0,))
+        timer.daemon = True
+        timer.start()
+
+    with suppress(ValueError):
+        signal.signal(signal.SIGTERM, leave)

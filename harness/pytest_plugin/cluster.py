@@ -1,0 +1,260 @@
+"""`--task-cluster`: pytest's own session drives a cluster, in the role that the controller of pytest-xdist has."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from harness.cluster.batches import Batches, components
+from harness.cluster.driver import Cluster, ClusterDriver
+from harness.cluster.equality import NodeFacts
+from harness.cluster.ledger import STATE_LOST, UNKNOWN, WROTE, RunLedger
+from harness.cluster.place import ClusterPlace, SlotRange
+from harness.cluster.run_file import EarlierRun, RunFile, read_run, unfinished_runs
+from harness.cluster.slot import SlotOrder
+from harness.pytest_plugin.activation import begin_run
+from harness.pytest_plugin.cluster_replay import RESUMED, ReportReplay
+from harness.pytest_plugin.items import TaskItem
+from harness.pytest_plugin.selection import groups, task_items
+from harness.pytest_plugin.state import SessionState
+from harness.pytest_plugin.telemetry import telemetry_of
+from harness.reporting.history.file import HistoryError
+from harness.reporting.history.reading import usual_seconds
+from harness.resilience import SystemClock
+from harness.runner.compile import plans_of
+from harness.runner.schedule import SHARED
+from harness.spec.suite import dependencies
+
+if TYPE_CHECKING:
+    from harness.cluster.ray_slots import RaySlots
+
+
+class ClusterRun:
+    """The plugin of the driver."""
+
+    def __init__(self, config: pytest.Config, state: SessionState) -> None:
+        self._config = config
+        self._state = state
+        self._place: ClusterPlace = config.getoption("task_cluster")
+        self._slots: RaySlots | None = None
+        self._facts: NodeFacts | None = None
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionstart(self) -> None:
+        """Connect, so that slots start while the items are collected. Raises UsageError."""
+        from harness.cluster.ray_slots import ClusterError, RaySlots, authenticates
+        from harness.pytest_plugin.cluster_options import refuse_options
+
+        refuse_options(self._config, self._state)
+        reporter: Any = self._config.pluginmanager.getplugin("terminalreporter")
+        if reporter is not None:
+            reporter.showfspath = False  # results come in the order of their ends, not by file
+        try:
+            self._slots = RaySlots(self._place, self._order, SystemClock())
+        except ClusterError as error:
+            raise pytest.UsageError(str(error)) from error
+        if not authenticates():
+            self._say("this Ray cluster asks for no token: whoever reaches its ports can run code on its nodes")
+        self._slots.want(self._most())
+
+    def pytest_report_header(self) -> str:
+        return f"task cluster: {self._place}"
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """Run all items on the cluster."""
+        if session.testsfailed and not session.config.option.continue_on_collection_errors:
+            many = "s" * (session.testsfailed != 1)
+            raise session.Interrupted(f"{session.testsfailed} error{many} during collection")
+        if session.items:
+            begin_run(self._config)
+            telemetry_of(self._config).begin()
+            self._drive(session)
+        if session.shouldfail:
+            raise session.Failed(session.shouldfail)
+        if session.shouldstop:
+            raise session.Interrupted(session.shouldstop)
+        return True
+
+    def pytest_unconfigure(self) -> None:
+        if self._slots is not None:
+            self._slots.close()
+
+    def _drive(self, session: pytest.Session) -> None:
+        earlier = self._earlier()
+        file = RunFile(self._config.rootpath, self._state.run_id, self.facts.project)
+        replay, ledger = ReportReplay(session, self._state, file), _ledger(session.items)
+        self._replay_earlier(earlier, replay, ledger)
+        batches = Batches(self._components(session.items, ledger))
+        ties = _ties(task_items(session.items))
+        most = min(self._most(), max(len(batches), 1))
+        cluster = Cluster(self.facts, ties, min(self._range().fewest, most), most)
+        assert self._slots is not None
+        driver = ClusterDriver(cluster, ledger, batches, self._slots, replay, SystemClock())
+        try:
+            if why := driver.run():
+                session.shouldstop = why
+        except BaseException:
+            driver.interrupt()
+            raise
+        else:
+            driver.finish()
+        finally:
+            file.close(finished=ledger.finished)
+            if not ledger.finished:
+                told = f"pytest ... --task-cluster {self._place} --task-resume {self._state.run_id}"
+                self._say(f"{len(ledger.left)} of {len(session.items)} items have no result; to go on: {told}")
+
+    @property
+    def facts(self) -> NodeFacts:
+        """What slots must have too."""
+        if self._facts is None:
+            root = self._config.rootpath
+            self._facts = NodeFacts.here(root, tuple(root / each for each in self._leave_out()))
+        return self._facts
+
+    def _range(self) -> SlotRange:
+        assert self._slots is not None
+        given: SlotRange | None = self._config.getoption("task_cluster_slots")
+        return given or SlotRange(1, self._place.local or self._slots.places)
+
+    def _most(self) -> int:
+        return self._range().most
+
+    def _order(self, name: str) -> SlotOrder:
+        config = self._config
+        root, start = config.rootpath, config.invocation_params.dir
+        return SlotOrder(
+            name=name,
+            run=self._state.run_id,
+            root=str(root),
+            start=str(start.relative_to(root)) if start.is_relative_to(root) else ".",
+            arguments=tuple(map(str, config.invocation_params.args)),
+            environment=dict(self._environment()),
+            leave_out=tuple(self._leave_out()),
+            path=tuple(each for each in sys.path if Path(each or os.curdir).resolve().is_relative_to(root)),
+            slots=self._place.local or 1,
+        )
+
+    def _environment(self) -> Iterator[tuple[str, str]]:
+        names = ("PYTEST_ADDOPTS", *(self._config.getoption("task_cluster_env") or ()))
+        yield from ((name, os.environ[name]) for name in names if name in os.environ)
+
+    def _leave_out(self) -> Iterator[str]:
+        """The folders below the project's that a run writes to."""
+        root, alluredir = self._config.rootpath, self._config.getoption("--alluredir", None)
+        folders = (self._state.settings.artifacts, *([Path(alluredir).absolute()] if alluredir else []))
+        yield from (str(each.relative_to(root)) for each in folders if each != root and each.is_relative_to(root))
+
+    def _components(self, items: Sequence[pytest.Item], ledger: RunLedger) -> Any:
+        """What waits for a slot, with the seconds that the history expects."""
+        tasks = task_items(items)
+        left = set(ledger.left)
+        tied = [[node for node in each if node in left] for each in _components(items)]
+        return components(
+            [each for each in tied if each],
+            self._durations(tasks),
+            priorities={item.nodeid: item.loaded.spec.priority for item in tasks},
+            alone=frozenset(item.nodeid for item in tasks if self._is_alone(item)),
+        )
+
+    def _durations(self, tasks: Sequence[TaskItem]) -> Mapping[str, float]:
+        try:
+            known = usual_seconds(self._config.rootpath) if self._state.settings.history_runs else {}
+        except HistoryError:  # there is none yet; one that is broken is reported where it is written
+            known = {}
+        ids = {item.nodeid: item.loaded.spec.task_id for item in tasks}
+        return {node: known[task_id] for node, task_id in ids.items() if task_id in known}
+
+    def _is_alone(self, item: TaskItem) -> bool:
+        """Return whether a task has a fault on things that tasks share."""
+        spec = item.loaded.spec
+        planned = (fault for loaded in plans_of(self._state.settings) for _, fault in loaded.plan.of(spec))
+        return any(fault.kind in SHARED for fault in (*spec.faults, *planned))
+
+    def _say(self, line: str) -> None:
+        terminal: Any = self._config.pluginmanager.getplugin("terminalreporter")
+        if terminal is not None:
+            terminal.ensure_newline()
+            terminal.write_line(line)
+
+    # `--task-resume`.
+
+    def _earlier(self) -> EarlierRun | None:
+        """What the run to go on with has left. Raises UsageError."""
+        run, root = self._config.getoption("task_resume"), self._config.rootpath
+        if run is None:
+            return None
+        try:
+            found = read_run(root, run)
+        except FileNotFoundError:
+            known = ", ".join(unfinished_runs(root)) or "none"
+            message = f"--task-resume {run}: there is no unfinished run of this name (unfinished: {known})"
+            raise pytest.UsageError(message) from None
+        except (OSError, ValueError) as error:
+            raise pytest.UsageError(f"--task-resume {run}: {error}") from error
+        if found.project != self.facts.project:
+            message = f"the project has changed since: its digest was {found.project}, and is {self.facts.project} now"
+            raise pytest.UsageError(f"--task-resume {run}: {message}; run it anew")
+        return found
+
+    def _replay_earlier(self, earlier: EarlierRun | None, replay: ReportReplay, ledger: RunLedger) -> None:
+        """Report what an earlier run has done, and what must not be done again."""
+        if earlier is None:
+            return
+        for node, why in ended_earlier(earlier, ledger).items():
+            ledger.close(node)
+            done = earlier.done.get(node)
+            if done is None:
+                replay.crashed(RESUMED, node, why)
+            else:
+                replay.done(RESUMED, done, b"")
+
+
+def ended_earlier(earlier: EarlierRun, ledger: RunLedger) -> dict[str, str]:
+    """The items that do not run again -> why, if they have no result."""
+    reasons = {"wrote": WROTE, "ran": UNKNOWN}
+    found: dict[str, str] = {}
+    episodes: dict[str, str] = {}
+    for node in ledger.left:
+        episode = ledger.episode(node)
+        if node in earlier.done:
+            found[node] = ""
+        elif node in earlier.crashed:
+            found[node] = earlier.crashed[node]
+        elif node in earlier.begun:
+            found[node] = f"the driver of its run ended; {reasons[earlier.begun[node]]}"
+        elif episode in episodes:
+            found[node] = STATE_LOST.format(episodes[episode])
+        if episode and node in found:
+            episodes.setdefault(episode, node.rpartition("::")[2])
+    return found
+
+
+def _ledger(items: Sequence[pytest.Item]) -> RunLedger:
+    tasks = task_items(items)
+    episodes = {item.nodeid: item.loaded.spec.episode_id for item in tasks if item.loaded.spec.episode_id}
+    return RunLedger({item.nodeid: isinstance(item, TaskItem) for item in items}, episodes)
+
+
+def _ties(tasks: Sequence[TaskItem]) -> dict[str, tuple[str, ...]]:
+    """Node id of a task -> those that it depends on."""
+    names = {item.loaded.spec.task_id: item.nodeid for item in tasks}
+    graph = dependencies([item.loaded for item in tasks])
+    return {names[each]: tuple(names[other] for other in wanted if other in names) for each, wanted in graph.items()}
+
+
+def _components(items: Sequence[pytest.Item]) -> list[list[str]]:
+    """The items that stay together, in the order of the session."""
+    specs = {item.nodeid: item.loaded.spec for item in task_items(items)}
+    wanted = dependencies([item.loaded for item in task_items(items)])
+    tied = groups({spec.task_id: (wanted[spec.task_id], spec.episode_id) for spec in specs.values()})
+    found: dict[str, list[str]] = {}
+    for item in items:
+        spec = specs.get(item.nodeid)
+        found.setdefault(f"task {tied[spec.task_id]}" if spec else item.nodeid, []).append(item.nodeid)
+    return list(found.values())

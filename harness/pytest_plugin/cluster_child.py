@@ -1,0 +1,301 @@
+"""The pytest process of a slot: collects as usual, runs what its driver asks for, and sends every report to it.
+
+To pytest and to other plugins it looks like a worker of pytest-xdist, so all that they do in workers holds here too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import shutil
+import signal
+import sys
+import tarfile
+import threading
+import warnings
+from collections import deque
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import IO, Any
+
+import pytest
+
+from harness.cluster.messages import (
+    ALLURE,
+    PLACE,
+    Batch,
+    BeatSeen,
+    Collected,
+    Done,
+    End,
+    Ended,
+    Idle,
+    NotCollected,
+    Noted,
+    ToChild,
+    Warned,
+    WriteAnswer,
+    replaced,
+    to_child,
+)
+from harness.cluster.slot import FOLDER
+from harness.pytest_plugin.activation import RUN_ID
+from harness.pytest_plugin.cluster_line import FENCED, DriverLink, DriverWire, Permits
+from harness.pytest_plugin.state import STATE, UPLINK
+from harness.resilience import SystemClock
+
+MOST_BYTES = 64 * 2**20
+"""The largest size of what a task leaves that travels to the driver; the largest files are left out first."""
+
+
+class Queue:
+    """The items that are still to run; it looks like the queue of a worker of xdist, which the look-ahead reads."""
+
+    def __init__(self) -> None:
+        self.waiting: deque[int] = deque()
+        self._lock = threading.Lock()
+
+    @contextlib.contextmanager
+    def lock(self) -> Iterator[deque[int]]:
+        with self._lock:
+            yield self.waiting
+
+
+class ChildSession:
+    """The plugin of the child."""
+
+    def __init__(self, wire: DriverWire, folder: Path, name: str, run: str) -> None:
+        self._wire = wire
+        self._folder = folder
+        self._name = name
+        self._run = run
+        self._permits = Permits(wire)
+        self._said: queue.SimpleQueue[Batch | End] = queue.SimpleQueue()
+        self._reports: dict[str, list[dict[str, Any]]] = {}
+        self._attempts: dict[str, int] = {}
+        self._index: dict[str, int] = {}
+        self._warned: list[Warned] = []
+        self._archives = 0
+        self._stops = False
+        self.torun = Queue()
+        self.nextitem_index: int | None = None
+
+    # The messages of the driver, on a thread of their own.
+
+    def hear(self, lines: IO[bytes]) -> None:
+        for line in lines:
+            with contextlib.suppress(ValueError):
+                self._take(to_child(line))
+        os._exit(FENCED)  # the slot is gone
+
+    def _take(self, message: ToChild) -> None:
+        match message:
+            case BeatSeen(number=number):
+                self._wire.fence.seen(number)
+            case WriteAnswer():
+                self._permits.answered(message)
+            case Batch():
+                self._said.put(message)
+            case End(how=how):
+                self._stops = True
+                self._said.put(message)
+                if how == "interrupt":
+                    os.kill(os.getpid(), signal.SIGINT)
+
+    # The session.
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_cmdline_main(self, config: pytest.Config) -> None:
+        """Make this process a worker, before any plugin is configured."""
+        worker: Any = config
+        worker.workerinput = {"workerid": self._name, "workercount": 1, "testrunuid": self._run, RUN_ID: self._run}
+        worker.workerinput |= {"mainargv": sys.argv, **_reruns(config)}
+        worker.workeroutput = {}
+        config.stash[UPLINK] = DriverLink(self._wire, self._permits)
+        for name, value in self._neutral().items():
+            if hasattr(config.option, name):
+                setattr(config.option, name, value)
+        if getattr(config.option, "allure_report_dir", None):
+            config.option.allure_report_dir = str(self._folder / "allure")
+
+    def _neutral(self) -> dict[str, object]:
+        """The options that the driver acts on, and the folders that are this process's own."""
+        return {
+            "keyword": "", "markexpr": "", "deselect": None, "lf": False, "failedfirst": False, "newfirst": False,
+            "stepwise": False, "stepwise_skip": False, "maxfail": 0, "xmlpath": None, "usepdb": False,
+            "task_shard": None, "task_cluster": None, "task_cluster_slots": None, "task_cluster_env": None,
+            "task_resume": None, "task_store": None, "task_durations": None, "task_live": False, "task_summary": None,
+            "task_github_annotations": False, "task_artifacts": str(self._folder / "errors"),
+            "basetemp": self._folder / "tmp", "numprocesses": None, "dist": "no", "continue_on_collection_errors": True,
+        }  # fmt: skip
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        self._index = {item.nodeid: number for number, item in enumerate(session.items)}
+        for item in session.items:
+            loaded = getattr(item, "loaded", None)
+            if loaded is not None:
+                self._permits.nodes[loaded.spec.task_id] = item.nodeid
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """Run batches until the end is asked for."""
+        self._wire.send(Collected(len(session.items)))
+        while not self._stops:
+            said = self._said.get()
+            if isinstance(said, Batch):
+                self._run_batch(session, said)
+                self._wire.send(Idle(said.number))
+        return True
+
+    def _run_batch(self, session: pytest.Session, batch: Batch) -> None:
+        state = session.config.stash.get(STATE, None)
+        if state is not None:
+            state.afresh = batch.afresh
+            state.done.update(batch.done)
+        self._attempts = dict(batch.items)
+        for node in (node for node, _ in batch.items if node not in self._index):
+            self._wire.send(NotCollected(node))
+        self.torun.waiting = deque(sorted(self._index[node] for node, _ in batch.items if node in self._index))
+        self._advance()
+        while self.nextitem_index is not None and not self._stops:
+            item = session.items[self.nextitem_index]
+            self._advance()
+            following = session.items[self.nextitem_index] if self.nextitem_index is not None else None
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+
+    def _advance(self) -> None:
+        with self.torun.lock() as waiting:
+            self.nextitem_index = waiting.popleft() if waiting else None
+
+    # The reports.
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        self._reports.setdefault(nodeid, [])  # pytest-rerunfailures starts an item several times
+        self._wire.send(Noted(nodeid, "turn"))
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.nodeid in self._reports:
+            self._reports[report.nodeid].append(self._serialized(report))
+
+    def _serialized(self, report: Any) -> dict[str, Any]:
+        session: Any = self._config
+        data: dict[str, Any] = session.hook.pytest_report_to_serializable(config=session, report=report)
+        data |= {"item_index": self._index.get(report.nodeid, 0), "worker_id": self._name, "testrun_uid": self._run}
+        return data
+
+    def pytest_configure(self, config: pytest.Config) -> None:
+        self._config = config
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, Any]:
+        """Send an item when all is over, Allure's files included."""
+        result = yield
+        reports = self._reports.pop(item.nodeid, [])
+        for warned in self._warned:
+            self._wire.send(warned)
+        self._warned.clear()
+        archive, left_out = self._packed(reports)
+        place = item.location
+        attempt, told = self._attempts.get(item.nodeid, 0), self._without_folder(reports)
+        self._wire.send(
+            Done(item.nodeid, attempt, (place[0], place[1], place[2]), tuple(told), str(archive or ""), left_out)
+        )
+        return result
+
+    def pytest_warning_recorded(
+        self, warning_message: warnings.WarningMessage, when: str, nodeid: str, location: Any
+    ) -> None:
+        if when == "runtest":
+            kind = warning_message.category.__name__
+            self._warned.append(Warned(kind, str(warning_message.message), nodeid, location))
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> Generator[None, Any, Any]:
+        result = yield
+        state = session.config.stash.get(STATE, None)
+        records = [each.model_dump(mode="json") for each in state.interrupted] if state is not None else []
+        archive, _ = self._packed([{"taskspec": each} for each in records])
+        config: Any = session.config
+        output = {**config.workeroutput, "exitstatus": int(exitstatus)}
+        self._wire.send(Ended(output, tuple(self._without_folder(records)), str(archive or "")))
+        return result
+
+    def _without_folder(self, documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The documents without the folder of this process, which means nothing elsewhere."""
+        told: list[dict[str, Any]] = replaced(documents, str(self._folder / "errors"), PLACE)
+        return told
+
+    def pytest_unconfigure(self) -> None:
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    # The files of a task.
+
+    def _packed(self, reports: list[dict[str, Any]]) -> tuple[Path | None, tuple[str, ...]]:
+        """The archive with what tasks have left, and Allure's new files; None if there is nothing."""
+        documents = [report["taskspec"] for report in reports if report.get("taskspec")]
+        found: dict[str, Path] = {}
+        for key in dict.fromkeys(document["key"] for document in documents):
+            found |= _files(self._folder / "errors" / key, f"{key}/errors")
+            found |= _files(self._folder / "errors" / ".kept" / key, f"{key}/kept")
+        found |= _files(self._folder / "allure", ALLURE)
+        if not found:
+            return None, ()
+        kept, left_out = fitting(found, MOST_BYTES)
+        self._archives += 1
+        archive = self._folder / f"files-{self._archives}.tar"
+        with tarfile.open(archive, "w") as tar:
+            for name, path in kept.items():
+                tar.add(path, name)
+        for path in found.values():
+            path.unlink(missing_ok=True)
+        return archive, left_out
+
+
+def _files(folder: Path, name: str) -> dict[str, Path]:
+    """Name in the archive -> file, for all files below a folder."""
+    found = (path for path in sorted(folder.rglob("*")) if path.is_file() and not path.is_symlink())
+    return {f"{name}/{path.relative_to(folder).as_posix()}": path for path in found}
+
+
+def fitting(files: dict[str, Path], most: int) -> tuple[dict[str, Path], tuple[str, ...]]:
+    """The files that together have at most so many bytes, and the names of the others: the largest ones."""
+    sizes = {name: path.stat().st_size for name, path in files.items()}
+    total, left_out = sum(sizes.values()), []
+    for name in sorted(sizes, key=lambda each: sizes[each], reverse=True):
+        if total <= most:
+            break
+        total -= sizes[name]
+        left_out.append(name)
+    return {name: path for name, path in files.items() if name not in left_out}, tuple(left_out)
+
+
+def _reruns(config: pytest.Config) -> dict[str, Any]:
+    """What pytest-rerunfailures expects in a worker: where it counts failures. Here each process counts its own."""
+    if not config.pluginmanager.hasplugin("rerunfailures"):
+        return {}
+    from pytest_rerunfailures import ServerStatusDB
+
+    server = ServerStatusDB()
+    return {"sock_port": server.sock_port, "statusdb_token": getattr(server, "token", "")}
+
+
+def pytest_addoption(pluginmanager: pytest.PytestPluginManager) -> None:
+    """Begin, if a slot has started this process: this module is loaded with `-p`, before anything is captured.
+
+    The messages come on standard input and leave on standard output.
+    """
+    folder = Path(os.environ.pop(FOLDER))
+    (folder / "errors").mkdir()
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # Ray's processes block it, and children inherit that
+    lines, out = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)  # whatever is printed goes to the log of the slot
+    name, run = os.environ["TASKSPEC_SLOT"], os.environ["TASKSPEC_RUN"]
+    os.environ["PYTEST_XDIST_WORKER"] = name
+    wire = DriverWire(out, SystemClock())
+    session = ChildSession(wire, folder, name, run)
+    pluginmanager.register(session, "taskspec-cluster-child")
+    threading.Thread(target=session.hear, args=(lines,), daemon=True).start()
+    threading.Thread(target=wire.beats, daemon=True).start()

@@ -1,0 +1,209 @@
+"""Gives what the slots of a cluster report to pytest, as if the items had run here."""
+
+from __future__ import annotations
+
+import builtins
+import io
+import sys
+import tarfile
+import warnings
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.cluster.messages import ALLURE, PLACE, Done, Ended, Told, Warned, replaced
+from harness.cluster.run_file import RunFile
+from harness.pytest_plugin.items import TaskItem
+from harness.pytest_plugin.lost import report_lost_task
+from harness.pytest_plugin.state import BROWSER, SessionState
+from harness.pytest_plugin.telemetry import OUTPUT, telemetry_of
+from harness.reporting.files import shown_path
+from harness.reporting.task_record import TaskRecord
+
+RESUMED = "resumed"
+"""The name of the slot behind results of an earlier run."""
+
+
+class SlotGateway:
+    """The part of a worker that has its name."""
+
+    def __init__(self, name: str) -> None:
+        self.id = name
+
+
+class SlotNode:
+    """A slot, as pytest and its plugins see the worker behind a report (`report.node`)."""
+
+    def __init__(self, config: pytest.Config, name: str) -> None:
+        self.config = config
+        self.gateway = SlotGateway(name)
+        self.workerinfo = {
+            "id": name, "sysplatform": sys.platform, "version_info": sys.version_info, "executable": sys.executable
+        }  # fmt: skip
+
+
+class ReportReplay:
+    """Replays reports in the driver's session (`driver.Reporter`)."""
+
+    def __init__(self, session: pytest.Session, state: SessionState, file: RunFile) -> None:
+        self._session = session
+        self._config: Any = session.config
+        self._state = state
+        self._items = {item.nodeid: item for item in session.items}
+        self._file = file
+        self._nodes: dict[str, SlotNode] = {}
+        self._unkept = False
+        self._reruns: Counter[str] = Counter()
+        """How often each item was lost."""
+
+    @property
+    def stops(self) -> bool:
+        return bool(self._session.shouldfail or self._session.shouldstop)
+
+    def done(self, slot: str, done: Done, blob: bytes) -> None:
+        """Publish the files of an item, keep its result, then replay its reports."""
+        self._unpack(done.node, blob, done.left_out)
+        self._keep(lambda: self._file.done(done))
+        self.replay(slot, done)
+
+    def replay(self, slot: str, done: Done) -> None:
+        """Replay the reports of an item."""
+        hook, item, place = self._config.hook, self._items[done.node], shown_path(self._state.settings.artifacts)
+        hook.pytest_runtest_logstart(nodeid=done.node, location=item.location)
+        for data in done.reports:
+            sent = _as_sent(replaced(data, PLACE, place))
+            self._report(slot, hook.pytest_report_from_serializable(config=self._config, data=sent))
+        hook.pytest_runtest_logfinish(nodeid=done.node, location=item.location)
+
+    def crashed(self, slot: str, node: str, why: str) -> None:
+        """Report an item that was lost with its slot."""
+        self._keep(lambda: self._file.add("crashed", node, why))
+        self._report_lost(slot, node, why, "failed")
+
+    def repeats(self, slot: str, node: str, why: str) -> bool:
+        """With `--reruns N` an item that was lost runs again, as if it had failed, so many times."""
+        allowed = int(self._config.getoption("reruns", 0) or 0)
+        self._reruns[node] += 1
+        if self._reruns[node] > allowed:
+            return False
+        self._report_lost(slot, node, why, "rerun")
+        return True
+
+    def _report_lost(self, slot: str, node: str, why: str, outcome: str) -> None:
+        item, hook = self._items[node], self._config.hook
+        lost = f"the slot {slot!r} of the cluster was lost while it ran {node!r}: {why}"
+        message = f"{node!r} has no result: {why}" if slot == RESUMED else lost
+        report: Any = pytest.TestReport(node, item.location, {}, "failed", message, "call")
+        report.outcome = outcome
+        if record := report_lost_task(self._state, telemetry_of(self._config).stream, node, why):
+            report.taskspec = record.model_dump(mode="json")
+            report.longrepr = f"{report.longrepr}\n  artifacts: {record.artifacts}"
+        hook.pytest_runtest_logstart(nodeid=node, location=item.location)
+        self._report(slot, report)
+        hook.pytest_runtest_logfinish(nodeid=node, location=item.location)
+
+    def _report(self, slot: str, report: Any) -> None:
+        report.node = self._nodes.setdefault(slot, SlotNode(self._config, slot))
+        report.worker_id = slot
+        document = getattr(report, "taskspec", None)
+        if document and report.when == "call":
+            self._state.done[document["task_id"]] = report.passed
+        self._config.hook.pytest_runtest_logreport(report=report)
+
+    def passed(self, node: str) -> tuple[str, bool] | None:
+        item = self._items.get(node)
+        if not isinstance(item, TaskItem):
+            return None
+        task_id = item.loaded.spec.task_id
+        return (task_id, self._state.done[task_id]) if task_id in self._state.done else None
+
+    def told(self, slot: str, message: Told | Warned | Ended, blob: bytes) -> None:  # noqa: ARG002 - the port has it
+        telemetry = telemetry_of(self._config)
+        match message:
+            case Told(line=line):
+                telemetry.receive(line)
+            case Warned():
+                self._warn(message)
+            case Ended(output=output, interrupted=records):
+                self._unpack("", blob, ())
+                telemetry.take_problems(output.get(OUTPUT, {}))
+                self._state.told_browser = self._state.told_browser or output.get(BROWSER, "")
+                place = str(self._state.settings.artifacts)
+                self._state.interrupted += [TaskRecord.model_validate(replaced(each, PLACE, place)) for each in records]
+
+    def _warn(self, warned: Warned) -> None:
+        place = (warned.place[0], warned.place[1]) if warned.place else (warned.node, 0)
+        message = warnings.WarningMessage(warned.message, _category(warned.category), *place)
+        self._config.hook.pytest_warning_recorded.call_historic(
+            kwargs={"warning_message": message, "when": "runtest", "nodeid": warned.node, "location": warned.place}
+        )
+
+    # What outlasts this process.
+
+    def wrote(self, node: str) -> None:
+        self._file.add("wrote", node)
+
+    def began(self, node: str) -> None:
+        self._keep(lambda: self._file.add("ran", node))
+
+    def runs_again(self, node: str) -> None:
+        self._keep(lambda: self._file.add("again", node))
+
+    def _keep(self, keep: Any) -> None:
+        """Keep something for `--task-resume`. If that fails, the run goes on, and says so once."""
+        try:
+            keep()
+        except OSError as error:
+            if not self._unkept:
+                self._unkept = True
+                self.say(f"the run cannot be gone on with after an interruption: {error}")
+
+    def say(self, line: str) -> None:
+        telemetry_of(self._config).say(line)
+
+    # The files of a task.
+
+    def _unpack(self, node: str, blob: bytes, left_out: Sequence[str]) -> None:
+        """Put the files of tasks where they would be had these run here."""
+        if left_out:
+            self.say(f"{node}: too large to travel, so it is lost: {', '.join(left_out)}")
+        if not blob:
+            return
+        archive = self._state.harness().archive
+        folder = archive.incoming("cluster")
+        with tarfile.open(fileobj=io.BytesIO(blob)) as tar:
+            tar.extractall(folder, filter="data")
+        for part in sorted(path for path in folder.iterdir() if path.is_dir()):
+            if part.name == ALLURE:
+                self._move_allure(part)
+            else:
+                archive.adopt(part.name, part)
+        archive.discard(folder)
+
+    def _move_allure(self, folder: Path) -> None:
+        target = Path(self._config.getoption("--alluredir"))
+        target.mkdir(parents=True, exist_ok=True)
+        for path in folder.iterdir():
+            path.rename(target / path.name)
+
+
+def _as_sent(data: dict[str, Any]) -> dict[str, Any]:
+    """A report as it was before JSON made lists of its tuples."""
+    for name in ("location", "longrepr"):
+        if isinstance(data.get(name), list):
+            data[name] = tuple(data[name])
+    for name in ("user_properties", "sections"):
+        data[name] = [tuple(each) for each in data.get(name, [])]
+    return data
+
+
+def _category(name: str) -> type[Warning]:
+    """The class of a warning, by its name, for the summary of warnings."""
+    for place in (builtins, pytest):
+        found = getattr(place, name, None)
+        if isinstance(found, type) and issubclass(found, Warning):
+            return found
+    return UserWarning

@@ -1,0 +1,135 @@
+"""Slots, nodes and lines that die at random moments: every task has one result, and no order is placed twice."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.acceptance.clusters import ClusterProject, OrderSite, children, ray_cluster, until
+
+pytestmark = pytest.mark.thorough
+TASKS = 10
+CUTS = """
+import os
+import time
+
+from harness.cluster.ray_slots import RaySlots
+
+AT, SECONDS, SLOT = {at}, {seconds}, "slot1"
+BEGUN = time.monotonic()
+waited, told = RaySlots.wait, RaySlots.tell
+held = []
+
+
+def cut():
+    return AT <= time.monotonic() - BEGUN < AT + SECONDS
+
+
+def wait(self, seconds):
+    found = waited(self, seconds)
+    if cut():
+        held.extend(each for each in found if each.slot == SLOT)
+        return [each for each in found if each.slot != SLOT]
+    found = held + found
+    held.clear()
+    return found
+
+
+def tell(self, slot, message):
+    if not (slot == SLOT and cut()):
+        told(self, slot, message)
+
+
+RaySlots.wait, RaySlots.tell = wait, tell
+"""
+"""A plugin of the driver that cuts the line to the first slot for a while."""
+
+
+@pytest.fixture
+def site() -> Iterator[OrderSite]:
+    found = OrderSite()
+    yield found
+    found.close()
+
+
+def slots_of(node: Any) -> list[psutil.Process]:
+    """All processes of a node: its raylet, its actors, and what these have started."""
+    found = []
+    for info in node.all_processes.values():
+        for each in info:
+            with suppress(psutil.Error):
+                raylet = psutil.Process(each.process.pid)
+                found += [raylet, *raylet.children(recursive=True)]
+    return found
+
+
+def strike(kind: str, cluster: Any, chance: random.Random, project: Path) -> None:
+    """Let something die."""
+    node = chance.choice([each for each in cluster.worker_nodes if each.any_processes_alive()])
+    raylet = psutil.Process(node.all_processes["raylet"][0].process.pid)
+    below = children(project, raylet.pid)
+    if kind == "child" and below:
+        chance.choice(below).kill()
+    elif kind == "raylet":
+        raylet.kill()
+    elif kind == "node":
+        for each in slots_of(node):
+            with suppress(psutil.Error):
+                each.kill()
+    elif kind.startswith("freeze"):
+        frozen = slots_of(node)
+        for each in frozen:
+            with suppress(psutil.Error):
+                each.send_signal(signal.SIGSTOP)
+        threading.Timer(float(kind.removeprefix("freeze-")), thaw, (frozen,)).start()
+
+
+def thaw(processes: list[psutil.Process]) -> None:
+    for each in processes:
+        with suppress(psutil.Error):
+            each.send_signal(signal.SIGCONT)
+
+
+KINDS = ("child", "raylet", "node", "freeze-12", "freeze-45", "cut-20", "cut-40")
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_every_task_has_one_result_and_at_most_one_order(seed: int, tmp_path: Path, site: OrderSite) -> None:
+    chance = random.Random(seed)
+    kind, moment = KINDS[seed % len(KINDS)], chance.uniform(0.0, 8.0)
+    project = ClusterProject(tmp_path / "project", site)
+    for number in range(TASKS):
+        project.task(f"T{number}", round(chance.uniform(0.2, 2.0), 1), hold=round(chance.uniform(0, 1.5), 1))
+    cut = kind.partition("-")[2] if kind.startswith("cut") else ""
+    plugin = CUTS.format(at=6.0 + moment, seconds=float(cut)) if cut else ""
+    with ray_cluster() as cluster:
+        process = project.start("--task-cluster", cluster.address, "--junitxml", "junit.xml", "-v", plugin=plugin)
+        if not cut:
+            until(lambda: project.site.orders or process.poll() is not None, 60)
+            time.sleep(moment)
+            strike(kind, cluster, chance, project.path)
+        try:
+            out, _ = process.communicate(timeout=180)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise AssertionError(f"{kind} at {moment:.1f}: the run did not end\n{process.communicate()[0]}") from None
+    results = project.results()
+    told = f"{kind} at {moment:.1f}\n{out}"
+    assert sorted(results) == sorted(f"T{number}" for number in range(TASKS)), told
+    assert all(len(each) == 1 for each in results.values()), told
+    assert all(count == 1 for count in site.orders.values()), (site.orders, told)
+    for name, (result,) in results.items():
+        assert result == "passed" or "WORKER_CRASHED" in result or "was lost while it ran" in result, (name, told)
+        assert site.orders[name] == 1 or "passed" not in result, (name, told)
+    print(f"{kind} at {moment:.1f}: {sum(result == ['passed'] for result in results.values())} of {TASKS} passed")

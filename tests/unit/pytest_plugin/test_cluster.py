@@ -1,0 +1,86 @@
+"""What a run on a cluster refuses, and what of a task's files travels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from harness.cluster.place import ClusterPlace
+from harness.model.settings import Settings
+from harness.pytest_plugin.cluster_child import fitting
+from harness.pytest_plugin.cluster_options import REFUSED, refuse_options
+from harness.pytest_plugin.state import SessionState
+
+SERVICE = {"hosts": {"shop.test": "auto"}, "health": "http://shop.test/"}
+
+
+def refused(tmp_path: Path, place: str = "local:2", settings: dict[str, Any] | None = None, **given: object) -> str:
+    options = {"task_cluster": ClusterPlace.parse(place), **given}
+    config: Any = SimpleNamespace(getoption=lambda name, default=None: options.get(name, default))
+    state = SessionState(Settings.model_validate({"root": tmp_path, "isolation": "world", **(settings or {})}))
+    try:
+        refuse_options(config, state)
+    except pytest.UsageError as error:
+        return str(error)
+    return ""
+
+
+def test_a_usual_run_is_not_refused(tmp_path: Path) -> None:
+    assert refused(tmp_path, numprocesses=None, dist="no", usepdb=False, task_models="live") == ""
+
+
+@pytest.mark.parametrize("option", REFUSED, ids=lambda option: option.dest)
+def test_an_option_that_cannot_act_is_named_with_the_reason(tmp_path: Path, option: Any) -> None:
+    given = {option.dest: "record" if option.dest == "task_models" else 3 if option.dest == "numprocesses" else "x"}
+    assert refused(tmp_path, **given) == f"--task-cluster: {option.name} cannot be used: {option.why}"
+    for fine in option.fine:
+        assert refused(tmp_path, **{option.dest: fine}) == ""
+
+
+def test_all_reasons_are_told_at_once(tmp_path: Path) -> None:
+    assert len(refused(tmp_path, usepdb=True, task_update_baselines=True).splitlines()) == 2
+
+
+def test_evidence_of_passed_tasks_would_stay_elsewhere(tmp_path: Path) -> None:
+    assert 'evidence = "all" cannot be used' in refused(tmp_path, settings={"evidence": "all"})
+
+
+@pytest.mark.parametrize(
+    ("settings", "place", "shared"),
+    [
+        ({"isolation": "reset", "reset": ["true"]}, "head:6379", "the site"),
+        (
+            {"isolation": "reset", "reset": ["true"], "services": {"shop": {**SERVICE, "hosts": {"shop.test": 8123}}}},
+            "auto",
+            "service `shop`",
+        ),
+        ({"isolation": "none"}, "auto", "the site"),
+        ({"isolation": "none", "parallel": True}, "auto", ""),
+        ({"isolation": "none"}, "local:2", ""),
+        ({"isolation": "none", "services": {"shop": SERVICE | {"command": ["x", "{port}"]}}}, "auto", ""),
+    ],
+)
+def test_machines_must_not_share_a_state_that_tasks_need_for_themselves(
+    tmp_path: Path, settings: dict[str, Any], place: str, shared: str
+) -> None:
+    said = refused(tmp_path, place, settings)
+    assert (f"the machines of the cluster share {shared}" in said) if shared else said == ""
+
+
+def test_a_fixed_port_serves_one_slot_of_a_machine(tmp_path: Path) -> None:
+    fixed = {"services": {"shop": {**SERVICE, "hosts": {"shop.test": 8123}, "command": ["x"]}}}
+    assert "shop: shop.test = 8123" in refused(tmp_path, "local:2", fixed)
+    assert refused(tmp_path, "local:1", fixed) == ""
+
+
+def test_the_largest_files_are_left_out_first(tmp_path: Path) -> None:
+    sizes = {"small": 10, "large": 100, "middle": 40}
+    for name, size in sizes.items():
+        (tmp_path / name).write_bytes(b"x" * size)
+    files = {name: tmp_path / name for name in sizes}
+    assert fitting(files, 1000) == (files, ())
+    kept, left_out = fitting(files, 60)
+    assert (sorted(kept), left_out) == (["middle", "small"], ("large",))
