@@ -110,7 +110,8 @@ _LONG_QUOTES = re.compile(r'"""|' + "'''")
 def places_of(text: str) -> dict[JsonPath, Place]:
     """Path -> where its key, or the header of its table, stands in a valid TOML file.
 
-    A table without a header of its own stands where the first of its keys or tables does. Keys of inline tables are not told apart from the key of the whole table.
+    A table without a header of its own stands where the first of its keys or tables does. Keys of inline tables are
+    not told apart from the key of the whole table.
     """
     found: dict[JsonPath, Place] = {}
     table: JsonPath = ()

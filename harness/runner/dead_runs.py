@@ -8,7 +8,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from harness.bridge.store import StoredSession, stored_sessions
-from harness.model.settings import Settings, SettingsError
+from harness.model.settings import Settings
+from harness.model.settings_errors import SettingsError
 from harness.reporting.archive import DirectoryArchive
 from harness.reporting.files import shown_path
 from harness.reporting.live.following import runs_with_events

@@ -330,13 +330,15 @@ def test_a_client_that_only_calls_goes_on_after_a_kill_as_one_that_joins(
 
 def test_a_killed_server_that_nobody_has_waited_for_yet_has_no_sessions(tmp_path: Path) -> None:
     server = psutil.Popen(["sleep", "60"])
-    owner = server.pid, server.create_time()
-    store = SessionStore(tmp_path, owner)
-    store.save(StoredSession("sess-1", "active"))
-    assert store.left() == {}
+    killed, following = SessionStore(tmp_path, (server.pid, server.create_time())), SessionStore(tmp_path)
+    killed.save(StoredSession("sess-1", "active"))
+    assert following.claim("sess-1") is None
     server.kill()
     while server.status() != psutil.STATUS_ZOMBIE:
         pass
-    assert list(store.left()) == ["sess-1"]
+    claimed = following.claim("sess-1")
+    assert claimed is not None
+    assert claimed.id == "sess-1"
     server.wait(5)
-    store.close()
+    killed.close()
+    following.close()
