@@ -20,7 +20,7 @@ from harness.pytest_plugin.state import AFRESH, DONE, STATE, SessionState
 def begin(config: pytest.Config) -> None:
     """Read the settings, make the state, and register the hooks of this module. Raises UsageError for bad settings."""
     settings = settings_of(config)
-    state = SessionState(settings, config.getoption("--task-agent"))
+    state = SessionState(settings, chosen=config.getoption("--task-agent"))
     if config.getoption("task_durations"):
         from harness.pytest_plugin.shards import durations_of
 

@@ -278,6 +278,7 @@ EXEMPT = {
     "open": "it serves the viewer until Ctrl-C",
     "watch": "it runs tasks until a key ends it",
     "schema": "what it prints is JSON as it is",
+    "history durations": "what it prints is JSON as it is",
     "freeze": "it writes the steps of a run into a file; `--check` shows a difference",
     "serve": "it serves a page until Ctrl-C",
     "serve stop": "it ends the server, and says which; `serve status` has the facts",
