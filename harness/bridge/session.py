@@ -127,7 +127,7 @@ class BridgeSession:
         """The moment at which the client went; None while it is there."""
         self._grace: asyncio.TimerHandle | None = None
         self.changed: Callable[[], None] = lambda: None
-        """Told whenever the client comes or goes, or the state changes."""
+        """Called whenever the client comes or goes, or the state changes."""
         self.forget: Callable[[BridgeSession], None] = lambda _: None
         self.keep: Callable[[BridgeSession], None] = lambda _: None
         """Writes it down, so that it outlives its server."""

@@ -138,7 +138,7 @@ class ContextGate:
         self._sessions: dict[str, str] = {}
         """The sessions with targets of the context -> the page; empty for workers, frames and the browser."""
         self._targets: set[str | None] = set()
-        """Those of them that are not with the browser itself."""
+        """The sessions that belong to a target; a session with the browser itself does not."""
         self._known: set[str] = set()
         """Ids of the targets of the context that the client was told of: only their ends concern it."""
         self._told = told

@@ -237,7 +237,7 @@ async def _alternative(plan: Plan, ending: TaskStop | None, run_subtask: RunSubt
 
 
 async def _run_subtask(played: TaskRun, other: Plan) -> TaskResult:
-    """Run another task in the world of this one, whose clock runs on. Of its events, this one's are its writes."""
+    """Run another task in the world of this one, whose clock runs on. Of its events, only its writes are emitted."""
     plan, ports = played.plan, played.ports
     start = plan.start and plan.start + timedelta(seconds=ports.clock.now() - played.began)
     key = slug(f"{other.key}-for-{plan.key}")

@@ -69,7 +69,6 @@ class Controller:
     parts: int
     ended: dict[int, int] = field(default_factory=dict)
     """Index -> the exit status with which it is over."""
-    pods: int = 0
 
     def run(self, kill: random.Random, deaths: int) -> None:
         """Run all indices to their ends; of each, the first `deaths` pods are taken away at a random moment."""
