@@ -94,16 +94,6 @@ class Store(ABC):
         texts = [part.decode("utf-8", "replace") for part in parts if part is not None]
         return [line for text in texts for line in text.split("\n") if line]  # JSON has other ends of lines inside
 
-    def put_folder(self, folder: Path, name: str) -> None:
-        """Store all files in a folder and below it under `name/`. Links and what is no file are left out."""
-        for path in _files_in(folder):
-            relative = path.relative_to(folder).as_posix()
-            try:
-                data = path.read_bytes()
-            except OSError as error:
-                raise StoreError(f"{path}: cannot be read: {error.strerror or error}") from error
-            self.put(f"{name}/{relative}", data)
-
     def fetch_folder(self, name: str, target: Path) -> list[str]:
         """Write everything below `name/` into a folder, which is made. Raises OSError if the disk does not allow it.
 
@@ -315,7 +305,7 @@ def open_store(url: str) -> Store:
     if scheme.lower() in ("file", "local"):
         return FolderStore(Path(unquote(path.removeprefix("localhost"))).absolute())
     user = _user_in(url)
-    shown = _without(user, url)
+    shown = shown_url(url)
     if ":" in user and scheme.lower() in _BUCKETS:
         raise StoreUnusable(f"{shown}: expected the name of a bucket first, found a user; {_HOW_TO_LOG_IN}")
     try:
@@ -330,6 +320,11 @@ def open_store(url: str) -> Store:
 
 
 _HOW_TO_LOG_IN = "keys are given as the storage expects them, for S3 in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+
+
+def shown_url(url: str) -> str:
+    """The URL without its user and password."""
+    return _without(_user_in(url), url)
 
 
 def _user_in(url: str) -> str:

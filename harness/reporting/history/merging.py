@@ -170,7 +170,14 @@ def _source(artifacts: Path, folder: Path) -> Path | None:
     known = [artifacts, folder / ERRORS / artifacts.name]
     if PREVIOUS in parts:
         known.insert(1, folder / ERRORS / Path(*parts[parts.index(PREVIOUS) :]))
-    return next((place.resolve() for place in known if place.is_dir() and is_inside(folder, place)), None)
+    return next((place.resolve() for place in known if _is_folder_in(folder, place)), None)
+
+
+def _is_folder_in(folder: Path, place: Path) -> bool:
+    try:
+        return place.is_dir() and is_inside(folder, place)
+    except OSError:  # no file can have the name
+        return False
 
 
 def _free_name(key: str, source: Path, taken: dict[str, Path]) -> str:
