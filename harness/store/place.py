@@ -94,6 +94,16 @@ class Store(ABC):
         texts = [part.decode("utf-8", "replace") for part in parts if part is not None]
         return [line for text in texts for line in text.split("\n") if line]  # JSON has other ends of lines inside
 
+    def put_folder(self, folder: Path, name: str) -> None:
+        """Store all files in a folder and below it under `name/`. Links and what is no file are left out."""
+        for path in _files_in(folder):
+            relative = path.relative_to(folder).as_posix()
+            try:
+                data = path.read_bytes()
+            except OSError as error:
+                raise StoreError(f"{path}: cannot be read: {error.strerror or error}") from error
+            self.put(f"{name}/{relative}", data)
+
     def fetch_folder(self, name: str, target: Path) -> list[str]:
         """Write everything below `name/` into a folder, which is made. Raises OSError if the disk does not allow it.
 
