@@ -23,7 +23,7 @@ from harness.reporting.history.record import Execution, RunRecord, checkout_of
 from harness.resilience import SystemClock
 from harness.runner.store_writer import CUT_OFF, StoreLedger, StoreWriter
 from harness.runner.stored_part import ERRORS, CommonRun, StoredPart, join_run, part_name, wrote_name
-from harness.spec.names import how_many
+from harness.spec.names import how_many, list_some
 from harness.store import SCHEME, Store, StoreError, StoreUnusable, open_store
 
 OF_THE_MACHINE = 75
@@ -125,7 +125,9 @@ class StoredRun:
         lost = len(self._left.lost)
         cut = f", {lost} cannot run again" if lost else ""
         ended = f"{how_many(len(self._left.done), 'task')} ended in earlier processes of this part"
-        return [f"task store: {ended}{cut}, {len(task_items(items)) - lost} to run"]
+        failed = [nodeid.partition("::")[2] for nodeid, passed in self.earlier.ended.items() if not passed]
+        told = f" ({len(failed)} failed: {list_some(sorted(failed))})" if failed else ""
+        return [f"task store: {ended}{told}{cut}, {len(task_items(items)) - lost} to run"]
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -196,6 +198,8 @@ class StoredRun:
             notes.append(f"not everything is stored, so this part is to be repeated (status 75): {why}")
         elif self._writer.problem:
             notes.append(f"it failed for a while, and has everything now: {self._writer.problem}")
+        if stored and self._state.stopped_by in ENDING:
+            notes.append("everything is stored, and this part is to be repeated (status 75)")
         return [f"store: {note}" for note in notes]
 
     def _flush(self) -> bool:

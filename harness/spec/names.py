@@ -129,6 +129,12 @@ def how_many(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
+def list_some(names: Sequence[str], most: int = 5) -> str:
+    """`a, b, c`; of many names the first ones, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"
+
+
 def blank_unprintable(text: str) -> str:
     """The text on one line, of the same length: unprintable characters, which could steer a terminal, are blanks."""
     return "".join(letter if letter.isprintable() else " " for letter in text)
