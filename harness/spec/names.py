@@ -112,9 +112,9 @@ _RESERVED = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\..*)?", re.IGN
 def slug(name: str) -> str:
     """The name itself if it is safe as a folder name, else its safe characters and a short hash of the name."""
     safe = _UNSAFE.sub("_", name)[:LONGEST].strip(".")
-    if _RESERVED.fullmatch(safe):
+    if _RESERVED.fullmatch(safe) or safe.startswith("-"):
         safe = f"_{safe}"
-    return safe if safe == name else f"{safe.rstrip('_')}-{_hash(name)}"
+    return safe if safe == name else f"{safe.rstrip('_') or '_'}-{_hash(name)}"
 
 
 def _hash(name: str) -> str:
