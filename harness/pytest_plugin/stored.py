@@ -171,7 +171,8 @@ class StoredRun:
         """A task has ended, or its end has changed by its teardown. First its directory is stored, then its end."""
         code = execution.record.code if execution.record else None
         (self._cut_off.add if code == CUT_OFF else self._cut_off.discard)(execution.nodeid)
-        self._writer.tell(ended_line(self._with_stored_folder(execution)))
+        told = self._with_stored_folder(execution)
+        self._writer.tell(ended_line(told), told.record.artifacts if told.record else None)
 
     def _with_stored_folder(self, execution: Execution) -> Execution:
         record = execution.record

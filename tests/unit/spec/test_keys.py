@@ -19,7 +19,9 @@ def test_safe_names_stay(name: str) -> None:
     assert slug(name) == name
 
 
-@pytest.mark.parametrize("name", ["a b", "问题", "../x", "con", "NUL.txt", "com1", "x.", "a" * 150, "a[chromium]", "-x", "-"])
+@pytest.mark.parametrize(
+    "name", ["a b", "问题", "../x", "con", "NUL.txt", "com1", "x.", "a" * 150, "a[chromium]", "-x", "-"]
+)
 def test_other_names_get_a_hash(name: str) -> None:
     made = slug(name)
     assert re.fullmatch(r"[A-Za-z0-9._-]*-[0-9a-f]{8}", made)
