@@ -45,6 +45,8 @@ class Earlier(Struct, frozen=True):
     """Node id of a task that has ended -> whether it passed."""
     written: frozenset[str] = frozenset()
     """The names (`wrote_name`) of the tasks that had begun to write."""
+    attempts: int = 0
+    """The number of these processes."""
 
     def wrote(self, task_id: str) -> bool:
         return wrote_name(task_id) in self.written
@@ -161,7 +163,7 @@ class StoredRun:
 
     def begin(self, run: RunRecord, tasks: Iterable[str]) -> None:
         """The run begins with these tasks (node ids)."""
-        self._writer.tell(begun_line(run, {*tasks, *self.earlier.ended}))
+        self._writer.tell(begun_line(run, {*tasks, *self.earlier.ended}, self.earlier.attempts))
 
     def add(self, execution: Execution) -> None:
         """A task has ended, or its end has changed by its teardown. First its directory is stored, then its end."""
@@ -190,9 +192,8 @@ class StoredRun:
         self._incomplete = not stored
         notes = [f"left out: {each}" for each in self._writer.left_out]
         if not stored:
-            notes.append(
-                f"not everything is stored, so this part is to be repeated (status 75): {self._writer.problem}"
-            )
+            why = self._writer.problem or "it did not take everything in time"
+            notes.append(f"not everything is stored, so this part is to be repeated (status 75): {why}")
         elif self._writer.problem:
             notes.append(f"it failed for a while, and has everything now: {self._writer.problem}")
         return [f"store: {note}" for note in notes]
@@ -259,7 +260,8 @@ def begin_store(config: pytest.Config, state: SessionState) -> StoredRun:
             join_run(store, CommonRun(shard.partition("/")[2], digest, commit))
         found = StoredPart(part)
         ended = {nodeid: each.outcome == "passed" for nodeid, each in ends(found.attempts, found.owner).items()}
-        return StoredRun(config, state, part, f"{state.run_id}-{uuid4().hex[:8]}", Earlier(ended, found.written))
+        earlier = Earlier(ended, found.written, len(found.attempts))
+        return StoredRun(config, state, part, f"{state.run_id}-{uuid4().hex[:8]}", earlier)
     except (StoreUnusable, HistoryError) as error:
         raise pytest.UsageError(f"--task-store: {error}") from error
     except StoreError as error:
@@ -268,4 +270,4 @@ def begin_store(config: pytest.Config, state: SessionState) -> StoredRun:
 
 def _at(config: pytest.Config, url: str) -> str:
     """The URL; a path is relative to the folder where pytest was started."""
-    return url if SCHEME.match(url) else str(Path(config.invocation_params.dir, url))
+    return url if SCHEME.match(url) else str(Path(config.invocation_params.dir, Path(url).expanduser()))
