@@ -231,7 +231,10 @@ class ChildSession:
     # The files of a task.
 
     def _packed(self, reports: list[dict[str, Any]]) -> tuple[Path | None, tuple[str, ...]]:
-        """The archive with what tasks have left, and Allure's new files; None if there is nothing."""
+        """The archive with what tasks have left, and Allure's new files; None if there is nothing.
+
+        It lies beside the folder of this process, because the slot may read it after the end of the process.
+        """
         documents = [report["taskspec"] for report in reports if report.get("taskspec")]
         found: dict[str, Path] = {}
         for key in dict.fromkeys(document["key"] for document in documents):
@@ -242,7 +245,7 @@ class ChildSession:
             return None, ()
         kept, left_out = fitting(found, MOST_BYTES)
         self._archives += 1
-        archive = self._folder / f"files-{self._archives}.tar"
+        archive = self._folder.with_name(f"{self._folder.name}-{self._archives}.tar")
         with tarfile.open(archive, "w") as tar:
             for name, path in kept.items():
                 tar.add(path, name)
