@@ -44,6 +44,7 @@ from harness.pytest_plugin.activation import RUN_ID
 from harness.pytest_plugin.cluster_line import FENCED, DriverLink, DriverWire, Permits
 from harness.pytest_plugin.state import STATE, UPLINK
 from harness.resilience import SystemClock
+from harness.resilience.watchdog import at_death_of_parent
 
 MOST_BYTES = 64 * 2**20
 """The largest size of what a task leaves that travels to the driver; the largest files are left out first."""
@@ -287,6 +288,7 @@ def pytest_addoption(pluginmanager: pytest.PytestPluginManager) -> None:
 
     The messages come on standard input and leave on standard output.
     """
+    at_death_of_parent(signal.SIGKILL)  # Ray ends the children of a slot with it, so also a watchdog before its command
     folder = Path(os.environ.pop(FOLDER))
     (folder / "errors").mkdir()
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # Ray's processes block it, and children inherit that

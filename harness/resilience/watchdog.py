@@ -91,7 +91,7 @@ def _watch(
     end_the_rest: Callable[[], None],
 ) -> None:
     """Wait for the death of the harness; then end the group, this process included, and the rest before it."""
-    wake_with_death_of_parent()  # here, since it costs milliseconds that the command need not wait for
+    at_death_of_parent(signal.SIGCONT)  # here, since it costs milliseconds that the command need not wait for
     while os.getppid() == harness:
         readable, _, _ = select.select([leash], [], [], PARENT_CHECK)
         if readable and not os.read(leash, 1):
@@ -105,9 +105,9 @@ def _watch(
     os.killpg(0, signal.SIGKILL)
 
 
-def wake_with_death_of_parent() -> None:
-    """Let Linux send SIGCONT to this process when its parent dies: a stopped process would not notice that."""
-    _prctl(PR_SET_PDEATHSIG, signal.SIGCONT)
+def at_death_of_parent(number: signal.Signals) -> None:
+    """Let Linux send a signal to this process when its parent dies: a stopped process would not notice that."""
+    _prctl(PR_SET_PDEATHSIG, number)
 
 
 def _prctl(option: int, value: int) -> bool:
