@@ -15,7 +15,7 @@ from harness.cluster.driver import Cluster, ClusterDriver
 from harness.cluster.equality import NodeFacts
 from harness.cluster.ledger import STATE_LOST, UNKNOWN, WROTE, RunLedger
 from harness.cluster.place import ClusterPlace, SlotRange
-from harness.cluster.run_file import EarlierRun, RunFile, read_run, unfinished_runs
+from harness.cluster.run_file import EarlierRun, RunFile, RunIsDriven, read_run, unfinished_runs
 from harness.cluster.slot import SlotOrder
 from harness.pytest_plugin.activation import begin_run
 from harness.pytest_plugin.cluster_replay import RESUMED, ReportReplay
@@ -85,8 +85,7 @@ class ClusterRun:
             self._slots.close()
 
     def _drive(self, session: pytest.Session) -> None:
-        earlier = self._earlier()
-        file = RunFile(self._config.rootpath, self._state.run_id, self.facts.project)
+        file, earlier = self._file()
         replay, ledger = ReportReplay(session, self._state, file), _ledger(session.items)
         self._replay_earlier(earlier, replay, ledger)
         batches = Batches(self._components(session.items, ledger))
@@ -106,7 +105,7 @@ class ClusterRun:
         finally:
             file.close(finished=ledger.finished)
             if not ledger.finished:
-                told = f"pytest ... --task-cluster {self._place} --task-resume {self._state.run_id}"
+                told = f"pytest ... --task-cluster {self._place} --task-resume {file.run}"
                 self._say(f"{len(ledger.left)} of {len(session.items)} items have no result; to go on: {told}")
 
     @property
@@ -184,23 +183,33 @@ class ClusterRun:
 
     # `--task-resume`.
 
-    def _earlier(self) -> EarlierRun | None:
-        """What the run to go on with has left. Raises UsageError."""
+    def _file(self) -> tuple[RunFile, EarlierRun | None]:
+        """The file of this run, or of the one that it goes on with, and what that one has left. Raises UsageError."""
         run, root = self._config.getoption("task_resume"), self._config.rootpath
-        if run is None:
-            return None
+        if run is not None:
+            return self._file_of(run)
         try:
+            return RunFile(root, self._state.run_id, self.facts.project), None
+        except OSError as error:
+            message = f"--task-cluster: without its ledger no task may begin to write, and it cannot be made: {error}"
+            raise pytest.UsageError(message) from error
+
+    def _file_of(self, run: str) -> tuple[RunFile, EarlierRun]:
+        """The file of an earlier run. Raises UsageError."""
+        root = self._config.rootpath
+        try:
+            file = RunFile(root, run, self.facts.project, goes_on=True)
             found = read_run(root, run)
         except FileNotFoundError:
             known = ", ".join(unfinished_runs(root)) or "none"
             message = f"--task-resume {run}: there is no unfinished run of this name (unfinished: {known})"
             raise pytest.UsageError(message) from None
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RunIsDriven) as error:
             raise pytest.UsageError(f"--task-resume {run}: {error}") from error
         if found.project != self.facts.project:
             message = f"the project has changed since: its digest was {found.project}, and is {self.facts.project} now"
             raise pytest.UsageError(f"--task-resume {run}: {message}; run it anew")
-        return found
+        return file, found
 
     def _replay_earlier(self, earlier: EarlierRun | None, replay: ReportReplay, ledger: RunLedger) -> None:
         """Report what an earlier run has done, and what must not be done again."""
@@ -212,7 +221,7 @@ class ClusterRun:
             if done is None:
                 replay.crashed(RESUMED, node, why)
             else:
-                replay.done(RESUMED, done, b"")
+                replay.replay(RESUMED, done)
 
 
 def ended_earlier(earlier: EarlierRun, ledger: RunLedger) -> dict[str, str]:
