@@ -146,12 +146,18 @@ class ClusterRun:
             run=self._state.run_id,
             root=str(root),
             start=str(start.relative_to(root)) if start.is_relative_to(root) else ".",
-            arguments=tuple(map(str, config.invocation_params.args)),
+            arguments=(*self._roots(), *map(str, config.invocation_params.args)),
             environment=dict(self._environment()),
             leave_out=tuple(self._leave_out()),
             path=tuple(each for each in sys.path if Path(each or os.curdir).resolve().is_relative_to(root)),
             slots=self._place.local or 1,
         )
+
+    def _roots(self) -> Iterator[str]:
+        """What pytest has taken for the project's folder here: it looks at what paths in the arguments exist."""
+        yield from ("--rootdir", str(self._config.rootpath))
+        if self._config.inipath is not None:
+            yield from ("-c", str(self._config.inipath))
 
     def _environment(self) -> Iterator[tuple[str, str]]:
         names = ("PYTEST_ADDOPTS", *(self._config.getoption("task_cluster_env") or ()))

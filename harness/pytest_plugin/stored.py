@@ -365,4 +365,18 @@ def _begin_worker(config: pytest.Config, state: SessionState, given: Mapping[str
 
 def _at(config: pytest.Config, url: str) -> str:
     """The URL; a path is relative to the folder where pytest was started."""
-    return url if SCHEME.match(url) else str(Path(config.invocation_params.dir, url))
+    if SCHEME.match(url):
+        return url
+    start = config.invocation_params.dir
+    folder = Path(os.path.normpath(Path(start, url)))
+    if url in config.invocation_params.args and folder.is_dir() and _misled(config.rootpath, start, folder):
+        raise pytest.UsageError(
+            f"--task-store {url}: pytest takes this folder for a path of tests, so it takes {config.rootpath} for the "
+            f"project. Expected: --task-store={url}"
+        )
+    return str(folder)
+
+
+def _misled(root: Path, start: Path, store: Path) -> bool:
+    """Return whether pytest's root is above the folder where it was started, and probably because of the store."""
+    return root in start.parents and root in store.parents and start not in store.parents
