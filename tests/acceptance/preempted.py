@@ -87,9 +87,7 @@ class Suite:
 
     def merge(self, place: str, output: Path, *more: str) -> tuple[RunRecord, str]:
         """The merged run, and what the command said."""
-        done = CliRunner().invoke(app, ["merge", place, "--output", str(output), *more])
-        assert done.exit_code == 0, done.output
-        return load_run(output), done.stderr
+        return merged_store(place, output, *more)
 
     def close(self) -> None:
         for process in self.started:
@@ -97,6 +95,13 @@ class Suite:
                 os.killpg(process.pid, signal.SIGKILL)
         self.app.kill()
         self.app.communicate(timeout=BOUND)
+
+
+def merged_store(place: object, output: Path, *more: str) -> tuple[RunRecord, str]:
+    """The merged run of a store, and what the command said."""
+    done = CliRunner().invoke(app, ["merge", str(place), "--output", str(output), *more])
+    assert done.exit_code == 0, done.output
+    return load_run(output), done.stderr
 
 
 def end(process: subprocess.Popen[str]) -> tuple[int, str]:
