@@ -13,6 +13,7 @@ from uuid import uuid4
 import pytest
 from msgspec import Struct, field
 
+from harness.model.events import Event, StepStarted
 from harness.pytest_plugin.activation import drives_cluster
 from harness.pytest_plugin.crashed_workers import journal_words
 from harness.pytest_plugin.items import TaskItem
@@ -141,9 +142,7 @@ class StoredRun:
         self._writer = StoreWriter(store, attempt, clock, results)
         self._check = cache(partial(find_attempt, store, attempt)) if UPLINK in config.stash else _is_certain
         """Raises StoreError if a process of a cluster may see another store than its driver."""
-        self.ledger = StoreLedger(
-            store, attempt, clock, self._writer, lambda event: "wrote" in journal_words(event), check=self._check
-        )
+        self.ledger = StoreLedger(store, attempt, clock, self._writer, shows_write, check=self._check)
         self._places: dict[str, str] = {}
         """Node id of a task -> where the process of a cluster that ran it has put its directory."""
         self._folders: set[str] = set()
@@ -202,8 +201,8 @@ class StoredRun:
 
     @property
     def folder(self) -> Path | None:
-        """The folder of the part, if it is on this machine."""
-        return self._store.local
+        """The folder of all parts, if this machine has it."""
+        return open_store(self._place.url).local
 
     # A cluster: the process that runs a task stores its directory, and the driver its end.
 
@@ -311,6 +310,13 @@ class StoredRun:
             failed = not all(self.earlier.ended.values())
             return int(pytest.ExitCode.TESTS_FAILED if failed else pytest.ExitCode.OK)
         return status
+
+
+def shows_write(event: Event) -> bool:
+    """Return whether an event shows that its task writes. The beginning of a step does not: such a step asks first, and
+    does nothing without an answer.
+    """
+    return not isinstance(event, StepStarted) and "wrote" in journal_words(event)
 
 
 def _is_certain() -> None:
