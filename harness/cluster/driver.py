@@ -5,7 +5,7 @@ It reaches slots and pytest only through the ports `Slots` and `Reporter`, and t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, Protocol, assert_never
 
 from msgspec import Struct, field
@@ -246,12 +246,14 @@ class ClusterDriver:
         for name, state in list(self._states.items()):
             if state.lease.over:
                 self._lose(name, state.down or "its lease is over: nothing was heard of it")
-        for name, state in list(self._states.items()):
-            if state.ready and not (state.busy or state.leaving or state.down or self._ending or self._reporter.stops):
-                self._give(name, state)
+        up = self.up
+        for name in up:
+            state = self._states[name]
+            if state.ready and not (state.busy or state.leaving or self._ending or self._reporter.stops):
+                self._give(name, state, up)
 
-    def _give(self, name: str, state: SlotState) -> None:
-        chosen = self._batches.next(name, self.up)
+    def _give(self, name: str, state: SlotState, up: Sequence[str]) -> None:
+        chosen = self._batches.next(name, up)
         nodes = [node for each in chosen for node in each.nodes if not self._ledger.entry(node).done]
         if not nodes:
             self._rest(name, state)
