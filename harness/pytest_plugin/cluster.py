@@ -102,6 +102,8 @@ class ClusterRun:
         try:
             if why := driver.run():
                 session.shouldstop = why
+                if stored is not None:
+                    stored.deserted = not driver.refused_all
         except BaseException:
             driver.interrupt()
             raise

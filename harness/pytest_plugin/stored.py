@@ -148,8 +148,9 @@ class StoredRun:
         self._folders: set[str] = set()
         self._cut_off: set[str] = set()
         """Node ids of the tasks that the store kept from writing."""
-        self._over: RunRecord | None = None
         self._incomplete = False
+        self.deserted = False
+        """Whether the cluster had no machine left for the run."""
 
     def pytest_report_header(self) -> str:
         return f"task store: {self._store.shown}"
@@ -304,7 +305,7 @@ class StoredRun:
         """The exit status: that of the whole part, or 75 if it is to be repeated."""
         if status in (pytest.ExitCode.INTERNAL_ERROR, pytest.ExitCode.USAGE_ERROR):
             return status
-        if self._state.stopped_by in ENDING or self._incomplete or self._cut_off:
+        if self._state.stopped_by in ENDING or self._incomplete or self._cut_off or self.deserted:
             return OF_THE_MACHINE
         if status in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED) and self.earlier.ended:
             failed = not all(self.earlier.ended.values())

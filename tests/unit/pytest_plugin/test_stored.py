@@ -134,6 +134,13 @@ def test_a_slot_that_sees_another_store_is_refused_and_one_that_cannot_ask_goes_
     assert begin_store(there, state).attempt == "one"
 
 
+def test_a_run_that_its_machines_have_left_is_to_be_repeated(tmp_path: Path) -> None:
+    found = stored(tmp_path, StorePlace(f"memory://{uuid4()}", "whole"))
+    assert found.status(2) == 2
+    found.deserted = True
+    assert (found.status(2), found.status(4)) == (75, 4)
+
+
 @pytest.mark.parametrize(
     ("root", "arguments", "store", "misled"),
     [
