@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import signal
 from collections.abc import Iterator
@@ -10,11 +11,10 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.clusters import ClusterProject, OrderSite, children, until
-from tests.acceptance.preempted import ends_in, merged_store
+from tests.acceptance.preempted import ends_in, merged_store, storage_of_s3
 
 pytestmark = pytest.mark.thorough
 ON = ("--task-cluster", "local:2", "--task-store=../store")
-AGAIN = "the store has the others"
 
 
 @pytest.fixture
@@ -111,17 +111,29 @@ def test_a_store_that_fails_is_told_once_and_nothing_is_written_without_it(
     assert project.site.orders == {f"T{number}": 1 for number in range(3)}
 
 
-def test_parts_of_a_run_on_clusters_and_without_them(project: ClusterProject, store: Path) -> None:
-    for number in range(4):
+SMALL = "import harness.pytest_plugin.cluster_child\n\nharness.pytest_plugin.cluster_child.MOST_BYTES = 2000\n"
+"""A plugin: a little is too large to travel."""
+
+
+def test_parts_of_a_run_in_a_storage_that_gets_what_is_too_large_to_travel(
+    project: ClusterProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(3):
         project.task(f"T{number}", 0.2)
-    code, out = project.run(*ON, "--task-shard", "1/2")
-    assert (code, "2 passed, 2 deselected" in out) == (pytest.ExitCode.OK, True), out
-    code, out = project.run("--task-store=../store", "--task-shard", "2/2")
-    assert (code, "2 passed, 2 deselected" in out) == (pytest.ExitCode.OK, True), out
-    code, out = project.run(*ON, "--task-shard", "2/2")
-    assert (code, "4 deselected" in out) == (pytest.ExitCode.OK, True), out
-    merged, said = merged_store(store, project.path / "merged", "--strict")
+    project.task("BAD", success_criteria=["text('#done') == 'never'"])
+    with storage_of_s3(monkeypatch) as bucket:
+        stored = f"--task-store={bucket}/run-42"
+        code, out = project.run("--task-cluster", "local:2", stored, "--task-shard", "1/2", plugin=SMALL)
+        assert (code, "2 deselected" in out) == (pytest.ExitCode.TESTS_FAILED, True), out
+        assert re.search(r"BAD: too large to travel, so it is only in the store, in errors/\S+/BAD: .*trace\.zip", out)
+        assert not (project.path / "errors" / "BAD" / "trace.zip").exists()
+        code, out = project.run(stored, "--task-shard", "2/2")
+        assert (code, "2 passed, 2 deselected" in out) == (pytest.ExitCode.OK, True), out
+        code, out = project.run("--task-cluster", "local:2", stored, "--task-shard", "2/2")
+        assert (code, "4 deselected" in out) == (pytest.ExitCode.OK, True), out
+        merged, said = merged_store(f"{bucket}/run-42", project.path / "merged", "--strict")
     assert (len(merged.executions), said) == (4, "")
+    assert (project.path / "merged" / "errors" / "BAD" / "trace.zip").is_file()
 
 
 def test_a_signal_to_the_driver_asks_for_a_repetition(project: ClusterProject, store: Path) -> None:
