@@ -100,6 +100,7 @@ class ChildSession:
             case WriteAnswer():
                 self._permits.answered(message)
             case Batch():
+                self._wire.fence.given()
                 self._said.put(message)
             case End(how=how):
                 self._stops = True
