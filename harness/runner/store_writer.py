@@ -204,14 +204,19 @@ class StoreLedger(Sink):
         writer: StoreWriter,
         writes: Callable[[Event], bool],
         patience: float = PATIENCE,
+        check: Callable[[], None] = lambda: None,
     ) -> None:
-        """`store`: of the part. `writes` tells whether an event shows that its task writes. `patience`: seconds."""
+        """`store`: of the part. `writes` tells whether an event shows that its task writes. `patience`: seconds.
+
+        `check` raises StoreError if it is not certain that this is the store of the run.
+        """
         self._store = store
         self._attempt = attempt
         self._clock = clock
         self._writer = writer
         self._writes = writes
         self._patience = patience
+        self._check = check
         self._own: set[str] = set()
         """Ids of the tasks in which this process may write."""
         self._seen: set[str] = set()
@@ -243,6 +248,7 @@ class StoreLedger(Sink):
 
     def _claim(self, task_id: str) -> str:
         """The attempt that may write in the task: this one, unless there is another. Raises StoreError."""
+        self._check()
         name = wrote_name(task_id)
         if self._store.put_new(name, self._attempt.encode()):
             return self._attempt
@@ -254,6 +260,21 @@ class StoreLedger(Sink):
         if task_id not in self._own | self._seen and self._writes(event):
             self._seen.add(task_id)
             self._writer.note_write(task_id, self._attempt)
+
+
+def is_stored_within(seconds: float, put: Callable[[], None]) -> bool:
+    """Store something now, for so long at most; returns whether `put` has ended, and without a StoreError."""
+    stored = threading.Event()
+
+    def work() -> None:
+        with contextlib.suppress(StoreError):
+            put()
+            stored.set()
+
+    thread = threading.Thread(target=work, name="taskspec-store-put", daemon=True)
+    thread.start()
+    thread.join(seconds)
+    return stored.is_set()
 
 
 async def _in_thread(work: Callable[[], T]) -> T:

@@ -12,12 +12,12 @@ from harness.reporting.history.merging import ShardRun
 from harness.reporting.history.record import Execution, RunRecord
 from harness.runner.stored_part import COMMON, ERRORS, JOURNAL, RESULTS, StoredPart, parts_below
 from harness.spec.names import how_many, list_some
-from harness.store import SCHEME, Store, StoreError, find_stores, shown_url
+from harness.store import SCHEME, Store, StoreError, find_stores, local_path, shown_url
 
 
 def is_stored(name: str) -> bool:
     """Return whether an argument names a store of runs, and not the folder of a project."""
-    folder = Path(name).expanduser()
+    folder = local_path(name)
     if folder.exists():
         own = place_of(folder).is_file()  # a project may have files of these names too
         return not own and ((folder / COMMON).is_file() or (folder / JOURNAL).is_dir())

@@ -23,7 +23,7 @@ import yaml
 
 from harness.pytest_plugin.options import TASK_OPTIONS
 from tests.acceptance.documented import ROOT
-from tests.acceptance.preempted import Suite, end
+from tests.acceptance.preempted import Suite, end, storage_of_s3
 
 FOLDER = ROOT / "examples" / "cluster"
 JOB: dict[str, Any] = yaml.safe_load((FOLDER / "kubernetes.yaml").read_text("utf-8"))
@@ -190,19 +190,5 @@ def test_whatever_is_taken_away(suite: Suite, tmp_path: Path, seed: int) -> None
 
 @pytest.mark.thorough
 def test_a_store_of_s3(suite: Suite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of moto, on this machine: nothing leaves it."""
-    from moto.server import ThreadedMotoServer
-
-    server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
-    server.start()
-    try:
-        given = {"ACCESS_KEY_ID": "x", "SECRET_ACCESS_KEY": "y", "DEFAULT_REGION": "us-east-1"}
-        url = "http://{}:{}".format(*server.get_host_and_port())
-        for name, value in {**given, "ENDPOINT_URL": url, "EC2_METADATA_DISABLED": "true"}.items():
-            monkeypatch.setenv(f"AWS_{name}", value)
-        import boto3
-
-        boto3.client("s3").create_bucket(Bucket="my-results")
-        play(suite, "s3://my-results/run-42", tmp_path / "merged", seed=7, deaths=1)
-    finally:
-        server.stop()
+    with storage_of_s3(monkeypatch) as bucket:
+        play(suite, f"{bucket}/run-42", tmp_path / "merged", seed=7, deaths=1)

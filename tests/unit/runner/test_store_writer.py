@@ -13,7 +13,7 @@ import pytest
 from harness.model.events import TaskEnded, TaskStarted
 from harness.recovery.failure import Failed
 from harness.resilience import SystemClock
-from harness.runner.store_writer import StoreLedger, StoreWriter
+from harness.runner.store_writer import StoreLedger, StoreWriter, is_stored_within
 from harness.runner.stored_part import wrote_name
 from harness.store import Store, StoreError, open_store
 from tests.unit.fakes import FakeClock, Theatre
@@ -208,6 +208,30 @@ def test_a_store_that_does_not_answer_holds_a_task_up_for_a_bounded_time(under: 
     answers = threading.Event()
     with pytest.raises(Failed, match=r"it did not answer"):
         asyncio.run(ledger(Unwilling(under, answers=answers), "one", patience=0.2).before_write(plan()))
+    answers.set()
+
+
+def test_a_process_that_is_not_certain_of_its_store_does_not_write(under: Store) -> None:
+    sees: list[bool] = []
+
+    def check() -> None:
+        if not sees:
+            raise StoreError("it is another store")
+
+    own = StoreLedger(under, "one", FakeClock(), StoreWriter(under, "one", FakeClock()), bool, 5.0, check)
+    with pytest.raises(Failed, match=r"nothing was sent \(it is another store\)"):
+        asyncio.run(own.before_write(plan()))
+    assert under.names() == []
+    sees.append(True)
+    asyncio.run(own.before_write(plan()))
+    assert under.names() == [wrote_name("T-1")]
+
+
+def test_something_is_stored_at_once_or_not_at_all(under: Store) -> None:
+    assert is_stored_within(PATIENT, lambda: under.put("a", b""))
+    assert not is_stored_within(PATIENT, lambda: Unwilling(under, failures=1).put("b", b""))
+    answers = threading.Event()
+    assert not is_stored_within(0.1, lambda: Unwilling(under, answers=answers).put("c", b""))
     answers.set()
 
 

@@ -10,8 +10,17 @@ from hypothesis import strategies as st
 
 from harness.reporting.history.attempts import begun_line, ended_line
 from harness.reporting.history.file import HistoryError
-from harness.runner.stored_part import CommonRun, StoredPart, join_run, part_name, parts_below, wrote_name
-from harness.store import Store, open_store
+from harness.runner.stored_part import (
+    CommonRun,
+    StoredPart,
+    find_attempt,
+    join_run,
+    part_name,
+    parts_below,
+    show_attempt,
+    wrote_name,
+)
+from harness.store import Store, StoreUnusable, open_store
 from tests.unit.reporting.history.runs import execution, record, run
 
 
@@ -50,6 +59,14 @@ def test_another_run_is_refused(store: Store, other: CommonRun, why: str) -> Non
     join_run(store, CommonRun("3", "abc", "c" * 40))
     with pytest.raises(HistoryError, match=f"{why}. Each run needs a place of its own"):
         join_run(store, other)
+
+
+def test_a_slot_knows_whether_it_sees_the_store_of_its_driver(store: Store) -> None:
+    show_attempt(store, "one")
+    find_attempt(store, "one")
+    with pytest.raises(StoreUnusable, match="is not the store of the run, seen from this machine"):
+        find_attempt(store, "another")
+    assert parts_below(store) == []  # it is no part that somebody has begun
 
 
 def test_what_is_no_run_is_refused(store: Store) -> None:

@@ -205,6 +205,12 @@ def test_a_bucket_has_no_password() -> None:
         open_store("s3://AKIA:sec/ret@bucket/run")
 
 
+def test_the_home_folder_has_a_short_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert open_store("~/run").local == tmp_path / "run"
+    assert open_store("~nobody-of-this-name/run").local == Path.cwd() / "~nobody-of-this-name/run"
+
+
 def test_a_url_of_this_machine_is_a_folder(tmp_path: Path) -> None:
     assert open_store(f"file://localhost{tmp_path}/a%20b").local == tmp_path / "a b"
 
