@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from harness.runner.stored_part import (
     CommonRun,
     StoredPart,
     find_attempt,
+    join_division,
     join_run,
     part_name,
     show_attempt,
@@ -47,6 +49,8 @@ URL, PART, ATTEMPT = "taskspec_store", "taskspec_part", "taskspec_attempt"
 EARLIER = "taskspec_earlier"
 """Key of `workerinput`: what earlier attempts have done. A process of a cluster does not get it: its driver acts on it.
 """
+REFUSED = "taskspec_refused"
+"""Key of `workeroutput`: why a worker of xdist cannot use the store, and the exit status."""
 PUT_WITHIN = 60.0
 """Seconds for a process of a cluster to store the directory of a failed task before its report is sent."""
 LAST = 30.0
@@ -170,6 +174,12 @@ class StoredRun:
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         """Deselect what has ended, after all that selects. Under xdist every worker does it."""
+        sharding: Any = config.pluginmanager.getplugin("taskspec-shard")
+        found, items[:] = list(items), []  # pytest goes on for a moment if this is refused
+        if sharding is not None and not (config.getoption("collectonly") or UPLINK in config.stash):
+            with _refusing(config):
+                join_division(open_store(self._place.url), sharding.divided)
+        items[:] = found
         tasks = task_items(items)
         self._left = resumption({item.nodeid: (_id(item), item.loaded.spec.episode_id) for item in tasks}, self.earlier)
         self.tasks = tasks
@@ -199,6 +209,11 @@ class StoredRun:
         """xdist: all workers go on with the same, whenever they start."""
         node.workerinput[EARLIER] = [dict(self.earlier.ended), sorted(self.earlier.written)]
         node.workerinput.update(self.given())
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        if refused := getattr(node, "workeroutput", {}).get(REFUSED):
+            pytest.exit(*refused)
 
     def given(self) -> dict[str, str]:
         """What other processes of the run need to see the same store: for their `workerinput`."""
@@ -344,13 +359,23 @@ def begin_store(config: pytest.Config, state: SessionState) -> StoredRun:
     Raises UsageError for a store that cannot be used or belongs to another run; ends pytest with status 75 if it does
     not answer.
     """
-    try:
+    with _refusing(config):
         given: dict[str, Any] | None = getattr(config, "workerinput", None)
         return _begin(config, state) if given is None else _begin_worker(config, state, given)
+
+
+@contextmanager
+def _refusing(config: pytest.Config) -> Iterator[None]:
+    """End pytest if the store cannot be used. The controller of an xdist worker says why."""
+    told: dict[str, Any] = getattr(config, "workeroutput", {})
+    try:
+        yield
     except (StoreUnusable, HistoryError) as error:
-        raise pytest.UsageError(f"--task-store: {error}") from error
+        told[REFUSED] = f"--task-store: {error}", int(pytest.ExitCode.USAGE_ERROR)
+        raise pytest.UsageError(told[REFUSED][0]) from error
     except StoreError as error:
-        pytest.exit(f"--task-store: {error}", returncode=OF_THE_MACHINE)
+        told[REFUSED] = f"--task-store: {error}", OF_THE_MACHINE
+        pytest.exit(*told[REFUSED])
 
 
 def _begin(config: pytest.Config, state: SessionState) -> StoredRun:

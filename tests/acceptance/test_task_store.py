@@ -113,6 +113,17 @@ def test_the_store_of_another_run_is_refused(suite: Suite, tmp_path: Path) -> No
     assert (status, "--task-store: foo://x: Protocol not known: foo" in output) == (4, True)
 
 
+@pytest.mark.parametrize("options", [(), pytest.param(("-n", "2"), marks=pytest.mark.thorough)], ids=["one", "xdist"])
+def test_a_part_of_other_tasks_is_refused_before_anything_runs(
+    suite: Suite, tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    (tmp_path / "store").mkdir()
+    (tmp_path / "store" / "divided").write_text("of others")
+    status, output = suite.run("--task-shard", "1/2", "--task-store=../store", "-k", "T-0 or T-1", *options)
+    assert (status, "its parts are of other tasks (of others) than those found here" in output) == (4, True), output
+    assert not list((tmp_path / "store").rglob("*.jsonl"))
+
+
 @pytest.mark.thorough
 def test_a_store_that_fails_in_the_middle_is_told_once_and_nothing_is_written_without_it(
     suite: Suite, tmp_path: Path
