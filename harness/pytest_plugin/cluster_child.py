@@ -197,20 +197,11 @@ class ChildSession:
         for warned in self._warned:
             self._wire.send(warned)
         self._warned.clear()
-        attempt, place = self._attempts.get(item.nodeid, 0), item.location
-        stored = self._put(reports, attempt)
-        archive, left_out = self._packed(reports)
-        self._wire.send(
-            Done(
-                node=item.nodeid,
-                attempt=attempt,
-                location=(place[0], place[1], place[2]),
-                reports=tuple(self._without_folder(reports)),
-                files=str(archive or ""),
-                left_out=left_out,
-                stored=stored,
-            )
-        )
+        stored = ""
+        try:
+            stored = self._put(reports, self._attempts.get(item.nodeid, 0))
+        finally:  # Ctrl-C ends the wait for the store, and the item keeps its result
+            self._send_done(item, reports, stored)
         return result
 
     def _put(self, reports: list[dict[str, Any]], attempt: int) -> str:
@@ -219,7 +210,17 @@ class ChildSession:
         documents = [report["taskspec"] for report in reports if report.get("taskspec")]
         if state is None or state.stored is None or not documents or documents[-1]["artifacts"] is None:
             return ""
-        return state.stored.put(self._folder / "errors" / documents[-1]["key"], attempt)
+        folder: Path = self._folder / "errors" / documents[-1]["key"]
+        return state.stored.put(folder, attempt) if folder.is_dir() else ""
+
+    def _send_done(self, item: pytest.Item, reports: list[dict[str, Any]], stored: str) -> None:
+        archive, left_out = self._packed(reports)
+        attempt, place, told = self._attempts.get(item.nodeid, 0), item.location, self._without_folder(reports)
+        self._wire.send(
+            Done(
+                item.nodeid, attempt, (place[0], place[1], place[2]), tuple(told), str(archive or ""), left_out, stored
+            )
+        )
 
     def pytest_warning_recorded(
         self, warning_message: warnings.WarningMessage, when: str, nodeid: str, location: Any
