@@ -246,7 +246,9 @@ class ChildSession:
         return told
 
     def pytest_unconfigure(self) -> None:
-        shutil.rmtree(self._folder, ignore_errors=True)
+        """Remove what this process has made, but the archives: the slot removes each when it has read it."""
+        for folder in [each for each in self._folder.iterdir() if each.is_dir()]:
+            shutil.rmtree(folder, ignore_errors=True)
 
     # The files of a task.
 

@@ -154,4 +154,6 @@ def test_an_item_keeps_its_result_though_ctrl_c_ends_the_wait_for_the_store(tmp_
         protocol.send(None)
     done = sent[-1]
     assert (done.node, done.stored, len(done.reports)) == ("t::K", "", 1)
-    assert Path(done.files).is_file()  # the driver stores what has travelled
+    child.pytest_unconfigure()
+    assert [each.name for each in tmp_path.iterdir()] == ["files-1.tar"]
+    assert Path(done.files).is_file()  # its slot may not have read it yet
