@@ -247,8 +247,9 @@ class ChildSession:
 
     def pytest_unconfigure(self) -> None:
         """Remove what this process has made, but the archives: the slot removes each when it has read it."""
-        for folder in [each for each in self._folder.iterdir() if each.is_dir()]:
-            shutil.rmtree(folder, ignore_errors=True)
+        with contextlib.suppress(FileNotFoundError):  # the slot is gone, and has removed all of it
+            for folder in [each for each in self._folder.iterdir() if each.is_dir()]:
+                shutil.rmtree(folder, ignore_errors=True)
 
     # The files of a task.
 
