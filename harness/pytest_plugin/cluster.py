@@ -6,6 +6,8 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +18,7 @@ from harness.cluster.driver import Cluster, ClusterDriver
 from harness.cluster.equality import NodeFacts
 from harness.cluster.ledger import STATE_LOST, UNKNOWN, WROTE, RunLedger
 from harness.cluster.place import ClusterPlace, SlotRange
-from harness.cluster.run_file import EarlierRun, RunFile, read_run, unfinished_runs
+from harness.cluster.run_file import EarlierRun, RunFile, RunIsDrivenError, read_run, unfinished_runs
 from harness.cluster.slot import SlotOrder
 from harness.pytest_plugin.activation import begin_run
 from harness.pytest_plugin.cluster_line import STORE
@@ -31,6 +33,7 @@ from harness.resilience import SystemClock
 from harness.runner.compile import plans_of
 from harness.runner.schedule import SHARED
 from harness.spec.suite import dependencies
+from harness.values import replace
 
 if TYPE_CHECKING:
     from harness.cluster.ray_slots import RaySlots
@@ -43,13 +46,14 @@ class ClusterRun:
         self._config = config
         self._state = state
         self._place: ClusterPlace = config.getoption("task_cluster")
-        self._slots: RaySlots | None = None
+        self._thread = ThreadPoolExecutor(1, "taskspec-cluster")
+        self._connecting: Future[RaySlots] | None = None
         self._facts: NodeFacts | None = None
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionstart(self) -> None:
-        """Connect, so that slots start while the items are collected. Raises UsageError."""
-        from harness.cluster.ray_slots import ClusterError, RaySlots, authenticates
+        """Begin to connect: the cluster and its slots start while the items are collected. Raises UsageError."""
+        from harness.cluster.ray_slots import ClusterError, check
         from harness.pytest_plugin.cluster_options import refuse_options
 
         refuse_options(self._config, self._state)
@@ -57,12 +61,32 @@ class ClusterRun:
         if reporter is not None:
             reporter.showfspath = False  # results come in the order of their ends, not by file
         try:
-            self._slots = RaySlots(self._place, self._order, SystemClock())
+            check(self._place)
         except ClusterError as error:
             raise pytest.UsageError(str(error)) from error
+        self._connecting = self._thread.submit(self._connect)
+
+    def _connect(self) -> RaySlots:
+        """Connect, and ask for slots: on a thread of its own. Raises ClusterError."""
+        from harness.cluster.ray_slots import RaySlots
+
+        slots = RaySlots(self._place, self._order, SystemClock())
+        slots.want(self._range(slots).most)
+        return slots
+
+    def _connected(self) -> RaySlots:
+        """The slots, as soon as the cluster is there. Raises UsageError."""
+        from harness.cluster.ray_slots import ClusterError, authenticates, keep_signals
+
+        assert self._connecting is not None
+        try:
+            slots = self._connecting.result()
+        except ClusterError as error:
+            raise pytest.UsageError(str(error)) from error
+        keep_signals()
         if not authenticates():
             self._say("this Ray cluster asks for no token: whoever reaches its ports can run code on its nodes")
-        self._slots.want(self._most())
+        return slots
 
     def pytest_report_header(self) -> str:
         return f"task cluster: {self._place}"
@@ -72,10 +96,11 @@ class ClusterRun:
         if session.testsfailed and not session.config.option.continue_on_collection_errors:
             many = "s" * (session.testsfailed != 1)
             raise session.Interrupted(f"{session.testsfailed} error{many} during collection")
+        slots = self._connected()
         if session.items:
             begin_run(self._config)
             telemetry_of(self._config).begin()
-            self._drive(session)
+            self._drive(session, slots)
         if session.shouldfail:
             raise session.Failed(session.shouldfail)
         if session.shouldstop:
@@ -83,22 +108,24 @@ class ClusterRun:
         return True
 
     def pytest_unconfigure(self) -> None:
-        if self._slots is not None:
-            self._slots.close()
+        from harness.cluster.ray_slots import ClusterError
 
-    def _drive(self, session: pytest.Session) -> None:
-        earlier = self._earlier()
+        if self._connecting is not None:
+            with suppress(ClusterError):  # it has been reported, or nothing was run
+                self._connecting.result().close()
+        self._thread.shutdown()
+
+    def _drive(self, session: pytest.Session, slots: RaySlots) -> None:
         stored = self._state.stored
-        file = None if stored else RunFile(self._config.rootpath, self._state.run_id, self.facts.project)
+        file, earlier = (None, None) if stored else self._file()
         replay, ledger = ReportReplay(session, self._state, file), _ledger(session.items)
         self._replay_earlier(earlier, replay, ledger)
         self._report_lost(task_items(session.items), replay, ledger)
         batches = Batches(self._components(session.items, ledger))
         ties = _ties(stored.tasks if stored else task_items(session.items))
-        most = min(self._most(), max(len(batches), 1))
-        cluster = Cluster(self.facts, ties, min(self._range().fewest, most), most)
-        assert self._slots is not None
-        driver = ClusterDriver(cluster, ledger, batches, self._slots, replay, SystemClock())
+        most = min(self._range(slots).most, max(len(batches), 1))
+        cluster = Cluster(self.facts, ties, min(self._range(slots).fewest, most), most)
+        driver = ClusterDriver(cluster, ledger, batches, slots, replay, SystemClock())
         try:
             if why := driver.run():
                 session.shouldstop = why
@@ -113,8 +140,9 @@ class ClusterRun:
             if file is not None:
                 file.close(finished=ledger.finished)
             if not ledger.finished:
-                told = f"pytest ... --task-cluster {self._place} --task-resume {self._state.run_id}"
-                told = "the same command, since the store has the others" if stored else told
+                told = "the same command, since the store has the others"
+                if file is not None:
+                    told = f"pytest ... --task-cluster {self._place} --task-resume {file.run}"
                 self._say(f"{len(ledger.left)} of {len(session.items)} items have no result; to go on: {told}")
 
     def _report_lost(self, tasks: Sequence[TaskItem], replay: ReportReplay, ledger: RunLedger) -> None:
@@ -132,13 +160,9 @@ class ClusterRun:
             self._facts = NodeFacts.here(root, tuple(root / each for each in self._leave_out()))
         return self._facts
 
-    def _range(self) -> SlotRange:
-        assert self._slots is not None
+    def _range(self, slots: RaySlots) -> SlotRange:
         given: SlotRange | None = self._config.getoption("task_cluster_slots")
-        return given or SlotRange(1, self._place.local or self._slots.places)
-
-    def _most(self) -> int:
-        return self._range().most
+        return given or SlotRange(1, self._place.local or slots.places)
 
     def _order(self, name: str) -> SlotOrder:
         config = self._config
@@ -146,6 +170,7 @@ class ClusterRun:
         return SlotOrder(
             name=name,
             run=self._state.run_id,
+            like=replace(self.facts, files={}),
             root=str(root),
             start=str(start.relative_to(root)) if start.is_relative_to(root) else ".",
             arguments=(*self._roots(), *map(str, config.invocation_params.args)),
@@ -209,23 +234,33 @@ class ClusterRun:
 
     # `--task-resume`.
 
-    def _earlier(self) -> EarlierRun | None:
-        """What the run to go on with has left. Raises UsageError."""
+    def _file(self) -> tuple[RunFile, EarlierRun | None]:
+        """The file of this run, or of the one that it goes on with, and what that one has left. Raises UsageError."""
         run, root = self._config.getoption("task_resume"), self._config.rootpath
-        if run is None:
-            return None
+        if run is not None:
+            return self._file_of(run)
         try:
+            return RunFile(root, self._state.run_id, self.facts.project), None
+        except OSError as error:
+            message = f"--task-cluster: without its ledger no task may begin to write, and it cannot be made: {error}"
+            raise pytest.UsageError(message) from error
+
+    def _file_of(self, run: str) -> tuple[RunFile, EarlierRun]:
+        """The file of an earlier run. Raises UsageError."""
+        root = self._config.rootpath
+        try:
+            file = RunFile(root, run, self.facts.project, goes_on=True)
             found = read_run(root, run)
         except FileNotFoundError:
             known = ", ".join(unfinished_runs(root)) or "none"
             message = f"--task-resume {run}: there is no unfinished run of this name (unfinished: {known})"
             raise pytest.UsageError(message) from None
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RunIsDrivenError) as error:
             raise pytest.UsageError(f"--task-resume {run}: {error}") from error
         if found.project != self.facts.project:
             message = f"the project has changed since: its digest was {found.project}, and is {self.facts.project} now"
             raise pytest.UsageError(f"--task-resume {run}: {message}; run it anew")
-        return found
+        return file, found
 
     def _replay_earlier(self, earlier: EarlierRun | None, replay: ReportReplay, ledger: RunLedger) -> None:
         """Report what an earlier run has done, and what must not be done again."""
@@ -237,7 +272,7 @@ class ClusterRun:
             if done is None:
                 replay.crashed(RESUMED, node, why)
             else:
-                replay.done(RESUMED, done, b"")
+                replay.replay(RESUMED, done)
 
 
 def ended_earlier(earlier: EarlierRun, ledger: RunLedger) -> dict[str, str]:

@@ -45,6 +45,7 @@ from harness.pytest_plugin.activation import RUN_ID
 from harness.pytest_plugin.cluster_line import FENCED, STORE, DriverLink, DriverWire, Permits
 from harness.pytest_plugin.state import STATE, UPLINK
 from harness.resilience import SystemClock
+from harness.resilience.watchdog import at_death_of_parent
 
 MOST_BYTES = 64 * 2**20
 """The largest size of what a task leaves that travels to the driver; the largest files are left out first."""
@@ -99,6 +100,7 @@ class ChildSession:
             case WriteAnswer():
                 self._permits.answered(message)
             case Batch():
+                self._wire.fence.given()
                 self._said.put(message)
             case End(how=how):
                 self._stops = True
@@ -254,7 +256,10 @@ class ChildSession:
     # The files of a task.
 
     def _packed(self, reports: list[dict[str, Any]]) -> tuple[Path | None, tuple[str, ...]]:
-        """The archive with what tasks have left, and Allure's new files; None if there is nothing."""
+        """The archive with what tasks have left, and Allure's new files; None if there is nothing.
+
+        It lies beside the folder of this process, because the slot may read it after the end of the process.
+        """
         documents = [report["taskspec"] for report in reports if report.get("taskspec")]
         found: dict[str, Path] = {}
         for key in dict.fromkeys(document["key"] for document in documents):
@@ -265,7 +270,7 @@ class ChildSession:
             return None, ()
         kept, left_out = fitting(found, MOST_BYTES)
         self._archives += 1
-        archive = self._folder / f"files-{self._archives}.tar"
+        archive = self._folder.with_name(f"{self._folder.name}-{self._archives}.tar")
         with tarfile.open(archive, "w") as tar:
             for name, path in kept.items():
                 tar.add(path, name)
@@ -307,6 +312,7 @@ def pytest_addoption(pluginmanager: pytest.PytestPluginManager) -> None:
 
     The messages come on standard input and leave on standard output.
     """
+    at_death_of_parent(signal.SIGKILL)  # Ray ends the children of a slot with it, so also a watchdog before its command
     folder = Path(os.environ.pop(FOLDER))
     (folder / "errors").mkdir()
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # Ray's processes block it, and children inherit that

@@ -74,6 +74,8 @@ class Earlier(Struct, frozen=True):
     """Node id of a task that has ended -> whether it passed."""
     written: frozenset[str] = frozenset()
     """The names (`wrote_name`) of the tasks that had begun to write."""
+    attempts: int = 0
+    """The number of these processes."""
 
     def wrote(self, task_id: str) -> bool:
         return wrote_name(task_id) in self.written
@@ -241,7 +243,7 @@ class StoredRun:
 
     def begin(self, run: RunRecord, tasks: Iterable[str]) -> None:
         """The run begins with these tasks (node ids)."""
-        self._writer.tell(begun_line(run, {*tasks, *self.earlier.ended}))
+        self._writer.tell(begun_line(run, {*tasks, *self.earlier.ended}, self.earlier.attempts))
 
     def add(self, execution: Execution) -> None:
         """A task has ended, or its end has changed by its teardown. First its directory is stored, then its end."""
@@ -272,9 +274,8 @@ class StoredRun:
         self._incomplete = not stored
         notes = [f"left out: {each}" for each in self._writer.left_out]
         if not stored:
-            notes.append(
-                f"not everything is stored, so this part is to be repeated (status 75): {self._writer.problem}"
-            )
+            why = self._writer.problem or "it did not take everything in time"
+            notes.append(f"not everything is stored, so this part is to be repeated (status 75): {why}")
         elif self._writer.problem:
             notes.append(f"it failed for a while, and has everything now: {self._writer.problem}")
         return [f"store: {note}" for note in notes]
@@ -359,7 +360,7 @@ def _begin(config: pytest.Config, state: SessionState) -> StoredRun:
     ended = {nodeid: each.outcome == "passed" for nodeid, each in ends(found.attempts, found.owner).items()}
     if runs and drives_cluster(config):
         show_attempt(found.store, attempt)
-    return StoredRun(config, state, place, attempt, Earlier(ended, found.written))
+    return StoredRun(config, state, place, attempt, Earlier(ended, found.written, len(found.attempts)))
 
 
 def _begin_worker(config: pytest.Config, state: SessionState, given: Mapping[str, Any]) -> StoredRun:
@@ -375,7 +376,7 @@ def _at(config: pytest.Config, url: str) -> str:
     if SCHEME.match(url):
         return url
     start = config.invocation_params.dir
-    folder = Path(os.path.normpath(Path(start, url)))
+    folder = Path(os.path.normpath(Path(start, Path(url).expanduser())))
     if url in config.invocation_params.args and folder.is_dir() and _misled(config.rootpath, start, folder):
         raise pytest.UsageError(
             f"--task-store {url}: pytest takes this folder for a path of tests, so it takes {config.rootpath} for the "

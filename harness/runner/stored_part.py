@@ -112,8 +112,15 @@ class StoredPart:
     def attempts(self) -> tuple[PartAttempt, ...]:
         """The attempts in the order in which they began."""
         names = dict.fromkeys(name.split("/")[1] for name in self.store.names(JOURNAL) if name.count("/") > 1)
-        found = (attempt_of(name, self.store.lines(f"{JOURNAL}/{name}")) for name in names)
-        return in_order(each for each in found if each is not None)
+        return in_order(each for each in map(self._attempt, names) if each is not None)
+
+    def _attempt(self, name: str) -> PartAttempt | None:
+        place = f"{JOURNAL}/{name}"
+        try:
+            return attempt_of(name, self.store.lines(place))
+        except HistoryError as error:
+            how = f"delete {place} there, and tasks of which nothing else is known run again"
+            raise HistoryError(f"{self.store.shown}: {JOURNAL}/{error}; {how}") from error
 
     @cached_property
     def written(self) -> frozenset[str]:

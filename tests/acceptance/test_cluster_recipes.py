@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import random
@@ -12,6 +13,8 @@ import subprocess
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 from typing import Any
 
@@ -55,9 +58,35 @@ def test_the_script_for_slurm_is_a_script() -> None:
 
 @pytest.mark.thorough
 def test_the_job_is_valid_for_kubernetes() -> None:
+    assert _refusal(JOB) == ""
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        ("spec.completions", "twenty"),
+        ("spec.podFailurePolicy.rules", [{"onExitCodes": {"operator": "In", "values": [1]}}]),  # without its action
+        ("spec.template.spec.containers", [{"image": "suite:1.0"}]),  # without a name
+        ("spec.backoffLimitPerIndexes", 2),  # misspelled
+    ],
+)
+def test_a_broken_job_would_be_refused(place: str, value: object) -> None:
+    broken = copy.deepcopy(JOB)
+    *parents, last = place.split(".")
+    reduce(getitem, parents, broken)[last] = value
+    assert last in _refusal(broken)
+
+
+def _refusal(job: dict[str, Any]) -> str:
+    """Where the validator finds what it refuses, and why; empty if it accepts the job."""
     import kubernetes_validate
 
-    kubernetes_validate.validate(JOB, "1.37", strict=True)
+    try:
+        kubernetes_validate.validate(job, "1.37", strict=True)
+    except kubernetes_validate.ValidationError as error:
+        return f"{'.'.join(map(str, error.path))}: {error.message}"
+    return ""
 
 
 @dataclass

@@ -118,6 +118,38 @@ def test_each_allure_result_is_stored_once(under: Store, tmp_path: Path) -> None
     assert store.done == ["allure-results", "allure-results"]
 
 
+def test_an_allure_result_that_was_half_written_is_stored_again(under: Store, tmp_path: Path) -> None:
+    writer = StoreWriter(under, "one", SystemClock(), tmp_path)
+    for text in ('{"uuid":', '{"uuid": "a"}'):
+        (tmp_path / "a-result.json").write_text(text)
+        writer.put_results()
+        assert writer.flush(PATIENT)
+    assert under.get("allure-results/a-result.json") == b'{"uuid": "a"}'
+
+
+def test_what_vanishes_while_it_is_read_does_not_keep_the_rest(
+    under: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def vanished(folder: Path, pattern: str) -> list[Path]:
+        raise FileNotFoundError(2, "No such file or directory", f"{folder}/{pattern}")
+
+    monkeypatch.setattr(Path, "rglob", vanished)
+    writer = write_all(under, tmp_path / "T-1")
+    assert writer.flush(PATIENT)
+    assert under.lines("journal/one") == ["first", "second"]
+    assert [each.partition("'")[0] for each in writer.left_out] == ["[Errno 2] No such file or directory: "]
+
+
+def test_that_a_task_was_seen_to_write_is_stored_before_all_that_waits(under: Store, tmp_path: Path) -> None:
+    answers = threading.Event()
+    store = Unwilling(under, answers=answers)
+    writer = write_all(store, tmp_path / "T-1")
+    writer.note_write("T-1", "one")
+    answers.set()
+    assert writer.flush(PATIENT)
+    assert store.done.index("wrote") <= 1
+
+
 def ledger(store: Store, attempt: str, clock: Any = None, patience: float = 5.0) -> StoreLedger:
     clock = clock or SystemClock()
     writer = StoreWriter(store, attempt, clock)

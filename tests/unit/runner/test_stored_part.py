@@ -87,6 +87,13 @@ def test_a_part_knows_its_attempts_and_who_wrote(store: Store) -> None:
     assert (found.owner("A"), found.owner("B")) == ("one", None)
 
 
+def test_a_garbled_journal_is_named_with_what_to_do(store: Store) -> None:
+    part = store.at("part-1-of-2")
+    part.put("journal/one/x-1.jsonl", b'{"begun": {"ru')
+    with pytest.raises(HistoryError, match=r"run/part-1-of-2: journal/one: expected .*; delete journal/one there, and"):
+        _ = StoredPart(part).attempts
+
+
 def test_parts_come_in_the_order_of_their_numbers(store: Store) -> None:
     for number in (10, 9, 1):
         store.at(f"part-{number}-of-10").append("journal/x", ["{}"])
