@@ -199,20 +199,11 @@ class ChildSession:
         for warned in self._warned:
             self._wire.send(warned)
         self._warned.clear()
-        attempt, place = self._attempts.get(item.nodeid, 0), item.location
-        stored = self._put(reports, attempt)
-        archive, left_out = self._packed(reports)
-        self._wire.send(
-            Done(
-                node=item.nodeid,
-                attempt=attempt,
-                location=(place[0], place[1], place[2]),
-                reports=tuple(self._without_folder(reports)),
-                files=str(archive or ""),
-                left_out=left_out,
-                stored=stored,
-            )
-        )
+        stored = ""
+        try:
+            stored = self._put(reports, self._attempts.get(item.nodeid, 0))
+        finally:  # Ctrl-C ends the wait for the store, and the item keeps its result
+            self._send_done(item, reports, stored)
         return result
 
     def _put(self, reports: list[dict[str, Any]], attempt: int) -> str:
@@ -221,7 +212,17 @@ class ChildSession:
         documents = [report["taskspec"] for report in reports if report.get("taskspec")]
         if state is None or state.stored is None or not documents or documents[-1]["artifacts"] is None:
             return ""
-        return state.stored.put(self._folder / "errors" / documents[-1]["key"], attempt)
+        folder: Path = self._folder / "errors" / documents[-1]["key"]
+        return state.stored.put(folder, attempt) if folder.is_dir() else ""
+
+    def _send_done(self, item: pytest.Item, reports: list[dict[str, Any]], stored: str) -> None:
+        archive, left_out = self._packed(reports)
+        attempt, place, told = self._attempts.get(item.nodeid, 0), item.location, self._without_folder(reports)
+        self._wire.send(
+            Done(
+                item.nodeid, attempt, (place[0], place[1], place[2]), tuple(told), str(archive or ""), left_out, stored
+            )
+        )
 
     def pytest_warning_recorded(
         self, warning_message: warnings.WarningMessage, when: str, nodeid: str, location: Any
@@ -247,7 +248,10 @@ class ChildSession:
         return told
 
     def pytest_unconfigure(self) -> None:
-        shutil.rmtree(self._folder, ignore_errors=True)
+        """Remove what this process has made, but the archives: the slot removes each when it has read it."""
+        with contextlib.suppress(FileNotFoundError):  # the slot is gone, and has removed all of it
+            for folder in [each for each in self._folder.iterdir() if each.is_dir()]:
+                shutil.rmtree(folder, ignore_errors=True)
 
     # The files of a task.
 
