@@ -51,6 +51,8 @@ ENDS_WITHIN = 8.0
 """Seconds for the slots to end after an interruption."""
 DIES_OFTEN = 3
 """So many deaths of its child before it has collected, and a slot is refused; so are so many that cannot start."""
+SHOWN = 200
+"""The number of characters of a line of a log that a message shows."""
 NOT_COLLECTED = "slot {} did not collect it, although its files are the same"
 
 
@@ -389,13 +391,14 @@ class ClusterDriver:
         if self._ending:
             state.ended = True
             return
-        end = "its machine is being taken away" if state.leaving else f"its process ended with exit code {died.code}"
+        end = "its machine is being taken away" if state.leaving else _end_of(died)
         self._return(name, end)
         if state.leaving or state.deaths >= DIES_OFTEN:
             if not state.leaving:
                 self._refused += 1
                 tail = "".join(f"\n  {line}" for line in died.tail[-8:])
-                self._reporter.say(f"slot {name} is refused: {end} before it could run anything{tail}")
+                ended = f"its process ended with exit code {died.code} before it could run anything"
+                self._reporter.say(f"slot {name} is refused: {ended}{tail}")
             self._forget(name)
             return
         state.lease, state.beats, state.ended = Lease(self._clock, STARTS), False, False
@@ -431,6 +434,13 @@ class ClusterDriver:
         for node in nodes:
             self._reporter.runs_again(node)
             self._batches.put_again(node, {*self._ledger.entry(node).lost_on, name})
+
+
+def _end_of(died: Died) -> str:
+    """How a child has ended, with the last line of its log if it was not killed: an error ends it."""
+    ended = f"its process ended with exit code {died.code}"
+    last = next((line.strip() for line in reversed(died.tail) if line.strip()), "")
+    return f"{ended} ({last[:SHOWN]})" if last and died.code and 0 < died.code < 128 else ended
 
 
 def _is_awaited(state: SlotState) -> bool:

@@ -62,8 +62,8 @@ class Done(Struct, frozen=True, tag="done"):
     reports: tuple[dict[str, Any], ...]
     files: str = ""
     """The archive of its files on the node; empty: it has left none."""
-    left_out: tuple[str, ...] = ()
-    """The files that were too large to travel."""
+    lost: str = ""
+    """Which of its files do not travel, and why."""
 
 
 class NotCollected(Struct, frozen=True, tag="absent"):

@@ -28,7 +28,7 @@ ANEW = "restore the file, or run the tasks anew, which repeats what the run has 
 _fact = msgspec.json.Decoder(tuple[Fact, str, str])
 
 
-class RunIsDriven(Exception):
+class RunIsDrivenError(Exception):
     """Another process drives the run now."""
 
 
@@ -48,7 +48,7 @@ class RunFile:
     """The file of the present run, or of the earlier one that this run goes on with."""
 
     def __init__(self, root: Path, run: str, project: str, *, goes_on: bool = False) -> None:
-        """Make the file, or open the one that there is. Raises OSError, and RunIsDriven."""
+        """Make the file, or open the one that there is. Raises OSError, and RunIsDrivenError."""
         self.run = run
         self.path = root / FOLDER / f"{run}.jsonl"
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -82,7 +82,7 @@ class RunFile:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             self.close(finished=False)
-            raise RunIsDriven(f"another process drives the run {self.run} now") from None
+            raise RunIsDrivenError(f"another process drives the run {self.run} now") from None
         except OSError:
             pass  # this file system has no locks
 

@@ -15,7 +15,7 @@ from harness.cluster.driver import Cluster, ClusterDriver
 from harness.cluster.equality import NodeFacts
 from harness.cluster.ledger import STATE_LOST, UNKNOWN, WROTE, RunLedger
 from harness.cluster.place import ClusterPlace, SlotRange
-from harness.cluster.run_file import EarlierRun, RunFile, RunIsDriven, read_run, unfinished_runs
+from harness.cluster.run_file import EarlierRun, RunFile, RunIsDrivenError, read_run, unfinished_runs
 from harness.cluster.slot import SlotOrder
 from harness.pytest_plugin.activation import begin_run
 from harness.pytest_plugin.cluster_replay import RESUMED, ReportReplay
@@ -204,7 +204,7 @@ class ClusterRun:
             known = ", ".join(unfinished_runs(root)) or "none"
             message = f"--task-resume {run}: there is no unfinished run of this name (unfinished: {known})"
             raise pytest.UsageError(message) from None
-        except (OSError, ValueError, RunIsDriven) as error:
+        except (OSError, ValueError, RunIsDrivenError) as error:
             raise pytest.UsageError(f"--task-resume {run}: {error}") from error
         if found.project != self.facts.project:
             message = f"the project has changed since: its digest was {found.project}, and is {self.facts.project} now"

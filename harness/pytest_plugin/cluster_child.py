@@ -195,11 +195,11 @@ class ChildSession:
         for warned in self._warned:
             self._wire.send(warned)
         self._warned.clear()
-        archive, left_out = self._packed(reports)
+        archive, lost = self._packed(reports)
         place = item.location
         attempt, told = self._attempts.get(item.nodeid, 0), self._without_folder(reports)
         self._wire.send(
-            Done(item.nodeid, attempt, (place[0], place[1], place[2]), tuple(told), str(archive or ""), left_out)
+            Done(item.nodeid, attempt, (place[0], place[1], place[2]), tuple(told), str(archive or ""), lost)
         )
         return result
 
@@ -231,8 +231,8 @@ class ChildSession:
 
     # The files of a task.
 
-    def _packed(self, reports: list[dict[str, Any]]) -> tuple[Path | None, tuple[str, ...]]:
-        """The archive with what tasks have left, and Allure's new files; None if there is nothing.
+    def _packed(self, reports: list[dict[str, Any]]) -> tuple[Path | None, str]:
+        """The archive with what tasks have left and Allure's new files, if there are any; and what it lacks, and why.
 
         It lies beside the folder of this process, because the slot may read it after the end of the process.
         """
@@ -243,22 +243,32 @@ class ChildSession:
             found |= _files(self._folder / "errors" / ".kept" / key, f"{key}/kept")
         found |= _files(self._folder / "allure", ALLURE)
         if not found:
-            return None, ()
-        kept, left_out = fitting(found, MOST_BYTES)
+            return None, ""
         self._archives += 1
         archive = self._folder.with_name(f"{self._folder.name}-{self._archives}.tar")
-        with tarfile.open(archive, "w") as tar:
-            for name, path in kept.items():
-                tar.add(path, name)
-        for path in found.values():
-            path.unlink(missing_ok=True)
-        return archive, left_out
+        try:
+            return archive, pack(archive, found)
+        except OSError as error:
+            archive.unlink(missing_ok=True)
+            return None, f"these files could not be packed ({error}): {', '.join(found)}"
+        finally:
+            for path in found.values():
+                path.unlink(missing_ok=True)
 
 
 def _files(folder: Path, name: str) -> dict[str, Path]:
     """Name in the archive -> file, for all files below a folder."""
     found = (path for path in sorted(folder.rglob("*")) if path.is_file() and not path.is_symlink())
     return {f"{name}/{path.relative_to(folder).as_posix()}": path for path in found}
+
+
+def pack(archive: Path, files: dict[str, Path]) -> str:
+    """Put files into an archive; returns what it lacks, and why. Raises OSError."""
+    kept, left_out = fitting(files, MOST_BYTES)
+    with tarfile.open(archive, "w") as tar:
+        for name, path in kept.items():
+            tar.add(path, name)
+    return f"these files were too large to travel: {', '.join(left_out)}" if left_out else ""
 
 
 def fitting(files: dict[str, Path], most: int) -> tuple[dict[str, Path], tuple[str, ...]]:

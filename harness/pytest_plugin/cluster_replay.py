@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import builtins
 import io
+import shutil
 import sys
 import tarfile
 import warnings
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +65,7 @@ class ReportReplay:
 
     def done(self, slot: str, done: Done, blob: bytes) -> None:
         """Publish the files of an item, keep its result, then replay its reports."""
-        self._unpack(done.node, blob, done.left_out)
+        self._unpack(done.node, blob, done.lost)
         self._keep(lambda: self._file.done(done))
         self.replay(slot, done)
 
@@ -120,7 +120,7 @@ class ReportReplay:
         task_id = item.loaded.spec.task_id
         return (task_id, self._state.done[task_id]) if task_id in self._state.done else None
 
-    def told(self, slot: str, message: Told | Warned | Ended, blob: bytes) -> None:  # noqa: ARG002 - the port has it
+    def told(self, slot: str, message: Told | Warned | Ended, blob: bytes) -> None:
         telemetry = telemetry_of(self._config)
         match message:
             case Told(line=line):
@@ -128,7 +128,7 @@ class ReportReplay:
             case Warned():
                 self._warn(message)
             case Ended(output=output, interrupted=records):
-                self._unpack("", blob, ())
+                self._unpack(f"slot {slot}", blob)
                 telemetry.take_problems(output.get(OUTPUT, {}))
                 self._state.told_browser = self._state.told_browser or output.get(BROWSER, "")
                 place = str(self._state.settings.artifacts)
@@ -166,28 +166,36 @@ class ReportReplay:
 
     # The files of a task.
 
-    def _unpack(self, node: str, blob: bytes, left_out: Sequence[str]) -> None:
-        """Put the files of tasks where they would be had these run here."""
-        if left_out:
-            self.say(f"{node}: too large to travel, so it is lost: {', '.join(left_out)}")
-        if not blob:
-            return
+    def _unpack(self, node: str, blob: bytes, lost: str = "") -> None:
+        """Put the files of tasks where they would be had these run here. If that fails, the results count."""
+        if lost:
+            self.say(f"{node}: {lost}")
+        try:
+            if blob:
+                self._publish(blob)
+        except (OSError, tarfile.TarError) as error:
+            self.say(f"{node}: the files that its slot has sent could not be stored: {error}")
+
+    def _publish(self, blob: bytes) -> None:
+        """Unpack an archive. Raises OSError and TarError."""
         archive = self._state.harness().archive
         folder = archive.incoming("cluster")
-        with tarfile.open(fileobj=io.BytesIO(blob)) as tar:
-            tar.extractall(folder, filter="data")
-        for part in sorted(path for path in folder.iterdir() if path.is_dir()):
-            if part.name == ALLURE:
-                self._move_allure(part)
-            else:
-                archive.adopt(part.name, part)
-        archive.discard(folder)
+        try:
+            with tarfile.open(fileobj=io.BytesIO(blob)) as tar:
+                tar.extractall(folder, filter="data")
+            for part in sorted(path for path in folder.iterdir() if path.is_dir()):
+                if part.name == ALLURE:
+                    self._move_allure(part)
+                else:
+                    archive.adopt(part.name, part)
+        finally:
+            archive.discard(folder)
 
     def _move_allure(self, folder: Path) -> None:
         target = Path(self._config.getoption("--alluredir"))
         target.mkdir(parents=True, exist_ok=True)
         for path in folder.iterdir():
-            path.rename(target / path.name)
+            shutil.move(path, target / path.name)  # it may be on another disk
 
 
 def _as_sent(data: dict[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import pytest
 
 from harness.cluster.ledger import RunLedger
 from harness.cluster.messages import Done
-from harness.cluster.run_file import RunFile, RunIsDriven, read_run, unfinished_runs
+from harness.cluster.run_file import RunFile, RunIsDrivenError, read_run, unfinished_runs
 from harness.pytest_plugin.cluster import ended_earlier
 
 
@@ -94,7 +94,7 @@ def test_a_run_that_is_gone_on_with_keeps_its_file(tmp_path: Path) -> None:
 
 def test_a_run_that_is_driven_is_not_gone_on_with(tmp_path: Path) -> None:
     file = RunFile(tmp_path, "r1", "digest")
-    with pytest.raises(RunIsDriven, match="another process drives the run r1 now"):
+    with pytest.raises(RunIsDrivenError, match="another process drives the run r1 now"):
         RunFile(tmp_path, "r1", "digest", goes_on=True)
     file.close(finished=False)
     RunFile(tmp_path, "r1", "digest", goes_on=True).close(finished=False)
