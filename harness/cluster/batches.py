@@ -58,10 +58,11 @@ def components(
 
 
 class Batches:
-    """The components that wait for a slot."""
+    """The components that wait for a slot. A run may have 100,000, so a batch looks only at those before its end."""
 
     def __init__(self, all_: Sequence[Component]) -> None:
         self._waiting = sorted(all_, key=_urgency)
+        self._seconds = sum(each.seconds for each in all_)
         self._own = {node: each for each in all_ for node in each.nodes}
 
     def __len__(self) -> int:
@@ -72,42 +73,45 @@ class Batches:
         found: dict[int, list[str]] = {}
         for node in nodes:
             found.setdefault(id(self._own[node]), []).append(node)
-        for left in reversed(list(found.values())):
-            own = self._own[left[0]]
-            self._waiting.insert(0, replace(own, nodes=tuple(left), seconds=own.seconds * len(left) / len(own.nodes)))
+        self._put([_part(self._own[left[0]], left) for left in found.values()])
 
     def put_again(self, node: str, avoids: Iterable[str]) -> None:
         """An item that was lost while it ran waits again: for a batch of its own, on another slot."""
-        own = self._own[node]
-        seconds = own.seconds / len(own.nodes)
-        self._waiting.insert(0, replace(own, nodes=(node,), seconds=seconds, alone=True, avoids=frozenset(avoids)))
+        self._put([replace(_part(self._own[node], [node]), alone=True, avoids=frozenset(avoids))])
+
+    def _put(self, first: list[Component]) -> None:
+        self._waiting[:0] = first
+        self._seconds += sum(each.seconds for each in first)
 
     def next(self, slot: str, slots: Collection[str]) -> tuple[Component, ...]:
         """Take the next batch for a slot; empty if nothing waits for it. `slots`: those that share the work.
 
-        A component that should not run on this slot waits for another one, if there is one that it does not avoid.
+        It has the first component that fits, and as many of the following ones as its share has room for. A component
+        that should not run on this slot waits for another one, if there is one that it does not avoid.
         """
         others = set(slots) - {slot}
-        fit = [each for each in self._waiting if slot not in each.avoids or others <= each.avoids]
-        if not fit:
-            return ()
-        share = min(LONGEST, sum(each.seconds for each in self._waiting) / (FRACTION * max(len(slots), 1)))
-        chosen = [fit[0]] if fit[0].alone else _filled(fit, share)
-        taken = {id(each) for each in chosen}
-        self._waiting = [each for each in self._waiting if id(each) not in taken]
+        share = min(LONGEST, self._seconds / (FRACTION * max(len(slots), 1)))
+        chosen: list[Component] = []
+        passed: list[Component] = []
+        looked, total = 0, 0.0
+        for each in self._waiting:
+            fits = slot not in each.avoids or others <= each.avoids
+            if fits and chosen and (total + each.seconds > share or chosen[0].alone):
+                break
+            looked += 1
+            if fits and not (chosen and each.alone):
+                chosen.append(each)
+                total += each.seconds
+            else:
+                passed.append(each)
+        self._waiting[:looked] = passed
+        self._seconds = max(self._seconds - total, 0.0)
         return tuple(chosen)
 
 
-def _filled(fit: Sequence[Component], share: float) -> list[Component]:
-    """The first component, and as many of the following ones as the share has room for."""
-    chosen, total = [fit[0]], fit[0].seconds
-    for each in fit[1:]:
-        if total + each.seconds > share:
-            break
-        if not each.alone:
-            chosen.append(each)
-            total += each.seconds
-    return chosen
+def _part(own: Component, nodes: Sequence[str]) -> Component:
+    """The part of a component with these of its items."""
+    return replace(own, nodes=tuple(nodes), seconds=own.seconds * len(nodes) / len(own.nodes))
 
 
 def _urgency(component: Component) -> tuple[int, float]:

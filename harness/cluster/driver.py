@@ -5,7 +5,7 @@ It reaches slots and pytest only through the ports `Slots` and `Reporter`, and t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, Protocol, assert_never
 
 from msgspec import Struct, field
@@ -195,6 +195,11 @@ class ClusterDriver:
         """The slots that can be used."""
         return [name for name, state in self._states.items() if not state.down]
 
+    @property
+    def refused_all(self) -> bool:
+        """Whether something is wrong with the machines of all slots, so that a repetition would end the same."""
+        return self._refused >= self._cluster.most
+
     def run(self) -> str:
         """Drive the run until every item has its result; returns why it ended earlier, else an empty text."""
         while not self._ledger.finished:
@@ -209,7 +214,7 @@ class ClusterDriver:
 
     def _hopeless(self) -> str:
         """Why no slot is waited for any longer; empty if one may still come."""
-        if self._refused >= self._cluster.most:
+        if self.refused_all:
             return "every slot of the cluster was refused"
         waited = self._clock.now() - self._none_since
         if waited > SOON and self._patient:
@@ -248,12 +253,14 @@ class ClusterDriver:
         for name, state in list(self._states.items()):
             if state.lease.over:
                 self._lose(name, state.down or "its lease is over: nothing was heard of it")
-        for name, state in list(self._states.items()):
-            if state.ready and not (state.busy or state.leaving or state.down or self._ending or self._reporter.stops):
-                self._give(name, state)
+        up = self.up
+        for name in up:
+            state = self._states[name]
+            if state.ready and not (state.busy or state.leaving or self._ending or self._reporter.stops):
+                self._give(name, state, up)
 
-    def _give(self, name: str, state: SlotState) -> None:
-        chosen = self._batches.next(name, self.up)
+    def _give(self, name: str, state: SlotState, up: Sequence[str]) -> None:
+        chosen = self._batches.next(name, up)
         nodes = [node for each in chosen for node in each.nodes if not self._ledger.entry(node).done]
         if not nodes:
             self._rest(name, state)

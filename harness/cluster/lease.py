@@ -2,7 +2,7 @@
 
 The child counts from the moment at which it *sent* the last beat that the driver has seen; the driver counts from the
 moment at which it *heard* the last one. So the child always stops first, whatever the line between them loses or
-delays (docs/design/cluster.md).
+delays (docs/design/cluster.md). A child that has been given nothing may wait for its driver, which still collects.
 """
 
 from __future__ import annotations
@@ -47,7 +47,9 @@ class Fence:
         self._clock = clock
         self._seconds = seconds
         self._sent: OrderedDict[int, float] = OrderedDict()
-        self._since = clock.now()
+        self._began = clock.now()
+        self._since: float | None = None
+        """When the last beat that was seen was sent; None: the driver need not be there yet."""
 
     def sends(self, number: int) -> None:
         """A beat is about to leave."""
@@ -60,10 +62,17 @@ class Fence:
             return
         for earlier in [each for each in self._sent if each <= number]:
             del self._sent[earlier]
-        if not self.closed:
+        if self._since is not None and not self.closed:
             self._since = max(self._since, at)
+        elif self._since is None and self._clock.now() - at < self._seconds:  # older ones were sent to nobody
+            self._since = at
+
+    def given(self) -> None:
+        """The child has been given work, so its driver is there, and has to see its beats."""
+        if self._since is None:
+            self._since = self._began
 
     @property
     def closed(self) -> bool:
         """Whether no write may begin any more, and the child has to end. It stays so."""
-        return self._clock.now() - self._since >= self._seconds
+        return self._since is not None and self._clock.now() - self._since >= self._seconds

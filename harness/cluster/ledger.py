@@ -61,6 +61,13 @@ class RunLedger:
         """`items`: node id -> whether it is a task, in order. `episodes`: node id -> its episode, if it has one."""
         self._entries = {node: Entry(task) for node, task in items.items()}
         self._episodes = episodes
+        self._members: dict[str, list[str]] = {}
+        """Episode -> its items, in order."""
+        for node in filter(episodes.__contains__, items):
+            self._members.setdefault(episodes[node], []).append(node)
+        self._slots: dict[str, dict[str, Entry]] = {}
+        """Slot -> the items that it has, in the order in which it was given them. A run may have 100,000 items, so
+        nothing that happens for each batch may look at all of them."""
         self._left = len(self._entries)
 
     @property
@@ -83,14 +90,15 @@ class RunLedger:
     def give(self, slot: str, nodes: Sequence[str]) -> tuple[tuple[str, int], ...]:
         """Give items to a slot; returns each with the number of its attempt."""
         for node in nodes:
-            entry = self._entries[node]
+            entry = self._taken(node)
             entry.slot, entry.attempt, entry.alone = slot, entry.attempt + 1, len(nodes) == 1
             entry.begun = entry.granted = entry.wrote = False
+            self._slots.setdefault(slot, {})[node] = entry
         return tuple((node, self._entries[node].attempt) for node in nodes)
 
     def held_by(self, slot: str) -> tuple[str, ...]:
         """The items that a slot has and that are not done."""
-        return tuple(node for node, entry in self._entries.items() if entry.slot == slot and not entry.done)
+        return tuple(self._slots.get(slot, ()))
 
     def note(self, slot: str, node: str, word: Word) -> bool:
         """Note what a slot says about an item; returns False if the item is no longer its."""
@@ -114,12 +122,14 @@ class RunLedger:
         entry = self._held(slot, node)
         if entry is None or entry.attempt != attempt:
             return False
-        self._close(entry)
+        self.close(node)
         return True
 
     def close(self, node: str) -> None:
-        """The item has a result that no slot has given."""
-        self._close(self._entries[node])
+        """The item has its result."""
+        entry = self._taken(node)
+        self._left -= not entry.done
+        entry.done = True
 
     def lost(self, slot: str) -> LossVerdict:
         """Decide about the items of a slot that is gone; none of them is its any more."""
@@ -129,7 +139,7 @@ class RunLedger:
         for node in held:
             entry = self._entries[node]
             why = (self._reason(entry) if entry.begun else None) or orphaned.get(node)
-            self._release(entry, slot)
+            self._release(node, slot)
             if why is not None:
                 crashed[node] = why
             elif entry.begun:
@@ -147,20 +157,23 @@ class RunLedger:
         entry.losses += 1
         if entry.losses > AGAIN:
             return False
-        entry.slot, entry.lost_on = None, (*entry.lost_on, slot)
+        self._taken(node)
+        entry.lost_on = (*entry.lost_on, slot)
         return True
 
     def _held(self, slot: str, node: str) -> Entry | None:
-        entry = self._entries.get(node)
-        return entry if entry is not None and entry.slot == slot and not entry.done else None
+        return self._slots.get(slot, {}).get(node)
 
-    def _close(self, entry: Entry) -> None:
-        if not entry.done:
-            entry.done, entry.slot = True, None
-            self._left -= 1
+    def _taken(self, node: str) -> Entry:
+        """The item, after it was taken from the slot that had it."""
+        entry = self._entries[node]
+        if entry.slot is not None:
+            del self._slots[entry.slot][node]
+            entry.slot = None
+        return entry
 
-    def _release(self, entry: Entry, slot: str) -> None:
-        entry.slot = None
+    def _release(self, node: str, slot: str) -> None:
+        entry = self._taken(node)
         if entry.begun:
             entry.losses += 1
             entry.lost_alone += entry.alone
@@ -181,14 +194,13 @@ class RunLedger:
     def _orphaned(self, held: Collection[str]) -> dict[str, str]:
         """Items whose episode had begun on the slot -> why they cannot run elsewhere."""
         touched: dict[str, str] = {}
-        for node, entry in self._entries.items():
-            episode = self._episodes.get(node)
-            if episode is not None and entry.done and any(self._episodes.get(each) == episode for each in held):
-                touched[episode] = node
+        for episode in {self._episodes[node] for node in held if node in self._episodes}:
+            if ended := [node for node in self._members[episode] if self._entries[node].done]:
+                touched[episode] = ended[-1]
         return {
             node: STATE_LOST.format(_name(touched[self._episodes[node]]))
             for node in held
-            if self._episodes.get(node) in touched
+            if self.episode(node) in touched
         }
 
     def _end_episodes(self, again: list[str], back: list[str], crashed: dict[str, str]) -> None:

@@ -64,6 +64,8 @@ class Done(Struct, frozen=True, tag="done"):
     """The archive of its files on the node; empty: it has left none."""
     lost: str = ""
     """Which of its files do not travel, and why."""
+    stored: str = ""
+    """Where its directory is in the store of the run; empty: the child has not put it there."""
 
 
 class NotCollected(Struct, frozen=True, tag="absent"):

@@ -48,7 +48,7 @@ class _Actor:
 
     def __init__(self, handle: Any) -> None:
         self.handle = handle
-        self.waits: Any = handle.facts.remote()
+        self.waits: Any = handle.begin.remote()
         """The call whose answer is awaited: the facts first, then polls."""
         self.up = False
         self.children = 0
@@ -58,7 +58,10 @@ class _Actor:
 
 
 class RaySlots:
-    """The slots of one run. Its methods are called on one thread."""
+    """The slots of one run. Its methods are called by one thread at a time, and it is made by one that outlives it.
+
+    Linux ends the processes of Ray with the thread that has started them.
+    """
 
     def __init__(self, place: ClusterPlace, order: Callable[[str], SlotOrder], clock: Clock) -> None:
         """Connect to the cluster, or start one on this machine. `order`: slot -> what it needs. Raises ClusterError."""
@@ -143,25 +146,12 @@ class RaySlots:
         self._ray.shutdown()
 
 
-def _connected(place: ClusterPlace) -> Any:
+def check(place: ClusterPlace) -> None:
+    """Raise ClusterError for what can be said at once: Ray is not installed, or nothing answers."""
     if find_spec("ray") is None:
         raise ClusterError(f"--task-cluster {place} needs the package ray, which is not installed: {INSTALL}")
-    if place.port is not None:
-        _check_answers(place)
-    with _own_signals():
-        import ray
-
-        options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": True}
-        if place.local:
-            options |= {"num_cpus": place.local, "include_dashboard": False}
-        try:
-            ray.init(address=place.address, **options)
-        except (ConnectionError, ValueError, RuntimeError) as error:
-            raise ClusterError(f"--task-cluster {place}: {_first_line(error)}") from error
-    return ray
-
-
-def _check_answers(place: ClusterPlace) -> None:
+    if place.port is None:
+        return
     try:
         with socket.create_connection((place.host, place.port), CONNECTS):
             return
@@ -172,16 +162,24 @@ def _check_answers(place: ClusterPlace) -> None:
         ) from error
 
 
-@contextlib.contextmanager
-def _own_signals() -> Iterator[None]:
-    """Keep the signal handlers of pytest and of this plugin: Ray sets its own."""
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+def _connected(place: ClusterPlace) -> Any:
+    import ray
+
+    options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": True}
+    if place.local:
+        options |= {"num_cpus": place.local, "include_dashboard": False}
     try:
-        yield
-    finally:
-        for number, handler in before.items():
-            with contextlib.suppress(ValueError):  # this is not the main thread
-                signal.signal(number, handler)
+        ray.init(address=place.address, **options)
+    except (ConnectionError, ValueError, RuntimeError) as error:
+        raise ClusterError(f"--task-cluster {place}: {_first_line(error)}") from error
+    return ray
+
+
+def keep_signals() -> None:
+    """Set the signal handlers of pytest and of this plugin again: Ray has put its own before them."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        with contextlib.suppress(ValueError):  # this is not the main thread
+            signal.signal(number, signal.getsignal(number))
 
 
 def _first_line(error: BaseException) -> str:

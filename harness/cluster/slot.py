@@ -17,7 +17,7 @@ from pathlib import Path
 import psutil
 from msgspec import Struct
 
-from harness.cluster.equality import NodeFacts
+from harness.cluster.equality import NodeFacts, differences
 from harness.cluster.messages import Died, Done, Ended, FromSlot, Leaving, encode, from_slot
 from harness.resilience import SystemClock
 from harness.resilience.process import PipedChild, Program
@@ -40,6 +40,8 @@ class SlotOrder(Struct, frozen=True):
 
     name: str
     run: str
+    like: NodeFacts
+    """What the driver has."""
     root: str
     """The project's folder on the driver's machine."""
     start: str
@@ -69,14 +71,17 @@ class ClusterSlot:
         self._closed = False
         self._lock = threading.Lock()
 
-    def facts(self) -> NodeFacts:
-        """What this machine has."""
-        return NodeFacts.here(self._root, tuple(self._root / each for each in self._order.leave_out))
+    def begin(self) -> NodeFacts:
+        """Say what this machine has. If it is what the driver has, the first child collects while the driver does."""
+        found = NodeFacts.here(self._root, tuple(self._root / each for each in self._order.leave_out))
+        if not differences(self._order.like, found):
+            self.start(1)
+        return found
 
     def start(self, number: int) -> None:
-        """Start the child with this number, if none runs."""
+        """Start the child with this number, unless it has been started, or another one runs."""
         with self._lock:
-            if self._child is None and not self._closed:
+            if self._child is None and number > self._number and not self._closed:
                 self._number = number
                 self._child = self._spawn()
                 threading.Thread(target=self._read, args=(self._child,), daemon=True).start()

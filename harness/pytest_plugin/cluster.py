@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +21,7 @@ from harness.cluster.place import ClusterPlace, SlotRange
 from harness.cluster.run_file import EarlierRun, RunFile, RunIsDrivenError, read_run, unfinished_runs
 from harness.cluster.slot import SlotOrder
 from harness.pytest_plugin.activation import begin_run
+from harness.pytest_plugin.cluster_line import STORE
 from harness.pytest_plugin.cluster_replay import RESUMED, ReportReplay
 from harness.pytest_plugin.items import TaskItem
 from harness.pytest_plugin.selection import groups, task_items
@@ -29,6 +33,7 @@ from harness.resilience import SystemClock
 from harness.runner.compile import plans_of
 from harness.runner.schedule import SHARED
 from harness.spec.suite import dependencies
+from harness.values import replace
 
 if TYPE_CHECKING:
     from harness.cluster.ray_slots import RaySlots
@@ -41,13 +46,14 @@ class ClusterRun:
         self._config = config
         self._state = state
         self._place: ClusterPlace = config.getoption("task_cluster")
-        self._slots: RaySlots | None = None
+        self._thread = ThreadPoolExecutor(1, "taskspec-cluster")
+        self._connecting: Future[RaySlots] | None = None
         self._facts: NodeFacts | None = None
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionstart(self) -> None:
-        """Connect, so that slots start while the items are collected. Raises UsageError."""
-        from harness.cluster.ray_slots import ClusterError, RaySlots, authenticates
+        """Begin to connect: the cluster and its slots start while the items are collected. Raises UsageError."""
+        from harness.cluster.ray_slots import ClusterError, check
         from harness.pytest_plugin.cluster_options import refuse_options
 
         refuse_options(self._config, self._state)
@@ -55,12 +61,32 @@ class ClusterRun:
         if reporter is not None:
             reporter.showfspath = False  # results come in the order of their ends, not by file
         try:
-            self._slots = RaySlots(self._place, self._order, SystemClock())
+            check(self._place)
         except ClusterError as error:
             raise pytest.UsageError(str(error)) from error
+        self._connecting = self._thread.submit(self._connect)
+
+    def _connect(self) -> RaySlots:
+        """Connect, and ask for slots: on a thread of its own. Raises ClusterError."""
+        from harness.cluster.ray_slots import RaySlots
+
+        slots = RaySlots(self._place, self._order, SystemClock())
+        slots.want(self._range(slots).most)
+        return slots
+
+    def _connected(self) -> RaySlots:
+        """The slots, as soon as the cluster is there. Raises UsageError."""
+        from harness.cluster.ray_slots import ClusterError, authenticates, keep_signals
+
+        assert self._connecting is not None
+        try:
+            slots = self._connecting.result()
+        except ClusterError as error:
+            raise pytest.UsageError(str(error)) from error
+        keep_signals()
         if not authenticates():
             self._say("this Ray cluster asks for no token: whoever reaches its ports can run code on its nodes")
-        self._slots.want(self._most())
+        return slots
 
     def pytest_report_header(self) -> str:
         return f"task cluster: {self._place}"
@@ -70,10 +96,11 @@ class ClusterRun:
         if session.testsfailed and not session.config.option.continue_on_collection_errors:
             many = "s" * (session.testsfailed != 1)
             raise session.Interrupted(f"{session.testsfailed} error{many} during collection")
+        slots = self._connected()
         if session.items:
             begin_run(self._config)
             telemetry_of(self._config).begin()
-            self._drive(session)
+            self._drive(session, slots)
         if session.shouldfail:
             raise session.Failed(session.shouldfail)
         if session.shouldstop:
@@ -81,32 +108,49 @@ class ClusterRun:
         return True
 
     def pytest_unconfigure(self) -> None:
-        if self._slots is not None:
-            self._slots.close()
+        from harness.cluster.ray_slots import ClusterError
 
-    def _drive(self, session: pytest.Session) -> None:
-        file, earlier = self._file()
+        if self._connecting is not None:
+            with suppress(ClusterError):  # it has been reported, or nothing was run
+                self._connecting.result().close()
+        self._thread.shutdown()
+
+    def _drive(self, session: pytest.Session, slots: RaySlots) -> None:
+        stored = self._state.stored
+        file, earlier = (None, None) if stored else self._file()
         replay, ledger = ReportReplay(session, self._state, file), _ledger(session.items)
         self._replay_earlier(earlier, replay, ledger)
+        self._report_lost(task_items(session.items), replay, ledger)
         batches = Batches(self._components(session.items, ledger))
-        ties = _ties(task_items(session.items))
-        most = min(self._most(), max(len(batches), 1))
-        cluster = Cluster(self.facts, ties, min(self._range().fewest, most), most)
-        assert self._slots is not None
-        driver = ClusterDriver(cluster, ledger, batches, self._slots, replay, SystemClock())
+        ties = _ties(stored.tasks if stored else task_items(session.items))
+        most = min(self._range(slots).most, max(len(batches), 1))
+        cluster = Cluster(self.facts, ties, min(self._range(slots).fewest, most), most)
+        driver = ClusterDriver(cluster, ledger, batches, slots, replay, SystemClock())
         try:
             if why := driver.run():
                 session.shouldstop = why
+                if stored is not None:
+                    stored.deserted = not driver.refused_all
         except BaseException:
             driver.interrupt()
             raise
         else:
             driver.finish()
         finally:
-            file.close(finished=ledger.finished)
+            if file is not None:
+                file.close(finished=ledger.finished)
             if not ledger.finished:
-                told = f"pytest ... --task-cluster {self._place} --task-resume {file.run}"
+                told = "the same command, since the store has the others"
+                if file is not None:
+                    told = f"pytest ... --task-cluster {self._place} --task-resume {file.run}"
                 self._say(f"{len(ledger.left)} of {len(session.items)} items have no result; to go on: {told}")
+
+    def _report_lost(self, tasks: Sequence[TaskItem], replay: ReportReplay, ledger: RunLedger) -> None:
+        """Report the tasks that an earlier process has left in the store without an end, and that do not run again."""
+        for item in tasks:
+            if failure := self._state.lost.get(item.loaded.spec.task_id):
+                ledger.close(item.nodeid)
+                replay.lost(item.nodeid, failure)
 
     @property
     def facts(self) -> NodeFacts:
@@ -116,13 +160,9 @@ class ClusterRun:
             self._facts = NodeFacts.here(root, tuple(root / each for each in self._leave_out()))
         return self._facts
 
-    def _range(self) -> SlotRange:
-        assert self._slots is not None
+    def _range(self, slots: RaySlots) -> SlotRange:
         given: SlotRange | None = self._config.getoption("task_cluster_slots")
-        return given or SlotRange(1, self._place.local or self._slots.places)
-
-    def _most(self) -> int:
-        return self._range().most
+        return given or SlotRange(1, self._place.local or slots.places)
 
     def _order(self, name: str) -> SlotOrder:
         config = self._config
@@ -130,23 +170,34 @@ class ClusterRun:
         return SlotOrder(
             name=name,
             run=self._state.run_id,
+            like=replace(self.facts, files={}),
             root=str(root),
             start=str(start.relative_to(root)) if start.is_relative_to(root) else ".",
-            arguments=tuple(map(str, config.invocation_params.args)),
+            arguments=(*self._roots(), *map(str, config.invocation_params.args)),
             environment=dict(self._environment()),
             leave_out=tuple(self._leave_out()),
             path=tuple(each for each in sys.path if Path(each or os.curdir).resolve().is_relative_to(root)),
             slots=self._place.local or 1,
         )
 
+    def _roots(self) -> Iterator[str]:
+        """What pytest has taken for the project's folder here: it looks at what paths in the arguments exist."""
+        yield from ("--rootdir", str(self._config.rootpath))
+        if self._config.inipath is not None:
+            yield from ("-c", str(self._config.inipath))
+
     def _environment(self) -> Iterator[tuple[str, str]]:
         names = ("PYTEST_ADDOPTS", *(self._config.getoption("task_cluster_env") or ()))
         yield from ((name, os.environ[name]) for name in names if name in os.environ)
+        if self._state.stored is not None:
+            yield STORE, json.dumps(self._state.stored.given())
 
     def _leave_out(self) -> Iterator[str]:
         """The folders below the project's that a run writes to."""
         root, alluredir = self._config.rootpath, self._config.getoption("--alluredir", None)
-        folders = (self._state.settings.artifacts, *([Path(alluredir).absolute()] if alluredir else []))
+        folders = [self._state.settings.artifacts, *([Path(alluredir).absolute()] if alluredir else [])]
+        if self._state.stored is not None and self._state.stored.folder is not None:
+            folders.append(self._state.stored.folder)
         yield from (str(each.relative_to(root)) for each in folders if each != root and each.is_relative_to(root))
 
     def _components(self, items: Sequence[pytest.Item], ledger: RunLedger) -> Any:

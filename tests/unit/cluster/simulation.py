@@ -116,6 +116,7 @@ class Child:
             case WriteAnswer(granted=granted):
                 self.answer = granted
             case Batch():
+                self.fence.given()
                 self.batch, self.queue = message, deque(message.items)
             case End():
                 self.ended = True

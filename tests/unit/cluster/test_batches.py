@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.cluster.batches import LONGEST, Batches, components
+from harness.cluster.ledger import RunLedger
 
 
 def nodes_of(batches: Batches, slot: str = "one", slots: tuple[str, ...] = ("one", "two")) -> list[str]:
@@ -87,3 +89,21 @@ def test_every_item_is_given_exactly_once(seconds: list[float], slots: int) -> N
         found += batch
     assert Counter(found) == Counter(list(known))
     assert len(batches) == 0
+
+
+def test_the_largest_run_is_given_out_in_a_time_that_grows_with_its_items_and_not_with_their_square() -> None:
+    """100,000 items to 1,000 slots, about 8,000 batches: a look at all items for each batch would take minutes."""
+    nodes = [f"t::{number}" for number in range(100_000)]
+    slots = [f"slot{number}" for number in range(1000)]
+    batches, ledger = (
+        Batches(components([[node] for node in nodes], dict.fromkeys(nodes, 2.0))),
+        RunLedger(dict.fromkeys(nodes, True)),
+    )
+    started, given = time.process_time(), 0
+    while found := nodes_of(batches, slot := slots[given % 1000], tuple(slots)):
+        given += 1
+        for node, attempt in ledger.give(slot, found):
+            assert ledger.finish(slot, node, attempt)
+        assert not ledger.lost(slot).back
+    assert ledger.finished
+    assert time.process_time() - started < 20

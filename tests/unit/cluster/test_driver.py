@@ -53,6 +53,27 @@ def test_all_items_run_and_the_slots_share_them() -> None:
     assert why == ""
 
 
+def test_children_that_wait_for_a_driver_that_still_collects_are_used() -> None:
+    clock, project = Time(), project_of(4, writes=True)
+    simulated, reports = SimulatedSlots(clock, project), Reports()
+    simulated.want(2)
+    for name in simulated.slots:
+        simulated.start(name)
+    early = [each.child for each in simulated.slots.values()]
+    for _ in range(200):
+        clock.seconds += 0.5
+        for name, slot in simulated.slots.items():
+            simulated.advance(name, slot)
+    batches = Batches(components([[node] for node in project], {}))
+    driver = ClusterDriver(
+        Cluster(SAME, {}, 1, 2), RunLedger(dict.fromkeys(project, True), {}), batches, simulated, reports, clock
+    )
+    driver.run()
+    driver.finish()
+    assert sorted(reports.results) == [(node, "passed") for node in sorted(project)]
+    assert all(each is not None and each.ended for each in early)
+
+
 def test_a_task_that_wrote_when_its_child_died_does_not_run_again() -> None:
     reports, simulated, _ = run({"t::A": Item(20, writes=True)}, {"slot1": [Trouble(10, "child")]}, slots=1)
     ((node, result),) = reports.results

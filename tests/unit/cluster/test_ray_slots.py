@@ -10,22 +10,13 @@ import pytest
 
 from harness.cluster import ray_slots
 from harness.cluster.place import ClusterPlace
-from harness.cluster.ray_slots import ClusterError, RaySlots
-from harness.cluster.slot import SlotOrder
-from tests.unit.fakes import FakeClock
-
-
-def connect(place: str) -> None:
-    def order(name: str) -> SlotOrder:
-        raise AssertionError(name)
-
-    RaySlots(ClusterPlace.parse(place), order, FakeClock())
+from harness.cluster.ray_slots import ClusterError, check
 
 
 def test_without_ray_it_is_said_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ray_slots, "find_spec", lambda _: None)
     with pytest.raises(ClusterError, match=r"--task-cluster local:2 needs .* pip install 'pytest-taskspec\[ray\]'"):
-        connect("local:2")
+        check(ClusterPlace.parse("local:2"))
 
 
 def test_a_head_that_does_not_answer_is_named_with_what_was_expected(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -34,7 +25,7 @@ def test_a_head_that_does_not_answer_is_named_with_what_was_expected(monkeypatch
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
         with pytest.raises(ClusterError, match=rf"nothing answers at 127.0.0.1:{port} .*ray start --head"):
-            connect(f"127.0.0.1:{port}")
+            check(ClusterPlace.parse(f"127.0.0.1:{port}"))
 
 
 def test_nothing_of_ray_is_imported_with_the_module() -> None:

@@ -1,0 +1,88 @@
+"""A slot starts its first child by itself if its machine is like the driver's, and each child once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+
+from harness.cluster import slot
+from harness.cluster.equality import NodeFacts
+from harness.cluster.slot import ClusterSlot, SlotOrder
+from harness.values import replace
+
+
+class SilentChild:
+    """A child that says nothing, and ends when it is told to."""
+
+    def __init__(self) -> None:
+        self.ends = Event()
+        self.pipes: tuple[Any, Any] = (None, self)
+
+    def __iter__(self) -> SilentChild:
+        return self
+
+    def __next__(self) -> bytes:
+        self.ends.wait(10)
+        raise StopIteration
+
+    async def stop(self, grace: float) -> int:
+        self.ends.set()
+        return 1
+
+    def tail(self) -> list[str]:
+        return []
+
+
+@pytest.fixture
+def children(monkeypatch: pytest.MonkeyPatch) -> list[SilentChild]:
+    """The children that slots have started."""
+    found: list[SilentChild] = []
+
+    def spawn(*_: object) -> SilentChild:
+        found.append(SilentChild())
+        return found[-1]
+
+    monkeypatch.setattr(slot, "PipedChild", spawn)
+    return found
+
+
+def slot_of(root: Path, like: NodeFacts) -> ClusterSlot:
+    return ClusterSlot(SlotOrder("slot1", "run", like, str(root), ".", (), {}, ()))
+
+
+def test_a_child_starts_with_the_slot_if_its_machine_is_like_the_drivers(
+    tmp_path: Path, children: list[SilentChild]
+) -> None:
+    (tmp_path / "a.task.yaml").write_text("task_id: A\n", "utf-8")
+    here = NodeFacts.here(tmp_path)
+    slot = slot_of(tmp_path, replace(here, files={}))
+    assert slot.begin() == here
+    assert len(children) == 1
+    slot.start(1)  # the driver asks for it, since it cannot know
+    assert len(children) == 1
+    slot.close()
+
+
+def test_a_child_that_has_died_is_started_again_only_by_its_next_number(
+    tmp_path: Path, children: list[SilentChild]
+) -> None:
+    slot = slot_of(tmp_path, NodeFacts.here(tmp_path))
+    slot.begin()
+    children[0].ends.set()
+    ((line, _),) = slot.poll(10.0)
+    assert b'"died"' in line
+    slot.start(1)  # the driver has not heard of the death yet
+    assert len(children) == 1
+    slot.start(2)
+    assert len(children) == 2
+    slot.close()
+
+
+def test_no_child_starts_on_a_machine_that_differs(tmp_path: Path, children: list[SilentChild]) -> None:
+    slot = slot_of(tmp_path, replace(NodeFacts.here(tmp_path), project="another"))
+    slot.begin()
+    assert children == []
+    slot.close()
