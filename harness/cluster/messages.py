@@ -72,6 +72,8 @@ class NotCollected(Struct, frozen=True, tag="absent"):
     """The child has not collected an item of its batch."""
 
     node: str
+    why: str = ""
+    """The error that its file or folder has had; empty: there was none."""
 
 
 class Idle(Struct, frozen=True, tag="idle"):

@@ -79,6 +79,8 @@ class ChildSession:
         self._reports: dict[str, list[dict[str, Any]]] = {}
         self._attempts: dict[str, int] = {}
         self._index: dict[str, int] = {}
+        self._uncollected: dict[str, str] = {}
+        """File or folder that could not be collected -> the error."""
         self._warned: list[Warned] = []
         self._archives = 0
         self._stops = False
@@ -135,6 +137,13 @@ class ChildSession:
             "basetemp": self._folder / "tmp", "numprocesses": None, "dist": "no", "continue_on_collection_errors": True,
         }  # fmt: skip
 
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.failed:
+            self._uncollected[report.nodeid] = _error_of(report.longreprtext)
+
+    def _why_not_collected(self, node: str) -> str:
+        return next((why for place, why in self._uncollected.items() if node.startswith(place)), "")
+
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         self._index = {item.nodeid: number for number, item in enumerate(session.items)}
         for item in session.items:
@@ -159,7 +168,7 @@ class ChildSession:
             state.done.update(batch.done)
         self._attempts = dict(batch.items)
         for node in (node for node, _ in batch.items if node not in self._index):
-            self._wire.send(NotCollected(node))
+            self._wire.send(NotCollected(node, self._why_not_collected(node)))
         self.torun.waiting = deque(sorted(self._index[node] for node, _ in batch.items if node in self._index))
         self._advance()
         while self.nextitem_index is not None and not self._stops:
@@ -274,6 +283,13 @@ class ChildSession:
         finally:
             for path in found.values():
                 path.unlink(missing_ok=True)
+
+
+def _error_of(text: str) -> str:
+    """The line of a failure's text that says what was wrong: the last one that pytest has marked, else the last one."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    marked = [line.removeprefix("E ").strip() for line in lines if line.startswith("E ")]
+    return (marked or lines or [""])[-1]
 
 
 def _files(folder: Path, name: str) -> dict[str, Path]:

@@ -107,9 +107,7 @@ class ReportReplay:
 
     def _report_lost(self, slot: str, node: str, why: str, failure: Failure, outcome: str = "failed") -> None:
         item, hook = self._items[node], self._config.hook
-        lost = f"the slot {slot!r} of the cluster was lost while it ran {node!r}: {why}"
-        message = f"{node!r} has no result: {why}" if slot == RESUMED else lost
-        report: Any = pytest.TestReport(node, item.location, {}, "failed", message, "call")
+        report: Any = pytest.TestReport(node, item.location, {}, "failed", f"{node!r} has no result: {why}", "call")
         report.outcome = outcome
         if record := report_lost_task(self._state, telemetry_of(self._config).stream, node, failure):
             report.taskspec = record.model_dump(mode="json")

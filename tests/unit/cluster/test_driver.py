@@ -78,7 +78,9 @@ def test_a_task_that_wrote_when_its_child_died_does_not_run_again() -> None:
     reports, simulated, _ = run({"t::A": Item(20, writes=True)}, {"slot1": [Trouble(10, "child")]}, slots=1)
     ((node, result),) = reports.results
     assert node == "t::A"
-    assert result.startswith("WORKER_CRASHED: its process ended with exit code -9; this task had begun to write")
+    assert result.startswith(
+        "WORKER_CRASHED: the process of slot slot1 ended with exit code -9; this task had begun to write"
+    )
     assert simulated.orders == {"t::A": 1}
 
 
