@@ -51,6 +51,10 @@ ENDS_WITHIN = 8.0
 """Seconds for the slots to end after an interruption."""
 DIES_OFTEN = 3
 """So many deaths of its child before it has collected, and a slot is refused; so are so many that cannot start."""
+NONE_YET = (
+    "no slot has come yet: the cluster has no room for one (it takes one processor, and one of the resource `browser` "
+    "where nodes declare it), or is about to start a machine"
+)
 SHOWN = 200
 """The number of characters of a line of a log that a message shows."""
 NOT_COLLECTED = "slot {} did not collect it, although its files are the same{}"
@@ -219,7 +223,7 @@ class ClusterDriver:
         waited = self._clock.now() - self._none_since
         if waited > SOON and self._patient:
             self._patient = False
-            self._reporter.say("no slot has come yet: the cluster has no room for one, or is about to start a machine")
+            self._reporter.say(NONE_YET)
         if waited > NONE_COMES:
             return f"no slot of the cluster could be used for {NONE_COMES:g} s"
         return ""

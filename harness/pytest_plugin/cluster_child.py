@@ -12,7 +12,6 @@ import queue
 import shutil
 import signal
 import sys
-import tarfile
 import threading
 import warnings
 from collections import deque
@@ -22,8 +21,8 @@ from typing import IO, Any
 
 import pytest
 
+from harness.cluster.archives import TaskArchives
 from harness.cluster.messages import (
-    ALLURE,
     PLACE,
     Batch,
     BeatSeen,
@@ -46,9 +45,6 @@ from harness.pytest_plugin.cluster_line import FENCED, STORE, DriverLink, Driver
 from harness.pytest_plugin.state import STATE, UPLINK
 from harness.resilience import SystemClock
 from harness.resilience.watchdog import at_death_of_parent
-
-MOST_BYTES = 64 * 2**20
-"""The largest size of what a task leaves that travels to the driver; the largest files are left out first."""
 
 
 class Queue:
@@ -82,7 +78,7 @@ class ChildSession:
         self._uncollected: dict[str, str] = {}
         """File or folder that could not be collected -> the error."""
         self._warned: list[Warned] = []
-        self._archives = 0
+        self._archives = TaskArchives(folder)
         self._stops = False
         self.torun = Queue()
         self.nextitem_index: int | None = None
@@ -139,7 +135,7 @@ class ChildSession:
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if report.failed:
-            self._uncollected[report.nodeid] = _error_of(report.longreprtext)
+            self._uncollected[report.nodeid] = error_of(report.longreprtext)
 
     def _why_not_collected(self, node: str) -> str:
         return next((why for place, why in self._uncollected.items() if node.startswith(place)), "")
@@ -210,7 +206,7 @@ class ChildSession:
         self._warned.clear()
         attempt, place = self._attempts.get(item.nodeid, 0), item.location
         stored = self._put(reports, attempt)
-        archive, lost = self._packed(reports)
+        archive, lost = self._archives.pack(report["taskspec"] for report in reports if report.get("taskspec"))
         self._wire.send(
             Done(
                 node=item.nodeid,
@@ -244,7 +240,7 @@ class ChildSession:
         result = yield
         state = session.config.stash.get(STATE, None)
         records = [each.model_dump(mode="json") for each in state.interrupted] if state is not None else []
-        archive, _ = self._packed([{"taskspec": each} for each in records])
+        archive, _ = self._archives.pack(records)
         config: Any = session.config
         output = {**config.workeroutput, "exitstatus": int(exitstatus)}
         self._wire.send(Ended(output, tuple(self._without_folder(records)), str(archive or "")))
@@ -258,65 +254,12 @@ class ChildSession:
     def pytest_unconfigure(self) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    # The files of a task.
 
-    def _packed(self, reports: list[dict[str, Any]]) -> tuple[Path | None, str]:
-        """The archive with what tasks have left and Allure's new files, if there are any; and what it lacks, and why.
-
-        It lies beside the folder of this process, because the slot may read it after the end of the process.
-        """
-        documents = [report["taskspec"] for report in reports if report.get("taskspec")]
-        found: dict[str, Path] = {}
-        for key in dict.fromkeys(document["key"] for document in documents):
-            found |= _files(self._folder / "errors" / key, f"{key}/errors")
-            found |= _files(self._folder / "errors" / ".kept" / key, f"{key}/kept")
-        found |= _files(self._folder / "allure", ALLURE)
-        if not found:
-            return None, ""
-        self._archives += 1
-        archive = self._folder.with_name(f"{self._folder.name}-{self._archives}.tar")
-        try:
-            return archive, pack(archive, found)
-        except OSError as error:
-            archive.unlink(missing_ok=True)
-            return None, f"these files could not be packed ({error}): {', '.join(found)}"
-        finally:
-            for path in found.values():
-                path.unlink(missing_ok=True)
-
-
-def _error_of(text: str) -> str:
+def error_of(text: str) -> str:
     """The line of a failure's text that says what was wrong: the last one that pytest has marked, else the last one."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     marked = [line.removeprefix("E ").strip() for line in lines if line.startswith("E ")]
     return (marked or lines or [""])[-1]
-
-
-def _files(folder: Path, name: str) -> dict[str, Path]:
-    """Name in the archive -> file, for all files below a folder."""
-    found = (path for path in sorted(folder.rglob("*")) if path.is_file() and not path.is_symlink())
-    return {f"{name}/{path.relative_to(folder).as_posix()}": path for path in found}
-
-
-def pack(archive: Path, files: dict[str, Path]) -> str:
-    """Put files into an archive; returns what it lacks, and why. Raises OSError."""
-    kept, left_out = fitting(files, MOST_BYTES)
-    with tarfile.open(archive, "w") as tar:
-        for name, path in kept.items():
-            tar.add(path, name)
-    return f"these files were too large to travel: {', '.join(left_out)}" if left_out else ""
-
-
-def fitting(files: dict[str, Path], most: int) -> tuple[dict[str, Path], tuple[str, ...]]:
-    """The files that together have at most so many bytes, and the names of the others: the largest ones."""
-    sizes = {name: path.stat().st_size for name, path in files.items()}
-    total, left_out = sum(sizes.values()), []
-    for name in sorted(sizes, key=lambda each: sizes[each], reverse=True):
-        if total <= most:
-            break
-        total -= sizes[name]
-        left_out.append(name)
-    return {name: path for name, path in files.items() if name not in left_out}, tuple(left_out)
 
 
 def _reruns(config: pytest.Config) -> dict[str, Any]:

@@ -111,7 +111,7 @@ def test_a_store_that_fails_is_told_once_and_nothing_is_written_without_it(
     assert project.site.orders == {f"T{number}": 1 for number in range(3)}
 
 
-SMALL = "import harness.pytest_plugin.cluster_child\n\nharness.pytest_plugin.cluster_child.MOST_BYTES = 2000\n"
+SMALL = "import harness.cluster.archives\n\nharness.cluster.archives.MOST_BYTES = 2000\n"
 """A plugin: a little is too large to travel."""
 
 

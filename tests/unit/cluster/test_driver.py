@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.cluster.batches import Batches, components
-from harness.cluster.driver import Cluster, ClusterDriver
+from harness.cluster.driver import NONE_YET, Cluster, ClusterDriver
 from harness.cluster.equality import NodeFacts
 from harness.cluster.lease import LEASE
 from harness.cluster.ledger import RunLedger
@@ -156,7 +156,7 @@ def test_a_run_whose_slots_are_all_refused_ends() -> None:
 def test_a_run_without_any_slot_ends() -> None:
     reports, _, why = run(project_of(4), most=0)
     assert reports.results == []
-    assert reports.lines == ["no slot has come yet: the cluster has no room for one, or is about to start a machine"]
+    assert reports.lines == [NONE_YET]
     assert why.startswith("no slot of the cluster could be used")
 
 

@@ -12,7 +12,6 @@ import pytest
 
 from harness.cluster.place import ClusterPlace
 from harness.model.settings import Settings
-from harness.pytest_plugin.cluster_child import fitting
 from harness.pytest_plugin.cluster_line import DriverLink
 from harness.pytest_plugin.cluster_options import REFUSED, refuse_options
 from harness.pytest_plugin.state import SessionState
@@ -115,13 +114,3 @@ def test_a_fixed_port_serves_one_slot_of_a_machine(tmp_path: Path) -> None:
     fixed = {"services": {"shop": {**SERVICE, "hosts": {"shop.test": 8123}, "command": ["x"]}}}
     assert "shop: shop.test = 8123" in refused(tmp_path, "local:2", fixed)
     assert refused(tmp_path, "local:1", fixed) == ""
-
-
-def test_the_largest_files_are_left_out_first(tmp_path: Path) -> None:
-    sizes = {"small": 10, "large": 100, "middle": 40}
-    for name, size in sizes.items():
-        (tmp_path / name).write_bytes(b"x" * size)
-    files = {name: tmp_path / name for name in sizes}
-    assert fitting(files, 1000) == (files, ())
-    kept, left_out = fitting(files, 60)
-    assert (sorted(kept), left_out) == (["middle", "small"], ("large",))
