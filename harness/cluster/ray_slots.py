@@ -104,12 +104,10 @@ class RaySlots:
             return
         try:
             value = self._ray.get(answer)
-        except self._ray.exceptions.ActorUnavailableError:
-            actor.waits = actor.handle.poll.remote()  # it may come back
-            return
         except self._ray.exceptions.RayError as error:
+            # Also if it may come back: with a connection messages of both sides are lost, and nothing repeats them.
             actor.silent = True
-            yield News(name, Down(_first_line(error)))
+            yield News(name, Down(cause(error)))
             return
         actor.waits = actor.handle.poll.remote()
         if not actor.up:
@@ -185,6 +183,12 @@ def keep_signals() -> None:
 def _first_line(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0] if lines else type(error).__name__
+
+
+def cause(error: BaseException) -> str:
+    """What a slot has ended with: the error of its start stands behind a whole traceback."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[-1] if lines and "creation task" in lines[0] else _first_line(error)
 
 
 def authenticates() -> bool:

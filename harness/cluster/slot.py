@@ -21,6 +21,7 @@ from harness.cluster.equality import NodeFacts, differences
 from harness.cluster.messages import Died, Done, Ended, FromSlot, Leaving, encode, from_slot
 from harness.resilience import SystemClock
 from harness.resilience.process import PipedChild, Program
+from harness.values import replace
 
 CHILD = "harness.pytest_plugin.cluster_child"
 """The plugin that makes a pytest process a child."""
@@ -148,8 +149,7 @@ class ClusterSlot:
         with suppress(OSError, ValueError):
             for line in stdout:
                 with suppress(ValueError):  # it is no message: some program has written to the descriptor
-                    message = from_slot(line)
-                    self._said.put((message, _content(message)))
+                    self._said.put(_with_content(from_slot(line)))
         self._over(child)
 
     def _over(self, child: PipedChild) -> None:
@@ -169,15 +169,16 @@ def _sweep(temporary: Path) -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _content(message: FromSlot) -> bytes:
-    """The content of the file that a message names; the file is removed."""
+def _with_content(message: FromSlot) -> tuple[FromSlot, bytes]:
+    """A message with the content of the file that it names; the file is removed."""
     if not isinstance(message, Done | Ended) or not message.files:
-        return b""
+        return message, b""
     path = Path(message.files)
     try:
-        return path.read_bytes()
-    except OSError:
-        return b""
+        return message, path.read_bytes()
+    except OSError as error:
+        lost = f"its files could not be read on the slot's machine: {error}"
+        return (replace(message, lost=lost) if isinstance(message, Done) else message), b""
     finally:
         path.unlink(missing_ok=True)
 

@@ -116,7 +116,7 @@ def test_a_store_that_fails_is_told_once_and_nothing_is_written_without_it(
 
 WHILE = 120.0
 """Seconds for slots to start and do something on a machine that is busy."""
-SMALL = "import harness.pytest_plugin.cluster_child\n\nharness.pytest_plugin.cluster_child.MOST_BYTES = 2000\n"
+SMALL = "import harness.cluster.archives\n\nharness.cluster.archives.MOST_BYTES = 2000\n"
 """A plugin: a little is too large to travel."""
 
 
@@ -130,7 +130,8 @@ def test_parts_of_a_run_in_a_storage_that_gets_what_is_too_large_to_travel(
         stored = f"--task-store={bucket}/run-42"
         code, out = project.run("--task-cluster", "local:2", stored, "--task-shard", "1/2", plugin=SMALL)
         assert (code, "2 deselected" in out) == (pytest.ExitCode.TESTS_FAILED, True), out
-        assert re.search(r"BAD: too large to travel, so it is only in the store, in errors/\S+/BAD: .*trace\.zip", out)
+        lost = r"these files were too large to travel: .*trace\.zip.*; they are only in the store, in errors/\S+/BAD"
+        assert re.search(rf"BAD: {lost}", out)
         assert not (project.path / "errors" / "BAD" / "trace.zip").exists()
         code, out = project.run(stored, "--task-shard", "2/2")
         assert (code, "2 passed, 2 deselected" in out) == (pytest.ExitCode.OK, True), out
