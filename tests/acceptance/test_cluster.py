@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import signal
@@ -35,7 +36,8 @@ def test_tasks_and_ordinary_tests_run_and_are_reported_as_here(project: ClusterP
         project.task(name)
     project.task("BAD", success_criteria=["text('#done') == 'never'"])
     (project.path / "test_ordinary.py").write_text(
-        "import pytest\n\ndef test_good():\n    pass\n\ndef test_bad():\n    print('seen')\n    assert 0\n\n"
+        f"import os\nimport pytest\n\ndef test_good():\n    assert os.nice(0) == {os.nice(0)}, 'as urgent as here'\n\n"
+        "def test_bad():\n    print('seen')\n    assert 0\n\n"
         "@pytest.mark.skip(reason='because')\ndef test_skipped():\n    pass\n",
         "utf-8",
     )
