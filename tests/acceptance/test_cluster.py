@@ -164,20 +164,6 @@ def test_nodes_come_and_go_while_it_runs(project: ClusterProject) -> None:
     assert "WORKER_" not in out
 
 
-def test_an_uneven_suite_ends_at_nearly_the_same_time_on_all_slots(project: ClusterProject) -> None:
-    """One long task and many short ones that wait: durations are known from a run before."""
-    project.task("LONG", 24, writes=False)
-    for number in range(48):
-        project.task(f"T{number:02}", 0.4, writes=False)
-    with ray_cluster(nodes=2) as cluster:
-        _, first = project.run("--task-cluster", cluster.address)
-        code, second = project.run("--task-cluster", cluster.address)
-    assert code == pytest.ExitCode.OK, second
-    took = [float(each) for each in re.findall(r"passed in ([\d.]+)s", first + second)]
-    print(f"uneven: {took}")
-    assert took[1] < 40  # in one process it takes 50 seconds
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
