@@ -25,6 +25,8 @@ from harness.resilience import Clock
 INSTALL = "pip install 'pytest-taskspec[ray]'"
 CONNECTS = 5.0
 """Seconds for a TCP connection to the head of a cluster."""
+NICENESS = "RAY_worker_niceness"
+"""What Ray adds to the niceness of its workers, and so of a slot, its child and its browser: 15 by default."""
 RESOURCE = "browser"
 """The custom resource that limits the slots of a node, where a node declares it."""
 THREADS = 4
@@ -166,6 +168,7 @@ def _connected(place: ClusterPlace) -> Any:
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": True}
     if place.local:
         options |= {"num_cpus": place.local, "include_dashboard": False}
+        os.environ.setdefault(NICENESS, "0")  # else the tests wait for whatever else the machine does
     try:
         ray.init(address=place.address, **options)
     except (ConnectionError, ValueError, RuntimeError) as error:
