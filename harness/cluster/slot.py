@@ -63,8 +63,7 @@ class ClusterSlot:
         """Nothing is started yet."""
         self._order = order
         self._root = self._project()
-        _sweep(Path(tempfile.gettempdir()))
-        self._folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
+        self._folder = own_folder(Path(tempfile.gettempdir()), PREFIX)
         self._said: queue.SimpleQueue[tuple[FromSlot, bytes]] = queue.SimpleQueue()
         self._child: PipedChild | None = None
         self._number = 0
@@ -161,12 +160,13 @@ class ClusterSlot:
             self._said.put((Died(code, tuple(child.tail())), b""))
 
 
-def _sweep(temporary: Path) -> None:
-    """Remove the folders of slots that were killed."""
-    for folder in temporary.glob(f"{PREFIX}*"):
-        pid = folder.name.removeprefix(PREFIX).partition("-")[0]
+def own_folder(place: Path, prefix: str) -> Path:
+    """Make a folder of this process, and remove those of processes that were killed."""
+    for folder in place.glob(f"{prefix}*"):
+        pid = folder.name.removeprefix(prefix).partition("-")[0]
         if pid.isdecimal() and not psutil.pid_exists(int(pid)):
             shutil.rmtree(folder, ignore_errors=True)
+    return Path(tempfile.mkdtemp(prefix=f"{prefix}{os.getpid()}-", dir=place))
 
 
 def _with_content(message: FromSlot) -> tuple[FromSlot, bytes]:

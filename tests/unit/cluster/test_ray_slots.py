@@ -62,9 +62,9 @@ class Connection:
 
 def test_a_slot_whose_connection_broke_is_not_heard_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """What was on the way is lost, for example that it has done its batch; it would be waited for without an end."""
-    monkeypatch.setattr(ray_slots, "_connected", lambda _: Connection())
+    monkeypatch.setattr(ray_slots, "_connected", lambda *_: Connection())
     order: Any = str
-    slots = RaySlots(ClusterPlace.parse("local:1"), order, FakeClock())
+    slots = RaySlots(ClusterPlace.parse("auto"), order, FakeClock())
     slots.want(1)
     assert slots.wait(0.1) == [News("slot1", Down("the actor is temporarily unavailable"))]
     assert slots.wait(0.1) == []
