@@ -44,7 +44,7 @@ def children(monkeypatch: pytest.MonkeyPatch) -> list[SilentChild]:
         found.append(SilentChild())
         return found[-1]
 
-    monkeypatch.setattr(ClusterSlot, "_spawn", spawn)
+    monkeypatch.setattr(ClusterSlot, "spawn", spawn)
     return found
 
 
