@@ -40,8 +40,15 @@ class Suite:
 
     def run(self, workers: int, environment: Mapping[str, str] | None = None) -> PytestRun:
         """Run the suite with so many tasks at once."""
+        return self._run("--task-workers", str(workers), environment=environment)
+
+    def on_cluster(self, slots: int) -> PytestRun:
+        """Run the suite on so many slots of a Ray cluster."""
+        return self._run("--task-cluster", f"local:{slots}")
+
+    def _run(self, *how: str, environment: Mapping[str, str] | None = None) -> PytestRun:
         (self.folder / LAST).unlink(missing_ok=True)
-        given = ("tasks", "-q", *OURS, *ALONE, *self.arguments, "--task-workers", str(workers))
+        given = ("tasks", "-q", *OURS, *ALONE, *self.arguments, *how)
         return pytest(self.folder, *given, environment=environment, keep=True)
 
 
@@ -59,6 +66,7 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--times", type=int, default=20, help="runs of many at once for each suite (default 20; 0 leaves this out)")
     add("--workers", type=int, default=4, help="tasks at once (default 4)")
+    add("--cluster", type=int, default=0, metavar="SLOTS", help="run on so many slots of a Ray cluster instead")
     add("--suite", action="append", choices=("shipped", "generated", "faults"), help="which suites; all by default")
     add("--tasks", type=int, default=24, help="walks through the shop in the generated suite (default 24)")
     add("--long", type=int, default=1000, help="tasks of the long run (default 1000; 0 leaves this out)")
@@ -74,7 +82,7 @@ def _equal(here: Ground, chosen: argparse.Namespace) -> Iterator[str]:
         yield from (f"{suite.name}, serial: {found}" for found in disorder(serial, len(expected)))
         print(f"{suite.name}: {len(expected)} tasks one after the other in {serial.whole:.1f} s", flush=True)
         for number in range(1, chosen.times + 1):
-            played = suite.run(chosen.workers)
+            played = suite.on_cluster(chosen.cluster) if chosen.cluster else suite.run(chosen.workers)
             found = [*differences(expected, facts(suite.folder, played)), *disorder(played, len(expected))]
             print(f"  {number:3} {played.whole:6.1f} s  {'equal' if not found else '; '.join(found[:3])}", flush=True)
             yield from (f"{suite.name}, run {number}: {each}" for each in found)

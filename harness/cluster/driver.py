@@ -193,6 +193,11 @@ class ClusterDriver:
         """The slots that can be used."""
         return [name for name, state in self._states.items() if not state.down]
 
+    @property
+    def refused_all(self) -> bool:
+        """Whether something is wrong with the machines of all slots, so that a repetition would end the same."""
+        return self._refused >= self._cluster.most
+
     def run(self) -> str:
         """Drive the run until every item has its result; returns why it ended earlier, else an empty text."""
         while not self._ledger.finished:
@@ -207,7 +212,7 @@ class ClusterDriver:
 
     def _hopeless(self) -> str:
         """Why no slot is waited for any longer; empty if one may still come."""
-        if self._refused >= self._cluster.most:
+        if self.refused_all:
             return "every slot of the cluster was refused"
         waited = self._clock.now() - self._none_since
         if waited > SOON and self._patient:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 import msgspec
@@ -63,6 +64,8 @@ class Done(Struct, frozen=True, tag="done"):
     """The archive of its files on the node; empty: it has left none."""
     left_out: tuple[str, ...] = ()
     """The files that were too large to travel."""
+    stored: str = ""
+    """Where its directory is in the store of the run; empty: the child has not put it there."""
 
 
 class NotCollected(Struct, frozen=True, tag="absent"):
@@ -141,8 +144,11 @@ _to_child: msgspec.json.Decoder[ToChild] = msgspec.json.Decoder(ToChild)
 
 
 def encode(message: FromSlot | ToChild) -> bytes:
-    """A message as a line. Values that JSON does not have become their text."""
-    return _encoder.encode(message) + b"\n"
+    """A message as a line. Values that JSON does not have become their text; halves of characters become `\\udcff`."""
+    try:
+        return _encoder.encode(message) + b"\n"
+    except UnicodeEncodeError:
+        return _encoder.encode(_mapped(msgspec.to_builtins(message, enc_hook=str), _escaped)) + b"\n"
 
 
 def from_slot(line: bytes) -> FromSlot:
@@ -165,10 +171,19 @@ ALLURE = ".allure"
 
 def replaced(value: Any, old: str, new: str) -> Any:
     """A JSON value with this text replaced in all its strings."""
+    return _mapped(value, lambda text: text.replace(old, new))
+
+
+def _mapped(value: Any, change: Callable[[str], str]) -> Any:
+    """A JSON value with all its strings changed."""
     if isinstance(value, str):
-        return value.replace(old, new)
+        return change(value)
     if isinstance(value, dict):
-        return {key: replaced(each, old, new) for key, each in value.items()}
+        return {_mapped(key, change): _mapped(each, change) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return type(value)(replaced(each, old, new) for each in value)
+        return type(value)(_mapped(each, change) for each in value)
     return value
+
+
+def _escaped(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode()

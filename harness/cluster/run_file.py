@@ -1,15 +1,17 @@
 """`.harness/cluster/<run>.jsonl`: what a run must not forget if its driver ends: results, and tasks that have written.
 
-A line is on the disk of the operating system before the driver goes on, so it outlasts the driver's process.
+A line is on the disk of the operating system before the driver goes on, so it outlasts the driver's process. A run that
+is gone on with keeps its file, and one process at a time drives it.
 """
 
 from __future__ import annotations
 
-import json
+import fcntl
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
 import msgspec
 from msgspec import Struct, field
@@ -20,6 +22,14 @@ from harness.values import replace
 FOLDER = Path(".harness/cluster")
 KEPT = 5
 """The number of files of unfinished runs that are kept."""
+Fact = Literal["project", "wrote", "ran", "again", "crashed"]
+"""What a line that is no result says: the digest of the project, or something about an item."""
+ANEW = "restore the file, or run the tasks anew, which repeats what the run has done"
+_fact = msgspec.json.Decoder(tuple[Fact, str, str])
+
+
+class RunIsDrivenError(Exception):
+    """Another process drives the run now."""
 
 
 class EarlierRun(Struct):
@@ -35,19 +45,25 @@ class EarlierRun(Struct):
 
 
 class RunFile:
-    """The file of the present run."""
+    """The file of the present run, or of the earlier one that this run goes on with."""
 
-    def __init__(self, root: Path, run: str, project: str) -> None:
-        """Make the file. Raises OSError."""
+    def __init__(self, root: Path, run: str, project: str, *, goes_on: bool = False) -> None:
+        """Make the file, or open the one that there is. Raises OSError, and RunIsDrivenError."""
+        self.run = run
         self.path = root / FOLDER / f"{run}.jsonl"
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._file: int | None = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        self.add("project", project)
-        _forget_old(self.path)
+        made = 0 if goes_on else os.O_CREAT
+        self._file: int | None = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | made, 0o600)
+        self._lock(self._file)
+        if goes_on:
+            os.ftruncate(self._file, self.path.read_bytes().rfind(b"\n") + 1)  # a killed driver may leave half a line
+        else:
+            self.add("project", project)
+            _forget_old(self.path)
 
-    def add(self, word: str, value: str, why: str = "") -> None:
+    def add(self, fact: Fact, value: str, why: str = "") -> None:
         """Note that a task begins to write (`wrote`), or another fact about an item. Raises OSError."""
-        self._write(json.dumps([word, value, why]).encode() + b"\n")
+        self._write(msgspec.json.encode((fact, value, why)) + b"\n")
 
     def done(self, done: Done) -> None:
         """Keep a result. Raises OSError."""
@@ -55,14 +71,29 @@ class RunFile:
 
     def close(self, *, finished: bool) -> None:
         """Close the file; that of a finished run is deleted, since nobody goes on with it."""
+        if finished:
+            self.path.unlink(missing_ok=True)
         if self._file is not None:
             os.close(self._file)
             self._file = None
-        if finished:
-            self.path.unlink(missing_ok=True)
+
+    def _lock(self, file: int) -> None:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self.close(finished=False)
+            raise RunIsDrivenError(f"another process drives the run {self.run} now") from None
+        except OSError:
+            pass  # this file system has no locks
 
     def _write(self, line: bytes) -> None:
-        if self._file is not None and os.write(self._file, line) < len(line):
+        """Write a line, or nothing: what follows half a line could not be read."""
+        if self._file is None:
+            return
+        before = os.fstat(self._file).st_size
+        if os.write(self._file, line) < len(line):
+            with suppress(OSError):
+                os.ftruncate(self._file, before)
             raise OSError(f"{self.path}: the disk is full")
 
 
@@ -76,37 +107,35 @@ def read_run(root: Path, run: str) -> EarlierRun:
     """Read what a run has left. Raises OSError, and ValueError for a broken file."""
     found = EarlierRun("")
     path = root / FOLDER / f"{run}.jsonl"
-    for line in _whole_lines(path):
+    for number, line in enumerate(_whole_lines(path), start=1):
         try:
             _take(found, line)
-        except (msgspec.MsgspecError, ValueError) as error:
-            raise ValueError(f"{path}: a line cannot be read: {error}") from error
+        except ValueError as error:
+            raise ValueError(f"{path}:{number}: this line cannot be read: {error}; {ANEW}") from error
+    if not found.project:
+        raise ValueError(f"{path}:1: the digest of the project is missing; {ANEW}")
     return found
 
 
 def _take(found: EarlierRun, line: bytes) -> None:
+    """Note a line. Raises ValueError."""
     if line.startswith(b"{"):
         done = from_slot(line)
-        assert isinstance(done, Done)
+        if not isinstance(done, Done):
+            raise ValueError("expected a result")
         found.done[done.node] = done
         found.begun.pop(done.node, None)
         return
-    word, value, why = _words(line)
-    if word == "project":
+    fact, value, why = _fact.decode(line)
+    if fact == "project":
         found.project = value
-    elif word == "crashed":
+    elif fact == "crashed":
         found.crashed[value] = why
         found.begun.pop(value, None)
-    elif word == "again":
+    elif fact == "again":
         found.begun.pop(value, None)
     else:
-        found.begun[value] = word
-
-
-def _words(line: bytes) -> tuple[str, str, str]:
-    words: Any = json.loads(line)
-    word, value, why = words
-    return str(word), str(value), str(why)
+        found.begun[value] = fact
 
 
 def _whole_lines(path: Path) -> Iterator[bytes]:

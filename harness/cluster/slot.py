@@ -82,7 +82,7 @@ class ClusterSlot:
         with self._lock:
             if self._child is None and number > self._number and not self._closed:
                 self._number = number
-                self._child = self.spawn()
+                self._child = self._spawn()
                 threading.Thread(target=self._read, args=(self._child,), daemon=True).start()
 
     def tell(self, number: int, line: bytes) -> None:
@@ -123,8 +123,7 @@ class ClusterSlot:
         same = Path(self._order.root)
         return same if same.is_dir() else Path.cwd()
 
-    def spawn(self) -> PipedChild:
-        """Start a child in a folder of its own."""
+    def _spawn(self) -> PipedChild:
         own = Path(tempfile.mkdtemp(prefix="child-", dir=self._folder))
         order = self._order
         arguments = [each.replace(order.root, str(self._root)) for each in order.arguments]

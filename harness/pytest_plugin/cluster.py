@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,9 +18,10 @@ from harness.cluster.driver import Cluster, ClusterDriver
 from harness.cluster.equality import NodeFacts
 from harness.cluster.ledger import STATE_LOST, UNKNOWN, WROTE, RunLedger
 from harness.cluster.place import ClusterPlace, SlotRange
-from harness.cluster.run_file import EarlierRun, RunFile, read_run, unfinished_runs
+from harness.cluster.run_file import EarlierRun, RunFile, RunIsDrivenError, read_run, unfinished_runs
 from harness.cluster.slot import SlotOrder
 from harness.pytest_plugin.activation import begin_run
+from harness.pytest_plugin.cluster_line import STORE
 from harness.pytest_plugin.cluster_replay import RESUMED, ReportReplay
 from harness.pytest_plugin.items import TaskItem
 from harness.pytest_plugin.selection import groups, task_items
@@ -114,28 +116,41 @@ class ClusterRun:
         self._thread.shutdown()
 
     def _drive(self, session: pytest.Session, slots: RaySlots) -> None:
-        earlier = self._earlier()
-        file = RunFile(self._config.rootpath, self._state.run_id, self.facts.project)
+        stored = self._state.stored
+        file, earlier = (None, None) if stored else self._file()
         replay, ledger = ReportReplay(session, self._state, file), _ledger(session.items)
         self._replay_earlier(earlier, replay, ledger)
+        self._report_lost(task_items(session.items), replay, ledger)
         batches = Batches(self._components(session.items, ledger))
-        ties = _ties(task_items(session.items))
+        ties = _ties(stored.tasks if stored else task_items(session.items))
         most = min(self._range(slots).most, max(len(batches), 1))
         cluster = Cluster(self.facts, ties, min(self._range(slots).fewest, most), most)
         driver = ClusterDriver(cluster, ledger, batches, slots, replay, SystemClock())
         try:
             if why := driver.run():
                 session.shouldstop = why
+                if stored is not None:
+                    stored.deserted = not driver.refused_all
         except BaseException:
             driver.interrupt()
             raise
         else:
             driver.finish()
         finally:
-            file.close(finished=ledger.finished)
+            if file is not None:
+                file.close(finished=ledger.finished)
             if not ledger.finished:
-                told = f"pytest ... --task-cluster {self._place} --task-resume {self._state.run_id}"
+                told = "the same command, since the store has the others"
+                if file is not None:
+                    told = f"pytest ... --task-cluster {self._place} --task-resume {file.run}"
                 self._say(f"{len(ledger.left)} of {len(session.items)} items have no result; to go on: {told}")
+
+    def _report_lost(self, tasks: Sequence[TaskItem], replay: ReportReplay, ledger: RunLedger) -> None:
+        """Report the tasks that an earlier process has left in the store without an end, and that do not run again."""
+        for item in tasks:
+            if failure := self._state.lost.get(item.loaded.spec.task_id):
+                ledger.close(item.nodeid)
+                replay.lost(item.nodeid, failure)
 
     @property
     def facts(self) -> NodeFacts:
@@ -158,21 +173,31 @@ class ClusterRun:
             like=replace(self.facts, files={}),
             root=str(root),
             start=str(start.relative_to(root)) if start.is_relative_to(root) else ".",
-            arguments=tuple(map(str, config.invocation_params.args)),
+            arguments=(*self._roots(), *map(str, config.invocation_params.args)),
             environment=dict(self._environment()),
             leave_out=tuple(self._leave_out()),
             path=tuple(each for each in sys.path if Path(each or os.curdir).resolve().is_relative_to(root)),
             slots=self._place.local or 1,
         )
 
+    def _roots(self) -> Iterator[str]:
+        """What pytest has taken for the project's folder here: it looks at what paths in the arguments exist."""
+        yield from ("--rootdir", str(self._config.rootpath))
+        if self._config.inipath is not None:
+            yield from ("-c", str(self._config.inipath))
+
     def _environment(self) -> Iterator[tuple[str, str]]:
         names = ("PYTEST_ADDOPTS", *(self._config.getoption("task_cluster_env") or ()))
         yield from ((name, os.environ[name]) for name in names if name in os.environ)
+        if self._state.stored is not None:
+            yield STORE, json.dumps(self._state.stored.given())
 
     def _leave_out(self) -> Iterator[str]:
         """The folders below the project's that a run writes to."""
         root, alluredir = self._config.rootpath, self._config.getoption("--alluredir", None)
-        folders = (self._state.settings.artifacts, *([Path(alluredir).absolute()] if alluredir else []))
+        folders = [self._state.settings.artifacts, *([Path(alluredir).absolute()] if alluredir else [])]
+        if self._state.stored is not None and self._state.stored.folder is not None:
+            folders.append(self._state.stored.folder)
         yield from (str(each.relative_to(root)) for each in folders if each != root and each.is_relative_to(root))
 
     def _components(self, items: Sequence[pytest.Item], ledger: RunLedger) -> Any:
@@ -209,23 +234,33 @@ class ClusterRun:
 
     # `--task-resume`.
 
-    def _earlier(self) -> EarlierRun | None:
-        """What the run to go on with has left. Raises UsageError."""
+    def _file(self) -> tuple[RunFile, EarlierRun | None]:
+        """The file of this run, or of the one that it goes on with, and what that one has left. Raises UsageError."""
         run, root = self._config.getoption("task_resume"), self._config.rootpath
-        if run is None:
-            return None
+        if run is not None:
+            return self._file_of(run)
         try:
+            return RunFile(root, self._state.run_id, self.facts.project), None
+        except OSError as error:
+            message = f"--task-cluster: without its ledger no task may begin to write, and it cannot be made: {error}"
+            raise pytest.UsageError(message) from error
+
+    def _file_of(self, run: str) -> tuple[RunFile, EarlierRun]:
+        """The file of an earlier run. Raises UsageError."""
+        root = self._config.rootpath
+        try:
+            file = RunFile(root, run, self.facts.project, goes_on=True)
             found = read_run(root, run)
         except FileNotFoundError:
             known = ", ".join(unfinished_runs(root)) or "none"
             message = f"--task-resume {run}: there is no unfinished run of this name (unfinished: {known})"
             raise pytest.UsageError(message) from None
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RunIsDrivenError) as error:
             raise pytest.UsageError(f"--task-resume {run}: {error}") from error
         if found.project != self.facts.project:
             message = f"the project has changed since: its digest was {found.project}, and is {self.facts.project} now"
             raise pytest.UsageError(f"--task-resume {run}: {message}; run it anew")
-        return found
+        return file, found
 
     def _replay_earlier(self, earlier: EarlierRun | None, replay: ReportReplay, ledger: RunLedger) -> None:
         """Report what an earlier run has done, and what must not be done again."""
@@ -237,7 +272,7 @@ class ClusterRun:
             if done is None:
                 replay.crashed(RESUMED, node, why)
             else:
-                replay.done(RESUMED, done, b"")
+                replay.replay(RESUMED, done)
 
 
 def ended_earlier(earlier: EarlierRun, ledger: RunLedger) -> dict[str, str]:

@@ -6,6 +6,7 @@ To pytest and to other plugins it looks like a worker of pytest-xdist, so all th
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import queue
 import shutil
@@ -41,9 +42,10 @@ from harness.cluster.messages import (
 )
 from harness.cluster.slot import FOLDER
 from harness.pytest_plugin.activation import RUN_ID
-from harness.pytest_plugin.cluster_line import FENCED, DriverLink, DriverWire, Permits
+from harness.pytest_plugin.cluster_line import FENCED, STORE, DriverLink, DriverWire, Permits
 from harness.pytest_plugin.state import STATE, UPLINK
 from harness.resilience import SystemClock
+from harness.resilience.watchdog import at_death_of_parent
 
 MOST_BYTES = 64 * 2**20
 """The largest size of what a task leaves that travels to the driver; the largest files are left out first."""
@@ -65,11 +67,13 @@ class Queue:
 class ChildSession:
     """The plugin of the child."""
 
-    def __init__(self, wire: DriverWire, folder: Path, name: str, run: str) -> None:
+    def __init__(self, wire: DriverWire, folder: Path, name: str, run: str, store: str) -> None:
+        """`store`: what the driver has told of the store of the run; empty if there is none."""
         self._wire = wire
         self._folder = folder
         self._name = name
         self._run = run
+        self._store: dict[str, str] = json.loads(store) if store else {}
         self._permits = Permits(wire)
         self._said: queue.SimpleQueue[Batch | End] = queue.SimpleQueue()
         self._reports: dict[str, list[dict[str, Any]]] = {}
@@ -111,7 +115,7 @@ class ChildSession:
         """Make this process a worker, before any plugin is configured."""
         worker: Any = config
         worker.workerinput = {"workerid": self._name, "workercount": 1, "testrunuid": self._run, RUN_ID: self._run}
-        worker.workerinput |= {"mainargv": sys.argv, **_reruns(config)}
+        worker.workerinput |= {"mainargv": sys.argv, **_reruns(config), **self._store}
         worker.workeroutput = {}
         config.stash[UPLINK] = DriverLink(self._wire, self._permits)
         for name, value in self._neutral().items():
@@ -126,7 +130,7 @@ class ChildSession:
             "keyword": "", "markexpr": "", "deselect": None, "lf": False, "failedfirst": False, "newfirst": False,
             "stepwise": False, "stepwise_skip": False, "maxfail": 0, "xmlpath": None, "usepdb": False,
             "task_shard": None, "task_cluster": None, "task_cluster_slots": None, "task_cluster_env": None,
-            "task_resume": None, "task_store": None, "task_durations": None, "task_live": False, "task_summary": None,
+            "task_resume": None, "task_durations": None, "task_live": False, "task_summary": None,
             "task_github_annotations": False, "task_artifacts": str(self._folder / "errors"),
             "basetemp": self._folder / "tmp", "numprocesses": None, "dist": "no", "continue_on_collection_errors": True,
         }  # fmt: skip
@@ -195,13 +199,29 @@ class ChildSession:
         for warned in self._warned:
             self._wire.send(warned)
         self._warned.clear()
+        attempt, place = self._attempts.get(item.nodeid, 0), item.location
+        stored = self._put(reports, attempt)
         archive, left_out = self._packed(reports)
-        place = item.location
-        attempt, told = self._attempts.get(item.nodeid, 0), self._without_folder(reports)
         self._wire.send(
-            Done(item.nodeid, attempt, (place[0], place[1], place[2]), tuple(told), str(archive or ""), left_out)
+            Done(
+                node=item.nodeid,
+                attempt=attempt,
+                location=(place[0], place[1], place[2]),
+                reports=tuple(self._without_folder(reports)),
+                files=str(archive or ""),
+                left_out=left_out,
+                stored=stored,
+            )
         )
         return result
+
+    def _put(self, reports: list[dict[str, Any]], attempt: int) -> str:
+        """Put the directory of a failed task into the store of the run, if there is one; returns its place there."""
+        state = self._config.stash.get(STATE, None)
+        documents = [report["taskspec"] for report in reports if report.get("taskspec")]
+        if state is None or state.stored is None or not documents or documents[-1]["artifacts"] is None:
+            return ""
+        return state.stored.put(self._folder / "errors" / documents[-1]["key"], attempt)
 
     def pytest_warning_recorded(
         self, warning_message: warnings.WarningMessage, when: str, nodeid: str, location: Any
@@ -232,7 +252,10 @@ class ChildSession:
     # The files of a task.
 
     def _packed(self, reports: list[dict[str, Any]]) -> tuple[Path | None, tuple[str, ...]]:
-        """The archive with what tasks have left, and Allure's new files; None if there is nothing."""
+        """The archive with what tasks have left, and Allure's new files; None if there is nothing.
+
+        It lies beside the folder of this process, because the slot may read it after the end of the process.
+        """
         documents = [report["taskspec"] for report in reports if report.get("taskspec")]
         found: dict[str, Path] = {}
         for key in dict.fromkeys(document["key"] for document in documents):
@@ -243,7 +266,7 @@ class ChildSession:
             return None, ()
         kept, left_out = fitting(found, MOST_BYTES)
         self._archives += 1
-        archive = self._folder / f"files-{self._archives}.tar"
+        archive = self._folder.with_name(f"{self._folder.name}-{self._archives}.tar")
         with tarfile.open(archive, "w") as tar:
             for name, path in kept.items():
                 tar.add(path, name)
@@ -285,6 +308,7 @@ def pytest_addoption(pluginmanager: pytest.PytestPluginManager) -> None:
 
     The messages come on standard input and leave on standard output.
     """
+    at_death_of_parent(signal.SIGKILL)  # Ray ends the children of a slot with it, so also a watchdog before its command
     folder = Path(os.environ.pop(FOLDER))
     (folder / "errors").mkdir()
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # Ray's processes block it, and children inherit that
@@ -296,7 +320,7 @@ def pytest_addoption(pluginmanager: pytest.PytestPluginManager) -> None:
     name, run = os.environ["TASKSPEC_SLOT"], os.environ["TASKSPEC_RUN"]
     os.environ["PYTEST_XDIST_WORKER"] = name
     wire = DriverWire(out, SystemClock())
-    session = ChildSession(wire, folder, name, run)
+    session = ChildSession(wire, folder, name, run, os.environ.pop(STORE, ""))
     pluginmanager.register(session, "taskspec-cluster-child")
     threading.Thread(target=session.hear, args=(lines,), daemon=True).start()
     threading.Thread(target=wire.beats, daemon=True).start()

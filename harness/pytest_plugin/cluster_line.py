@@ -22,10 +22,13 @@ from harness.resilience import Clock
 
 if TYPE_CHECKING:
     from harness.runner.harness import SyncHarness
+    from harness.runner.store_writer import StoreLedger
 
 CUT_OFF = "WORKER_CUT_OFF"
 _UNHEARD = "The driver of the cluster was not heard"
 _GIVEN = "The driver of the cluster has given the task to another slot"
+STORE = "TASKSPEC_STORE"
+"""The variable with the store of the run, for the process of a slot (`StoredRun.given`)."""
 CHECKED = 0.25
 """Seconds between two checks whether the driver was heard lately."""
 FENCED = 70
@@ -175,6 +178,15 @@ class DriverLink(Struct, frozen=True):
     wire: DriverWire
     permits: Permits
 
-    def attach(self, harness: SyncHarness) -> None:
-        """Let the tasks of the harness ask the driver before they write."""
-        harness.record_writes(self.permits.before_write)
+    def attach(self, harness: SyncHarness, ledger: StoreLedger | None = None) -> None:
+        """Let the tasks of the harness ask the driver before they write, and then the store of the run (`ledger`).
+
+        The driver decides among its slots, the store among runs. A task that only one of them allows sends nothing.
+        """
+
+        async def before_write(plan: Plan) -> None:
+            await self.permits.before_write(plan)
+            if ledger is not None:
+                await ledger.before_write(plan)
+
+        harness.record_writes(before_write)

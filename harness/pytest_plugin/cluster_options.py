@@ -48,11 +48,6 @@ REFUSED = (
         "the evidence of passed tasks would stay on the slots' machines",
         (None, "failed"),
     ),
-    RefusedOption(
-        "--task-store",
-        "task_store",
-        "all results come to this machine, and `--task-resume` goes on with a run that was cut off",
-    ),
     RefusedOption("--task-bridge-port", "task_bridge_port", "agents that run elsewhere cannot reach the slots"),
     RefusedOption("--task-bridge-wait", "task_bridge_wait", "agents that run elsewhere cannot reach the slots"),
 )
@@ -69,6 +64,11 @@ def _options(config: pytest.Config) -> Iterator[str]:
         value: Any = config.getoption(option.dest, None)
         if value not in option.fine:
             yield f"{option.name} cannot be used: {option.why}"
+    if config.getoption("task_store", None) and config.getoption("task_resume", None):
+        yield (
+            "--task-resume cannot be used with --task-store: the store has what the run has done, and the same command "
+            "goes on with it. Leave --task-resume out"
+        )
 
 
 def _settings(config: pytest.Config, state: SessionState) -> Iterator[str]:

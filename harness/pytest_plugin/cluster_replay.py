@@ -8,7 +8,7 @@ import sys
 import tarfile
 import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +16,14 @@ import pytest
 
 from harness.cluster.messages import ALLURE, PLACE, Done, Ended, Told, Warned, replaced
 from harness.cluster.run_file import RunFile
-from harness.pytest_plugin.items import TaskItem
 from harness.pytest_plugin.lost import report_lost_task
+from harness.pytest_plugin.selection import task_items
 from harness.pytest_plugin.state import BROWSER, SessionState
 from harness.pytest_plugin.telemetry import OUTPUT, telemetry_of
+from harness.recovery.failure import Failure
 from harness.reporting.files import shown_path
 from harness.reporting.task_record import TaskRecord
+from harness.runner.not_run import died
 
 RESUMED = "resumed"
 """The name of the slot behind results of an earlier run."""
@@ -48,11 +50,14 @@ class SlotNode:
 class ReportReplay:
     """Replays reports in the driver's session (`driver.Reporter`)."""
 
-    def __init__(self, session: pytest.Session, state: SessionState, file: RunFile) -> None:
+    def __init__(self, session: pytest.Session, state: SessionState, file: RunFile | None) -> None:
+        """`file`: what keeps the run for `--task-resume`; None with `--task-store`, which keeps it."""
         self._session = session
         self._config: Any = session.config
         self._state = state
         self._items = {item.nodeid: item for item in session.items}
+        tasks = [*task_items(session.items), *(state.stored.tasks if state.stored else ())]
+        self._ids = {item.nodeid: item.loaded.spec.task_id for item in tasks}
         self._file = file
         self._nodes: dict[str, SlotNode] = {}
         self._unkept = False
@@ -65,8 +70,11 @@ class ReportReplay:
 
     def done(self, slot: str, done: Done, blob: bytes) -> None:
         """Publish the files of an item, keep its result, then replay its reports."""
-        self._unpack(done.node, blob, done.left_out)
-        self._keep(lambda: self._file.done(done))
+        if self._state.stored is not None and done.stored:
+            self._state.stored.has(done.node, done.stored)
+        self._unpack(done.node, blob, done.left_out, done.stored)
+        if self._file is not None:
+            self._keep(self._file.done, done)
         self.replay(slot, done)
 
     def replay(self, slot: str, done: Done) -> None:
@@ -80,8 +88,12 @@ class ReportReplay:
 
     def crashed(self, slot: str, node: str, why: str) -> None:
         """Report an item that was lost with its slot."""
-        self._keep(lambda: self._file.add("crashed", node, why))
-        self._report_lost(slot, node, why, "failed")
+        self._note("crashed", node, why)
+        self._report_lost(slot, node, why, died(why))
+
+    def lost(self, node: str, failure: Failure) -> None:
+        """Report a task that an earlier run has left without an end, and that does not run again."""
+        self._report_lost(RESUMED, node, failure.message, failure)
 
     def repeats(self, slot: str, node: str, why: str) -> bool:
         """With `--reruns N` an item that was lost runs again, as if it had failed, so many times."""
@@ -89,16 +101,16 @@ class ReportReplay:
         self._reruns[node] += 1
         if self._reruns[node] > allowed:
             return False
-        self._report_lost(slot, node, why, "rerun")
+        self._report_lost(slot, node, why, died(why), "rerun")
         return True
 
-    def _report_lost(self, slot: str, node: str, why: str, outcome: str) -> None:
+    def _report_lost(self, slot: str, node: str, why: str, failure: Failure, outcome: str = "failed") -> None:
         item, hook = self._items[node], self._config.hook
         lost = f"the slot {slot!r} of the cluster was lost while it ran {node!r}: {why}"
         message = f"{node!r} has no result: {why}" if slot == RESUMED else lost
         report: Any = pytest.TestReport(node, item.location, {}, "failed", message, "call")
         report.outcome = outcome
-        if record := report_lost_task(self._state, telemetry_of(self._config).stream, node, why):
+        if record := report_lost_task(self._state, telemetry_of(self._config).stream, node, failure):
             report.taskspec = record.model_dump(mode="json")
             report.longrepr = f"{report.longrepr}\n  artifacts: {record.artifacts}"
         hook.pytest_runtest_logstart(nodeid=node, location=item.location)
@@ -114,10 +126,7 @@ class ReportReplay:
         self._config.hook.pytest_runtest_logreport(report=report)
 
     def passed(self, node: str) -> tuple[str, bool] | None:
-        item = self._items.get(node)
-        if not isinstance(item, TaskItem):
-            return None
-        task_id = item.loaded.spec.task_id
+        task_id = self._ids.get(node, "")
         return (task_id, self._state.done[task_id]) if task_id in self._state.done else None
 
     def told(self, slot: str, message: Told | Warned | Ended, blob: bytes) -> None:  # noqa: ARG002 - the port has it
@@ -128,7 +137,7 @@ class ReportReplay:
             case Warned():
                 self._warn(message)
             case Ended(output=output, interrupted=records):
-                self._unpack("", blob, ())
+                self._unpack("", blob, (), "")
                 telemetry.take_problems(output.get(OUTPUT, {}))
                 self._state.told_browser = self._state.told_browser or output.get(BROWSER, "")
                 place = str(self._state.settings.artifacts)
@@ -144,18 +153,23 @@ class ReportReplay:
     # What outlasts this process.
 
     def wrote(self, node: str) -> None:
-        self._file.add("wrote", node)
+        if self._file is not None:
+            self._file.add("wrote", node)
 
     def began(self, node: str) -> None:
-        self._keep(lambda: self._file.add("ran", node))
+        self._note("ran", node)
 
     def runs_again(self, node: str) -> None:
-        self._keep(lambda: self._file.add("again", node))
+        self._note("again", node)
 
-    def _keep(self, keep: Any) -> None:
+    def _note(self, word: str, node: str, why: str = "") -> None:
+        if self._file is not None:
+            self._keep(self._file.add, word, node, why)
+
+    def _keep(self, keep: Callable[..., None], *what: object) -> None:
         """Keep something for `--task-resume`. If that fails, the run goes on, and says so once."""
         try:
-            keep()
+            keep(*what)
         except OSError as error:
             if not self._unkept:
                 self._unkept = True
@@ -166,10 +180,11 @@ class ReportReplay:
 
     # The files of a task.
 
-    def _unpack(self, node: str, blob: bytes, left_out: Sequence[str]) -> None:
-        """Put the files of tasks where they would be had these run here."""
+    def _unpack(self, node: str, blob: bytes, left_out: Sequence[str], stored: str) -> None:
+        """Put the files of tasks where they would be had these run here. `stored`: where the store has all of them."""
         if left_out:
-            self.say(f"{node}: too large to travel, so it is lost: {', '.join(left_out)}")
+            where = f"so it is only in the store, in {stored}" if stored else "so it is lost"
+            self.say(f"{node}: too large to travel, {where}: {', '.join(left_out)}")
         if not blob:
             return
         archive = self._state.harness().archive

@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from harness.pytest_plugin.state import SessionState
+from harness.recovery.failure import Failure
 from harness.reporting.allure.sink import AllureSink
 from harness.reporting.task_record import TaskRecord, task_record
 from harness.reporting.telemetry.record import TaskDone
 from harness.reporting.telemetry.stream import Telemetry
 from harness.runner.compile import compile_plan
-from harness.runner.not_run import PROCESS_DIED, died, not_run_result
+from harness.runner.not_run import PROCESS_DIED, not_run_result
 from harness.spec.file_names import NAMED_SUFFIXES
 from harness.spec.load import load_file
 from harness.spec.loaded import Loaded
@@ -18,10 +19,10 @@ from harness.spec.parametrize import expand, task_named
 from harness.spec.problems import SpecError
 
 
-def report_lost_task(state: SessionState, telemetry: Telemetry, node_id: str, why: str = "") -> TaskRecord | None:
+def report_lost_task(state: SessionState, telemetry: Telemetry, node_id: str, failure: Failure) -> TaskRecord | None:
     """The record of the task behind a node id, whose end is told; None if it is no task, or can no longer be read.
 
-    `why`: further reasons for the death of its process.
+    `failure`: how it ended.
     """
     file, _, name = node_id.partition("::")
     try:
@@ -31,7 +32,7 @@ def report_lost_task(state: SessionState, telemetry: Telemetry, node_id: str, wh
         return None
     if plan is None:
         return None
-    result = not_run_result(state.harness().archive, plan, died(why), PROCESS_DIED)
+    result = not_run_result(state.harness().archive, plan, failure, PROCESS_DIED)
     AllureSink(state.harness().redactor).write_lost(node_id, plan, result)
     telemetry.tell(TaskDone.of(result, plan.agent), plan)
     return task_record(plan, result)

@@ -84,7 +84,7 @@ def set_up(config: pytest.Config, tasks: Sequence[TaskItem]) -> None:
         telemetry_of(config).announce(len(tasks))
         harness = state.harness()
         if uplink := config.stash.get(UPLINK, None):
-            uplink.attach(harness)
+            uplink.attach(harness, state.stored.ledger if state.stored else None)
         if not drives_cluster(config):
             serve_agents(config, state, tasks)
             if first := first_to_run(config, tasks):
@@ -134,10 +134,11 @@ def pytest_configure_node(node: Any) -> None:
 def pytest_handlecrashitem(crashitem: str, report: Any, sched: Any) -> None:
     """xdist: report a task whose worker died."""
     from harness.pytest_plugin.lost import report_lost_task
+    from harness.runner.not_run import died
 
     state: SessionState = sched.config.stash[STATE]
     stream, why = telemetry_of(sched.config).stream, getattr(sched, "why", {}).get(crashitem, "")
-    if record := report_lost_task(state, stream, crashitem, why):
+    if record := report_lost_task(state, stream, crashitem, died(why)):
         report.taskspec = record.model_dump(mode="json")
         report.longrepr = f"{report.longrepr}\n  artifacts: {record.artifacts}"
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 from argparse import ArgumentTypeError
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from heapq import heapreplace
 from pathlib import Path
 
 import pytest
@@ -23,6 +25,10 @@ COUNT = "TASK_SHARDS"
 """The variable that says the number of parts where the system that started the run does not."""
 
 
+def _are_numbers(*texts: str) -> bool:
+    return all(re.fullmatch("[0-9]{1,9}", text) for text in texts)
+
+
 class Shard(Struct, frozen=True):
     """The part of this machine."""
 
@@ -36,7 +42,7 @@ class Shard(Struct, frozen=True):
         if text == ENVIRONMENT:
             return part_in(environ)
         number, slash, count = text.partition("/")
-        if slash and number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count):
+        if slash and _are_numbers(number, count) and 1 <= int(number) <= int(count):
             return cls(int(number), int(count))
         raise ArgumentTypeError(
             f"{text!r} is not a part such as 2/3: expected I/N, with I from 1 to N, or {ENVIRONMENT}"
@@ -109,15 +115,15 @@ def _part_of_slurm(environ: Mapping[str, str]) -> Shard:
 
 
 def _is_whole(count: str, least: str, most: str) -> bool:
-    numbers = count.isdecimal() and least.isdecimal() and most.isdecimal()
-    return numbers and int(most) - int(least) + 1 == int(count)
+    return _are_numbers(count, least, most) and int(most) - int(least) + 1 == int(count)
 
 
 def _shard(index: str, count: str, first: int, variable: str) -> Shard:
-    if index.isdecimal() and count.isdecimal() and 0 <= int(index) - first < int(count):
+    if _are_numbers(index, count) and 0 <= int(index) - first < int(count):
         return Shard(int(index) - first + 1, int(count))
-    last = f"{int(count) - 1 + first}" if count.isdecimal() else f"the number of parts, which is {count!r}"
-    raise ArgumentTypeError(f"{variable} is {index!r}: expected a number from {first} to {last}")
+    known = _are_numbers(count) and int(count) > 0
+    last = f"{int(count) - 1 + first}" if known else f"the number of parts, which is {count[:20]!r}"
+    raise ArgumentTypeError(f"{variable} is {index[:20]!r}: expected a number from {first} to {last}")
 
 
 # `--task-durations`: what each task is expected to take.
@@ -158,13 +164,12 @@ def parts(
         members.setdefault(tied.get(name, name), []).append(name)
     cost = {group: sum(seconds[name] if seconds else 1.0 for name in each) for group, each in members.items()}
     order = sorted(members, key=lambda group: (-cost[group], group)) if seconds else list(members)
-    load, fill = [0.0] * count, [0] * count
+    loads = [(0.0, 0, part) for part in range(1, min(count, len(order)) + 1)]  # a heap; each part is used before a next
     found: dict[str, int] = {}
     for group in order:
-        part = min(range(count), key=lambda each: (load[each], fill[each], each))
-        load[part] += cost[group]
-        fill[part] += len(members[group])
-        found.update(dict.fromkeys(members[group], part + 1))
+        load, fill, part = loads[0]
+        heapreplace(loads, (load + cost[group], fill + len(members[group]), part))
+        found.update(dict.fromkeys(members[group], part))
     return found
 
 

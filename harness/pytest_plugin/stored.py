@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -12,17 +13,28 @@ from uuid import uuid4
 import pytest
 from msgspec import Struct, field
 
+from harness.model.events import Event, StepStarted
+from harness.pytest_plugin.activation import drives_cluster
 from harness.pytest_plugin.crashed_workers import journal_words
 from harness.pytest_plugin.items import TaskItem
 from harness.pytest_plugin.selection import names_of, task_items, tell_deselected
-from harness.pytest_plugin.state import SessionState
+from harness.pytest_plugin.state import UPLINK, SessionState
 from harness.recovery.failure import Failure
 from harness.reporting.history.attempts import begun_line, ended_line, ends, over_line
 from harness.reporting.history.file import HistoryError
 from harness.reporting.history.record import Execution, RunRecord, checkout_of
 from harness.resilience import SystemClock
-from harness.runner.store_writer import CUT_OFF, StoreLedger, StoreWriter
-from harness.runner.stored_part import ERRORS, CommonRun, StoredPart, join_run, part_name, wrote_name
+from harness.runner.store_writer import CUT_OFF, StoreLedger, StoreWriter, is_stored_within
+from harness.runner.stored_part import (
+    ERRORS,
+    CommonRun,
+    StoredPart,
+    find_attempt,
+    join_run,
+    part_name,
+    show_attempt,
+    wrote_name,
+)
 from harness.spec.names import how_many
 from harness.store import SCHEME, Store, StoreError, StoreUnusable, open_store
 
@@ -30,12 +42,29 @@ OF_THE_MACHINE = 75
 """The exit status of a run that its machine has ended, or kept from storing something: it is to be repeated.
 
 It is EX_TEMPFAIL of sysexits.h."""
-ATTEMPT, EARLIER = "taskspec_attempt", "taskspec_earlier"
-"""Keys of `workerinput`: the name of the attempt, and what earlier attempts have done."""
+URL, PART, ATTEMPT = "taskspec_store", "taskspec_part", "taskspec_attempt"
+"""Keys of `workerinput`: the store, the name of the part in it, and that of the attempt."""
+EARLIER = "taskspec_earlier"
+"""Key of `workerinput`: what earlier attempts have done. A process of a cluster does not get it: its driver acts on it.
+"""
+PUT_WITHIN = 60.0
+"""Seconds for a process of a cluster to store the directory of a failed task before its report is sent."""
 LAST = 30.0
 """Seconds that the end of a run waits for the store, as long as it takes anything in that time."""
 LAST_OF_INTERRUPTED = 25.0
 """The same after a signal: the machine is about to be taken away."""
+
+
+class StorePlace(Struct, frozen=True):
+    """The place of the part."""
+
+    url: str
+    """The store of the run: a URL, or an absolute path."""
+    part: str
+
+    def open(self) -> Store:
+        """The store of the part. Raises StoreUnusable."""
+        return open_store(self.url).at(self.part)
 
 
 class Earlier(Struct, frozen=True):
@@ -45,6 +74,8 @@ class Earlier(Struct, frozen=True):
     """Node id of a task that has ended -> whether it passed."""
     written: frozenset[str] = frozenset()
     """The names (`wrote_name`) of the tasks that had begun to write."""
+    attempts: int = 0
+    """The number of these processes."""
 
     def wrote(self, task_id: str) -> bool:
         return wrote_name(task_id) in self.written
@@ -91,12 +122,16 @@ def _broken_episodes(tasks: Mapping[str, tuple[str, str | None]], ended: Collect
 
 
 class StoredRun:
-    """The store in one process: the only one, an xdist worker, or the controller, which alone keeps the journal."""
+    """The store in one process: the only one, a worker of xdist or of a cluster, or their controller or driver, which
+    alone keeps the journal.
+    """
 
     def __init__(
-        self, config: pytest.Config, state: SessionState, store: Store, attempt: str, earlier: Earlier
+        self, config: pytest.Config, state: SessionState, place: StorePlace, attempt: str, earlier: Earlier
     ) -> None:
-        """`store`: of the part. `attempt`: the name of what this process, with its workers, does of it."""
+        """`attempt`: the name of what this process, with its workers, does of the part."""
+        self._place = place
+        store = place.open()
         self._config = config
         self._state = state
         self._store = store
@@ -107,12 +142,17 @@ class StoredRun:
         alluredir, clock = config.getoption("--alluredir", None), SystemClock()
         results = Path(config.invocation_params.dir, alluredir) if alluredir and not self._worker else None
         self._writer = StoreWriter(store, attempt, clock, results)
-        self.ledger = StoreLedger(store, attempt, clock, self._writer, lambda event: "wrote" in journal_words(event))
+        self._check = cache(partial(find_attempt, store, attempt)) if UPLINK in config.stash else _is_certain
+        """Raises StoreError if a process of a cluster may see another store than its driver."""
+        self.ledger = StoreLedger(store, attempt, clock, self._writer, shows_write, check=self._check)
+        self._places: dict[str, str] = {}
+        """Node id of a task -> where the process of a cluster that ran it has put its directory."""
         self._folders: set[str] = set()
         self._cut_off: set[str] = set()
         """Node ids of the tasks that the store kept from writing."""
-        self._over: RunRecord | None = None
         self._incomplete = False
+        self.deserted = False
+        """Whether the cluster had no machine left for the run."""
 
     def pytest_report_header(self) -> str:
         return f"task store: {self._store.shown}"
@@ -130,7 +170,7 @@ class StoredRun:
         """Deselect what has ended, after all that selects. Under xdist every worker does it."""
         tasks = task_items(items)
         self._left = resumption({item.nodeid: (_id(item), item.loaded.spec.episode_id) for item in tasks}, self.earlier)
-        self._all = tasks
+        self.tasks = tasks
         kept = [item for item in items if item.nodeid not in self._left.done]
         if len(kept) < len(items):
             already = config.pluginmanager.getplugin("terminalreporter")
@@ -138,15 +178,16 @@ class StoredRun:
             tell_deselected(config, [*items, *before], kept)
         items[:] = kept
 
-    _all: Sequence[TaskItem] = ()
+    tasks: Sequence[TaskItem] = ()
+    """All tasks of the part, those that have ended included."""
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self) -> None:
         """Let tasks depend on those that have ended."""
         state = self._state
         state.lost = self._left.lost
-        state.names = names_of(self._all)
-        for item in self._all:
+        state.names = names_of(self.tasks)
+        for item in self.tasks:
             if item.nodeid in self._left.done:
                 state.selected.add(_id(item))
                 state.done[_id(item)] = self.earlier.ended[item.nodeid]
@@ -154,14 +195,55 @@ class StoredRun:
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
         """xdist: all workers go on with the same, whenever they start."""
-        node.workerinput[ATTEMPT] = self.attempt
         node.workerinput[EARLIER] = [dict(self.earlier.ended), sorted(self.earlier.written)]
+        node.workerinput.update(self.given())
+
+    def given(self) -> dict[str, str]:
+        """What other processes of the run need to see the same store: for their `workerinput`."""
+        return {URL: self._place.url, PART: self._place.part, ATTEMPT: self.attempt}
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder of all parts, if this machine has it."""
+        return open_store(self._place.url).local
+
+    # A cluster: the process that runs a task stores its directory, and the driver its end.
+
+    def check(self) -> None:
+        """Raise StoreUnusable if this process certainly sees another store than its driver; ask again before a write
+        if that is unknown.
+        """
+        try:
+            self._check()
+        except StoreUnusable:
+            raise
+        except StoreError:
+            return
+
+    def put(self, folder: Path, number: int) -> str:
+        """Store the directory of a task that has failed, before its report names it. Bounded.
+
+        `number`: of the item's attempt, since one that was lost with its slot may have stored something too. Returns
+        the place; an empty text if the driver is to store it.
+        """
+        name = f"{ERRORS}/{self.attempt}.{number}/{folder.name}"
+
+        def put() -> None:
+            self._check()
+            self._store.put_folder(folder, name)
+
+        return name if is_stored_within(PUT_WITHIN, put) else ""
+
+    def has(self, nodeid: str, name: str) -> None:
+        """The directory of a task is in the store under this name."""
+        self._places[nodeid] = name
+        self._folders.add(name)
 
     # The history of the run calls these in the process that sees all reports.
 
     def begin(self, run: RunRecord, tasks: Iterable[str]) -> None:
         """The run begins with these tasks (node ids)."""
-        self._writer.tell(begun_line(run, {*tasks, *self.earlier.ended}))
+        self._writer.tell(begun_line(run, {*tasks, *self.earlier.ended}, self.earlier.attempts))
 
     def add(self, execution: Execution) -> None:
         """A task has ended, or its end has changed by its teardown. First its directory is stored, then its end."""
@@ -174,8 +256,10 @@ class StoredRun:
         if record is None or record.artifacts is None:
             return execution
         folder = self._state.settings.root / record.artifacts
-        name = f"{ERRORS}/{self.attempt}/{folder.name}"
-        if execution.outcome == "rerun" or not folder.is_dir():  # the next execution replaces its directory
+        name = self._places.get(execution.nodeid, f"{ERRORS}/{self.attempt}/{folder.name}")
+        if execution.outcome == "rerun" or not (
+            name in self._folders or folder.is_dir()
+        ):  # the next execution replaces its directory
             return execution.model_copy(update={"record": record.model_copy(update={"artifacts": None})})
         if name not in self._folders:
             self._folders.add(name)
@@ -190,9 +274,8 @@ class StoredRun:
         self._incomplete = not stored
         notes = [f"left out: {each}" for each in self._writer.left_out]
         if not stored:
-            notes.append(
-                f"not everything is stored, so this part is to be repeated (status 75): {self._writer.problem}"
-            )
+            why = self._writer.problem or "it did not take everything in time"
+            notes.append(f"not everything is stored, so this part is to be repeated (status 75): {why}")
         elif self._writer.problem:
             notes.append(f"it failed for a while, and has everything now: {self._writer.problem}")
         return [f"store: {note}" for note in notes]
@@ -223,12 +306,23 @@ class StoredRun:
         """The exit status: that of the whole part, or 75 if it is to be repeated."""
         if status in (pytest.ExitCode.INTERNAL_ERROR, pytest.ExitCode.USAGE_ERROR):
             return status
-        if self._state.stopped_by in ENDING or self._incomplete or self._cut_off:
+        if self._state.stopped_by in ENDING or self._incomplete or self._cut_off or self.deserted:
             return OF_THE_MACHINE
         if status in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED) and self.earlier.ended:
             failed = not all(self.earlier.ended.values())
             return int(pytest.ExitCode.TESTS_FAILED if failed else pytest.ExitCode.OK)
         return status
+
+
+def shows_write(event: Event) -> bool:
+    """Return whether an event shows that its task writes. The beginning of a step does not: such a step asks first, and
+    does nothing without an answer.
+    """
+    return not isinstance(event, StepStarted) and "wrote" in journal_words(event)
+
+
+def _is_certain() -> None:
+    """A process without a driver, or on its machine, sees the right store."""
 
 
 ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
@@ -245,27 +339,52 @@ def begin_store(config: pytest.Config, state: SessionState) -> StoredRun:
     Raises UsageError for a store that cannot be used or belongs to another run; ends pytest with status 75 if it does
     not answer.
     """
-    shard = str(config.getoption("task_shard") or "")
-    given: dict[str, Any] = getattr(config, "workerinput", {})
     try:
-        store = open_store(_at(config, config.getoption("task_store")))
-        part = store.at(part_name(shard))
-        if ATTEMPT in given:
-            ended, written = given[EARLIER]
-            return StoredRun(config, state, part, given[ATTEMPT], Earlier(ended, frozenset(written)))
-        if not config.getoption("collectonly"):
-            digest = state.durations.digest if state.durations else ""
-            commit = checkout_of(config.rootpath, os.environ).commit
-            join_run(store, CommonRun(shard.partition("/")[2], digest, commit))
-        found = StoredPart(part)
-        ended = {nodeid: each.outcome == "passed" for nodeid, each in ends(found.attempts, found.owner).items()}
-        return StoredRun(config, state, part, f"{state.run_id}-{uuid4().hex[:8]}", Earlier(ended, found.written))
+        given: dict[str, Any] | None = getattr(config, "workerinput", None)
+        return _begin(config, state) if given is None else _begin_worker(config, state, given)
     except (StoreUnusable, HistoryError) as error:
         raise pytest.UsageError(f"--task-store: {error}") from error
     except StoreError as error:
         pytest.exit(f"--task-store: {error}", returncode=OF_THE_MACHINE)
 
 
+def _begin(config: pytest.Config, state: SessionState) -> StoredRun:
+    shard = str(config.getoption("task_shard") or "")
+    place = StorePlace(_at(config, config.getoption("task_store")), part_name(shard))
+    attempt, runs = f"{state.run_id}-{uuid4().hex[:8]}", not config.getoption("collectonly")
+    if runs:
+        digest = state.durations.digest if state.durations else ""
+        commit = checkout_of(config.rootpath, os.environ).commit
+        join_run(open_store(place.url), CommonRun(shard.partition("/")[2], digest, commit))
+    found = StoredPart(place.open())
+    ended = {nodeid: each.outcome == "passed" for nodeid, each in ends(found.attempts, found.owner).items()}
+    if runs and drives_cluster(config):
+        show_attempt(found.store, attempt)
+    return StoredRun(config, state, place, attempt, Earlier(ended, found.written, len(found.attempts)))
+
+
+def _begin_worker(config: pytest.Config, state: SessionState, given: Mapping[str, Any]) -> StoredRun:
+    ended, written = given.get(EARLIER, ({}, ()))
+    earlier = Earlier(ended, frozenset(written))
+    stored = StoredRun(config, state, StorePlace(given[URL], given[PART]), given[ATTEMPT], earlier)
+    stored.check()
+    return stored
+
+
 def _at(config: pytest.Config, url: str) -> str:
     """The URL; a path is relative to the folder where pytest was started."""
-    return url if SCHEME.match(url) else str(Path(config.invocation_params.dir, url))
+    if SCHEME.match(url):
+        return url
+    start = config.invocation_params.dir
+    folder = Path(os.path.normpath(Path(start, Path(url).expanduser())))
+    if url in config.invocation_params.args and folder.is_dir() and _misled(config.rootpath, start, folder):
+        raise pytest.UsageError(
+            f"--task-store {url}: pytest takes this folder for a path of tests, so it takes {config.rootpath} for the "
+            f"project. Expected: --task-store={url}"
+        )
+    return str(folder)
+
+
+def _misled(root: Path, start: Path, store: Path) -> bool:
+    """Return whether pytest's root is above the folder where it was started, and probably because of the store."""
+    return root in start.parents and root in store.parents and start not in store.parents

@@ -10,6 +10,8 @@ the harness speaks with the command over it: the command has it and standard out
 Whoever ends the command on purpose sends SIGUSR1 to the watchdog first. The watchdog then ends by that signal itself,
 which no command can imitate, and so tells the harness that this was no crash.
 
+On Linux the death of the parent also wakes a watchdog that is stopped (SIGSTOP); what it watches is killed as it is.
+
 With `adopts`, on Linux, what the command has started comes to the watchdog as soon as its own parent has ended, also a
 daemon in a session of its own that has cleared its environment. All of it ends with the command.
 """
@@ -39,7 +41,7 @@ ROUNDS = 100
 PAUSE = 0.01
 """Seconds between two rounds."""
 STDIN, STDOUT = 0, 1
-PR_SET_CHILD_SUBREAPER = 36
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 
 
 def main(arguments: list[str]) -> int:
@@ -49,7 +51,7 @@ def main(arguments: list[str]) -> int:
     intended = threading.Event()
     signal.signal(signal.SIGUSR1, lambda _number, _frame: intended.set())
     harness, leash, told, adopts, *command = arguments
-    adopting = adopts == ADOPTS and _becomes_subreaper()
+    adopting = adopts == ADOPTS and _prctl(PR_SET_CHILD_SUBREAPER, 1)
     try:
         process = _start(command, int(leash))
     except OSError as error:
@@ -89,6 +91,7 @@ def _watch(
     end_the_rest: Callable[[], None],
 ) -> None:
     """Wait for the death of the harness; then end the group, this process included, and the rest before it."""
+    at_death_of_parent(signal.SIGCONT)  # here, since it costs milliseconds that the command need not wait for
     while os.getppid() == harness:
         readable, _, _ = select.select([leash], [], [], PARENT_CHECK)
         if readable and not os.read(leash, 1):
@@ -102,12 +105,17 @@ def _watch(
     os.killpg(0, signal.SIGKILL)
 
 
-def _becomes_subreaper() -> bool:
-    """Let orphans of the command come to this process; False if the system cannot do that."""
+def at_death_of_parent(number: signal.Signals) -> None:
+    """Let Linux send a signal to this process when its parent dies: a stopped process would not notice that."""
+    _prctl(PR_SET_PDEATHSIG, number)
+
+
+def _prctl(option: int, value: int) -> bool:
+    """Set something of this process that Linux has; False if the system cannot do that."""
     import ctypes
 
     try:
-        return bool(ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0)
+        return bool(ctypes.CDLL(None).prctl(option, value, 0, 0, 0) == 0)
     except (OSError, AttributeError):
         return False
 

@@ -3,7 +3,7 @@
 Standard input is a pipe whose other end only the harness holds; on it come the pids of the programs that it starts, a
 line each. When the pipe ends, or the parent is no longer the harness, the reaper ends what these programs left running,
 and removes both folders. It is started as a file and without `site`, in a session of its own: it costs milliseconds,
-and no signal meant for the harness reaches it.
+and no signal meant for the harness reaches it. On Linux the death of its parent wakes it, if it is stopped (SIGSTOP).
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ REMOVED_WITHIN = 2.0
 """Seconds within which a folder must be gone: a dying program may still write into it."""
 POLL = 0.02
 CHUNK = 4096
+PR_SET_PDEATHSIG = 1
 PROCESSES = Path("/proc")
 STATE, PARENT, START = 0, 1, 19
 """The indices of the fields of /proc/<pid>/stat after the name."""
@@ -38,6 +39,7 @@ def main(harness: int, scratch: Path, workspace: Path) -> None:
     """Wait for the end of the harness; then clean up. The parent of `workspace` is removed too if it is empty."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
+    _is_woken_by_death()
     programs = _told_by(harness)
     _await_ends(programs, GRACE)
     for pid, born in programs.items():
@@ -47,6 +49,14 @@ def main(harness: int, scratch: Path, workspace: Path) -> None:
     _remove(workspace)
     with contextlib.suppress(OSError):  # other processes have their folders in it
         workspace.parent.rmdir()
+
+
+def _is_woken_by_death() -> None:
+    """Let Linux send SIGCONT when the parent dies."""
+    import ctypes
+
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGCONT, 0, 0, 0)
 
 
 def _told_by(harness: int) -> dict[int, str]:

@@ -50,7 +50,8 @@ class StoreWriter:
         self._clock = clock
         self._results = results
         self._looked = clock.now()
-        self._known: set[str] = set()
+        self._known: dict[str, tuple[int, int]] = {}
+        """Name of a stored Allure result -> its time and size then: it may have been half written."""
         self._jobs: deque[Job | str] = deque()
         self._busy = False
         self._changed = threading.Condition()
@@ -67,14 +68,14 @@ class StoreWriter:
         self._add(partial(self._put_folder, folder, name))
 
     def put_results(self) -> None:
-        """Store the Allure results that are new."""
+        """Store the Allure results that are new or have changed."""
         if self._results is not None:
             self._looked = self._clock.now()
             self._add(partial(self._put_results, self._results))
 
     def note_write(self, task_id: str, attempt: str) -> None:
-        """Note that a task was seen to write, unless somebody else has."""
-        self._add(partial(self._note, wrote_name(task_id), attempt))
+        """Note that a task was seen to write, unless somebody else has; before everything that waits."""
+        self._add(partial(self._note, wrote_name(task_id), attempt), at_once=True)
 
     def flush(self, seconds: float) -> bool:
         """Wait until everything is stored, at most so long; returns whether it is."""
@@ -88,9 +89,9 @@ class StoreWriter:
         with self._changed:
             return len(self._jobs) + self._busy
 
-    def _add(self, job: Job | str) -> None:
+    def _add(self, job: Job | str, *, at_once: bool = False) -> None:
         with self._changed:
-            self._jobs.append(job)
+            (self._jobs.appendleft if at_once else self._jobs.append)(job)
             self._changed.notify_all()
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, name="taskspec-store", daemon=True)
@@ -108,6 +109,8 @@ class StoreWriter:
                 self._do(taken)
             except StoreError as error:
                 self._give_back(taken, error)
+            except OSError as error:  # of this machine: what cannot be read here does not keep the rest
+                self.left_out.append(str(error))
 
     def _take(self) -> list[Job | str]:
         """The next job, or all lines up to the next one: they are stored together."""
@@ -149,9 +152,10 @@ class StoreWriter:
             [path for path in folder.iterdir() if path.is_file() and not path.is_symlink()] if folder.is_dir() else ()
         )
         for path in sorted(found):
-            if path.name not in self._known:
+            state = (path.stat().st_mtime_ns, path.stat().st_size)
+            if self._known.get(path.name) != state:
                 self._put_file(path, f"{RESULTS}/{path.name}")
-                self._known.add(path.name)
+                self._known[path.name] = state
 
     def _note(self, name: str, attempt: str) -> None:
         self._store.put_new(name, attempt.encode())
@@ -170,14 +174,19 @@ class StoreLedger(Sink):
         writer: StoreWriter,
         writes: Callable[[Event], bool],
         patience: float = PATIENCE,
+        check: Callable[[], None] = lambda: None,
     ) -> None:
-        """`store`: of the part. `writes` tells whether an event shows that its task writes. `patience`: seconds."""
+        """`store`: of the part. `writes` tells whether an event shows that its task writes. `patience`: seconds.
+
+        `check` raises StoreError if it is not certain that this is the store of the run.
+        """
         self._store = store
         self._attempt = attempt
         self._clock = clock
         self._writer = writer
         self._writes = writes
         self._patience = patience
+        self._check = check
         self._own: set[str] = set()
         """Ids of the tasks in which this process may write."""
         self._seen: set[str] = set()
@@ -209,6 +218,7 @@ class StoreLedger(Sink):
 
     def _claim(self, task_id: str) -> str:
         """The attempt that may write in the task: this one, unless there is another. Raises StoreError."""
+        self._check()
         name = wrote_name(task_id)
         if self._store.put_new(name, self._attempt.encode()):
             return self._attempt
@@ -220,6 +230,21 @@ class StoreLedger(Sink):
         if task_id not in self._own | self._seen and self._writes(event):
             self._seen.add(task_id)
             self._writer.note_write(task_id, self._attempt)
+
+
+def is_stored_within(seconds: float, put: Callable[[], None]) -> bool:
+    """Store something now, for so long at most; returns whether `put` has ended, and without a StoreError."""
+    stored = threading.Event()
+
+    def work() -> None:
+        with contextlib.suppress(StoreError):
+            put()
+            stored.set()
+
+    thread = threading.Thread(target=work, name="taskspec-store-put", daemon=True)
+    thread.start()
+    thread.join(seconds)
+    return stored.is_set()
 
 
 async def _in_thread(work: Callable[[], T]) -> T:

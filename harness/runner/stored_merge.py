@@ -7,35 +7,38 @@ from collections.abc import Callable
 from pathlib import Path
 
 from harness.reporting.history.attempts import as_one_run, without_end
-from harness.reporting.history.file import HistoryError
+from harness.reporting.history.file import HistoryError, place_of
 from harness.reporting.history.merging import ShardRun
 from harness.reporting.history.record import Execution, RunRecord
 from harness.runner.stored_part import COMMON, ERRORS, JOURNAL, RESULTS, StoredPart, parts_below
 from harness.spec.names import how_many
-from harness.store import SCHEME, Store, StoreError, find_stores
+from harness.store import SCHEME, Store, StoreError, find_stores, shown_url
 
 _NAMED = 5
 
 
 def is_stored(name: str) -> bool:
     """Return whether an argument names a store of runs, and not the folder of a project."""
-    folder = Path(name)
-    stored = (folder / COMMON).is_file() or (folder / JOURNAL).is_dir()
-    return bool(SCHEME.match(name)) or stored or (re.search(r"[*?\[]", name) is not None and not folder.exists())
+    folder = Path(name).expanduser()
+    if folder.exists():
+        own = place_of(folder).is_file()  # a project may have files of these names too
+        return not own and ((folder / COMMON).is_file() or (folder / JOURNAL).is_dir())
+    return bool(SCHEME.match(name) or re.search(r"[*?\[]", name))
 
 
 def find_parts(name: str) -> list[Store]:
     """The parts of all runs that a path or URL names. Raises StoreError; also if there is none."""
     found = [part for store in find_stores(name) for part in parts_below(store)]
     if not found:
-        raise StoreError(f"{name}: no part of a run is stored there")
+        raise StoreError(f"{shown_url(name)}: no part of a run is stored there")
     return found
 
 
 def merge_part(store: Store, target: Path, say: Callable[[str], object]) -> ShardRun:
     """The run of a part, of all the processes that did it; its files are fetched into `target` from other machines.
 
-    `say` is called with a line about tasks that have no end. Raises StoreError, HistoryError and OSError.
+    `say` is called with a line about tasks that have no end, and about files that are left out. Raises StoreError,
+    HistoryError and OSError.
     """
     part = StoredPart(store)
     if not part.attempts:
@@ -44,7 +47,8 @@ def merge_part(store: Store, target: Path, say: Callable[[str], object]) -> Shar
     if store.local is None:
         target.mkdir(parents=True)
         for name in (ERRORS, RESULTS):
-            store.fetch_folder(name, target / name)
+            for other in store.fetch_folder(name, target / name):
+                say(f"{store.shown}: {other} is left out, because no file can have this name here")
     run = as_one_run(part.attempts, part.owner)
     for line in _unfinished(part, run.shard):
         say(line)

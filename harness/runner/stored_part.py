@@ -6,6 +6,7 @@
     part-3-of-20/wrote/<task>           the attempt that has begun to write in the task: nobody else may
     part-3-of-20/errors/<attempt>/      the directories of its failures
     part-3-of-20/allure-results/        with `--alluredir`
+    part-3-of-20/drivers/<attempt>      with `--task-cluster`: shows its slots that they see the same store
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from msgspec import Struct
 
 from harness.reporting.history.attempts import PartAttempt, attempt_of, in_order
 from harness.reporting.history.file import HistoryError
-from harness.store import Store
+from harness.store import Store, StoreUnusable
 
-JOURNAL, WROTE, ERRORS, RESULTS = "journal", "wrote", "errors", "allure-results"
+JOURNAL, WROTE, ERRORS, RESULTS, DRIVERS = "journal", "wrote", "errors", "allure-results", "drivers"
 COMMON = "run.json"
 WHOLE = "whole"
 """The part of a run that is not divided."""
@@ -82,6 +83,23 @@ def join_run(store: Store, common: CommonRun) -> None:
         raise HistoryError(f"{store.shown} belongs to another run: {why}. Each run needs a place of its own")
 
 
+# A path may lead to another folder on each machine of a cluster, and `memory://` to another one in each process.
+
+
+def show_attempt(part: Store, attempt: str) -> None:
+    """Let the slots of a cluster find what their driver has stored. Raises StoreError."""
+    part.put(f"{DRIVERS}/{attempt}", b"")
+
+
+def find_attempt(part: Store, attempt: str) -> None:
+    """Raise StoreUnusable if this process does not see the store of its driver; StoreError if that is unknown."""
+    if part.get(f"{DRIVERS}/{attempt}") is None:
+        raise StoreUnusable(
+            f"{part.shown} is not the store of the run, seen from this machine: the driver has written to it, and "
+            "nothing of that is here. Expected: a URL, or a folder that all machines of the cluster share"
+        )
+
+
 class StoredPart:
     """One part, read when it is first asked. Its properties and methods raise StoreError and HistoryError."""
 
@@ -94,8 +112,15 @@ class StoredPart:
     def attempts(self) -> tuple[PartAttempt, ...]:
         """The attempts in the order in which they began."""
         names = dict.fromkeys(name.split("/")[1] for name in self.store.names(JOURNAL) if name.count("/") > 1)
-        found = (attempt_of(name, self.store.lines(f"{JOURNAL}/{name}")) for name in names)
-        return in_order(each for each in found if each is not None)
+        return in_order(each for each in map(self._attempt, names) if each is not None)
+
+    def _attempt(self, name: str) -> PartAttempt | None:
+        place = f"{JOURNAL}/{name}"
+        try:
+            return attempt_of(name, self.store.lines(place))
+        except HistoryError as error:
+            how = f"delete {place} there, and tasks of which nothing else is known run again"
+            raise HistoryError(f"{self.store.shown}: {JOURNAL}/{error}; {how}") from error
 
     @cached_property
     def written(self) -> frozenset[str]:

@@ -80,6 +80,7 @@ def _in_block(raw: str, start: int, value: str, offset: int) -> int:
 
 _JSON_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},:]|[^\s\[\]{},:"]+', re.DOTALL)
 _LONG_NUMBER = re.compile(rf"-?[0-9]{{{MAX_DIGITS},}}")
+# How a message of Python begins -> what to do. 3.13 has a message of its own for trailing commas, with their place.
 _ADVICE = {
     "Expecting property name enclosed in double quotes": "write keys in double quotes, and no comma before `}`",
     "Expecting value": "write texts in double quotes, no comma before `]`, and no comments",
@@ -145,7 +146,8 @@ def _may_be_large(text: str) -> bool:
 def _json_syntax(text: str, error: json.JSONDecodeError) -> Flaw:
     if text[error.pos : error.pos + 2] in ("//", "/*"):
         return Flaw(error.pos, "not valid JSON: JSON has no comments", "drop it, or write the task as YAML")
-    return Flaw(error.pos, f"not valid JSON: {error.msg}", _ADVICE.get(error.msg, ""))
+    advice = (advice for message, advice in _ADVICE.items() if error.msg.startswith(message))
+    return Flaw(error.pos, f"not valid JSON: {error.msg}", next(advice, ""))
 
 
 def json_spans(text: str) -> dict[JsonPath, Span]:

@@ -6,6 +6,7 @@ line is there as a whole or not at all, and two writers cannot disturb each othe
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from abc import ABC, abstractmethod
@@ -14,7 +15,7 @@ from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 from uuid import uuid4
 
 SCHEME = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
@@ -22,6 +23,16 @@ SCHEME = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
 EXTRA = "pip install 'pytest-taskspec[store]'"
 _FLAT = {"memory", "s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "oci", "oss", "r2"}
 """Protocols of storages without folders. In such a one, `makedirs` might create a bucket."""
+
+
+_BUCKETS = {"s3", "s3a", "gs", "gcs"}
+"""Protocols whose URLs name a bucket first, which has no user and password."""
+_NOT_HERE = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP}
+"""Why a folder can take nothing, now or later."""
+_NO_LINKS = {errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, errno.EMLINK, errno.EXDEV}
+"""How a disk says that a file cannot have a second name on it."""
+_NO_NAME = {errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ}
+"""How a disk says that it can have no file of this name: another file is a folder of it, or it is too long."""
 
 
 class StoreError(Exception):
@@ -80,7 +91,8 @@ class Store(ABC):
     def lines(self, name: str) -> list[str]:
         """The lines of a journal: those of one writer in their order, one writer after the other."""
         parts = [self.get(part) for part in self.names(name) if part.endswith(".jsonl")]
-        return [line for part in parts if part is not None for line in part.decode("utf-8", "replace").splitlines()]
+        texts = [part.decode("utf-8", "replace") for part in parts if part is not None]
+        return [line for text in texts for line in text.split("\n") if line]  # JSON has other ends of lines inside
 
     def put_folder(self, folder: Path, name: str) -> None:
         """Store all files in a folder and below it under `name/`. Links and what is no file are left out."""
@@ -92,15 +104,30 @@ class Store(ABC):
                 raise StoreError(f"{path}: cannot be read: {error.strerror or error}") from error
             self.put(f"{name}/{relative}", data)
 
-    def fetch_folder(self, name: str, target: Path) -> None:
-        """Write everything below `name/` into a folder, which is made. Names that lead out of it are left out."""
+    def fetch_folder(self, name: str, target: Path) -> list[str]:
+        """Write everything below `name/` into a folder, which is made. Raises OSError if the disk does not allow it.
+
+        Returns what is left out: names that lead out of the folder, or that no file can have here.
+        """
+        others = []
         for each in self.names(name):
             relative = each[len(name) :].lstrip("/")
-            data = self.get(each) if _is_inside(relative) else None
+            if not (_is_inside(relative) and self._fetch(each, target / relative)):
+                others.append(each)
+        return others
+
+    def _fetch(self, name: str, path: Path) -> bool:
+        """Write a file; returns whether it can have this place."""
+        data = self.get(name)
+        try:
             if data is not None:
-                path = target / relative
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(data)
+        except OSError as error:
+            if error.errno not in _NO_NAME:
+                raise
+            return False
+        return True
 
 
 def _files_in(folder: Path) -> Iterator[Path]:
@@ -113,7 +140,7 @@ def _files_in(folder: Path) -> Iterator[Path]:
 def _is_inside(relative: str) -> bool:
     """Return whether a name leads to a file below the folder that it is joined to, on every system."""
     parts = relative.split("/")
-    return all(part not in ("", ".", "..") and "\\" not in part and ":" not in part for part in parts)
+    return all(part not in ("", ".", "..") and not re.search(r"[\\:\0]", part) for part in parts)
 
 
 class FolderStore(Store):
@@ -134,9 +161,9 @@ class FolderStore(Store):
     def put_new(self, name: str, data: bytes) -> bool:
         try:
             with self._written(name, data) as part:
-                (self._folder / name).hardlink_to(part)
+                _give_name(part, self._folder / name)
         except StoreError as error:
-            if isinstance(error.__cause__, FileExistsError):
+            if isinstance(error.__cause__, FileExistsError) and (self._folder / name).is_file():
                 return False
             raise
         return True
@@ -145,7 +172,7 @@ class FolderStore(Store):
     def _written(self, name: str, data: bytes) -> Iterator[Path]:
         """A file beside the place of a name, with the bytes on the disk, that is deleted unless it is moved."""
         path = self._folder / name
-        part = path.with_name(f".{uuid4().hex}.part")
+        part = path.with_name(f".{uuid4().hex}.part")  # _PART
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with part.open("wb") as file:
@@ -154,7 +181,8 @@ class FolderStore(Store):
                 os.fsync(file.fileno())
             yield part
         except OSError as error:
-            raise StoreError(f"{self.shown}: {name} cannot be stored: {error.strerror or error}") from error
+            kind = StoreUnusable if error.errno in _NOT_HERE else StoreError
+            raise kind(f"{self.shown}: {name} cannot be stored: {error.strerror or error}") from error
         finally:
             with suppress(OSError):
                 part.unlink(missing_ok=True)
@@ -169,7 +197,7 @@ class FolderStore(Store):
 
     def names(self, below: str = "") -> list[str]:
         found = _files_in(self._folder / below)
-        return sorted(path.relative_to(self._folder).as_posix() for path in found if not path.name.endswith(".part"))
+        return sorted(path.relative_to(self._folder).as_posix() for path in found if not _PART.fullmatch(path.name))
 
     def matching(self, pattern: str) -> list[str]:
         return sorted(path.relative_to(self._folder).as_posix() for path in self._folder.glob(pattern))
@@ -178,13 +206,31 @@ class FolderStore(Store):
         return FolderStore(self._folder / name)
 
 
+_PART = re.compile(r"\.[0-9a-f]{32}\.part")
+"""A file that is being written, or whose writer was killed."""
+
+
+def _give_name(part: Path, path: Path) -> None:
+    """Give a file a further name, which must be new. Raises FileExistsError, OSError."""
+    try:
+        path.hardlink_to(part)
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        with path.open("xb") as file:  # of several at once, one opens it
+            file.write(part.read_bytes())
+            file.flush()
+            os.fsync(file.fileno())
+
+
 class RemoteStore(Store):
     """A storage that fsspec knows, for example of S3."""
 
-    def __init__(self, files: Any, root: str, shown: str) -> None:
-        """`files`: fsspec's file system. `root`: the path of this store in it."""
+    def __init__(self, files: Any, root: str, shown: str, user: str = "") -> None:
+        """`files`: fsspec's file system. `root`: the path of this store in it. `user`: what no message may show."""
         super().__init__(shown)
         self._files = files
+        self._user = user
         self._root = root.rstrip("/")
         protocols = (files.protocol,) if isinstance(files.protocol, str) else files.protocol
         self._flat = not _FLAT.isdisjoint(protocols)
@@ -193,12 +239,16 @@ class RemoteStore(Store):
         self._put(name, data)
 
     def put_new(self, name: str, data: bytes) -> bool:
+        if self.get(name) is not None:  # some storages know no condition, and would replace it
+            return False
         try:
             self._put(name, data, mode="create")
-        except StoreError:  # storages refuse it in many ways
-            if self.get(name) is None:
+        except StoreError as error:  # storages refuse it in many ways
+            if self.get(name) is not None:
+                return False
+            if not _has_no_condition(error.__cause__):
                 raise
-            return False
+            self._put(name, data)
         return True
 
     def _put(self, name: str, data: bytes, **how: str) -> None:
@@ -231,7 +281,7 @@ class RemoteStore(Store):
         return sorted(path.removeprefix(base) for path in inside if path.startswith(base))
 
     def at(self, name: str) -> Store:
-        return RemoteStore(self._files, f"{self._root}/{name}", f"{self.shown}/{name}")
+        return RemoteStore(self._files, f"{self._root}/{name}", f"{self.shown}/{name}", self._user)
 
     def matching(self, pattern: str) -> list[str]:
         try:
@@ -245,7 +295,13 @@ class RemoteStore(Store):
     def _problem(self, what: str, error: Exception) -> StoreError:
         why = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         kind = StoreUnusable if isinstance(error, PermissionError | FileNotFoundError) else StoreError
-        return kind(f"{self.shown}: {what}: {why}")
+        return kind(f"{self.shown}: {what}: {_without(self._user, why)}")
+
+
+def _has_no_condition(error: BaseException | None) -> bool:
+    """Return whether a storage did not understand that the name must be new."""
+    unknown = isinstance(error, OSError) and error.errno == errno.ENOSYS
+    return unknown or isinstance(error, NotImplementedError | TypeError | ValueError)
 
 
 def open_store(url: str) -> Store:
@@ -255,10 +311,13 @@ def open_store(url: str) -> Store:
     """
     if not SCHEME.match(url):
         return FolderStore(Path(url).expanduser().absolute())
-    parts = urlsplit(url)
-    if parts.scheme.lower() in ("file", "local"):
-        return FolderStore(Path(unquote(f"{parts.netloc}{parts.path}")).absolute())
-    shown = _without_user(url)
+    scheme, _, path = url.partition("://")
+    if scheme.lower() in ("file", "local"):
+        return FolderStore(Path(unquote(path.removeprefix("localhost"))).absolute())
+    user = _user_in(url)
+    shown = shown_url(url)
+    if ":" in user and scheme.lower() in _BUCKETS:
+        raise StoreUnusable(f"{shown}: expected the name of a bucket first, found a user; {_HOW_TO_LOG_IN}")
     try:
         from fsspec.core import url_to_fs  # an extra
     except ImportError as error:
@@ -266,14 +325,27 @@ def open_store(url: str) -> Store:
     try:
         files, root = url_to_fs(url)
     except (ImportError, ValueError) as error:
-        raise StoreUnusable(f"{shown}: {error}") from error
-    return RemoteStore(files, str(root), shown.rstrip("/"))
+        raise StoreUnusable(f"{shown}: {_without(user, str(error))}") from error
+    return RemoteStore(files, str(root), shown.rstrip("/"), user)
 
 
-def _without_user(url: str) -> str:
-    scheme, _, rest = url.partition("://")
-    place, slash, path = rest.partition("/")
-    return f"{scheme}://{place.rpartition('@')[2]}{slash}{path}"
+_HOW_TO_LOG_IN = "keys are given as the storage expects them, for S3 in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+
+
+def shown_url(url: str) -> str:
+    """The URL without its user and password."""
+    return _without(_user_in(url), url)
+
+
+def _user_in(url: str) -> str:
+    """The user and password of a URL with the `@`; empty if there is none. The password may contain slashes."""
+    found = re.match(r"[^:/]+://((?:[^/@]*|[^/@:]*:(?!\d+/)[^@]*)@)", url)
+    return found[1] if found else ""
+
+
+def _without(user: str, text: str) -> str:
+    """The text without what must not be shown."""
+    return text.replace(user, "").replace(unquote(user), "") if user else text
 
 
 _MAGIC = re.compile(r"[*?\[]")

@@ -107,6 +107,7 @@ REPORTS: tuple[Rule, ...] = (
 
 RULES: tuple[Rule, ...] = (
     Left(r"pytest tasks/( --task-cluster \S+)( --task-resume \S+)?", "test_cluster.py runs it, on Ray"),
+    Left(r"pytest tasks/ --task-cluster \S+ --task-store=\S+", "test_cluster_store.py runs it, on Ray"),
     *(replace(rule, folder="done") for rule in REPORTS if not isinstance(rule, Left)),
     # pytest
     Ran(rf"pytest( tasks/?)?(?! --task-shard 1/3$)({REPORTED} (\S+|\$\{{\{{ [\w.]+ \}}\}}/\d))*",

@@ -9,10 +9,12 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from typer.testing import CliRunner
 
 from harness.cli.main import app
@@ -87,9 +89,7 @@ class Suite:
 
     def merge(self, place: str, output: Path, *more: str) -> tuple[RunRecord, str]:
         """The merged run, and what the command said."""
-        done = CliRunner().invoke(app, ["merge", place, "--output", str(output), *more])
-        assert done.exit_code == 0, done.output
-        return load_run(output), done.stderr
+        return merged_store(place, output, *more)
 
     def close(self) -> None:
         for process in self.started:
@@ -97,6 +97,13 @@ class Suite:
                 os.killpg(process.pid, signal.SIGKILL)
         self.app.kill()
         self.app.communicate(timeout=BOUND)
+
+
+def merged_store(place: object, output: Path, *more: str) -> tuple[RunRecord, str]:
+    """The merged run of a store, and what the command said."""
+    done = CliRunner().invoke(app, ["merge", str(place), "--output", str(output), *more])
+    assert done.exit_code == 0, done.output
+    return load_run(output), done.stderr
 
 
 def end(process: subprocess.Popen[str]) -> tuple[int, str]:
@@ -119,3 +126,23 @@ def until(holds: Callable[[], object]) -> None:
 def ends_in(place: Path) -> int:
     """How many ends of tasks are in a store."""
     return sum(line.startswith('{"ended"') for file in place.rglob("*.jsonl") for line in file.read_text().splitlines())
+
+
+@contextmanager
+def storage_of_s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The URL of a bucket. It is of moto, on this machine: nothing leaves it."""
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+    server.start()
+    try:
+        given = {"ACCESS_KEY_ID": "x", "SECRET_ACCESS_KEY": "y", "DEFAULT_REGION": "us-east-1"}
+        url = "http://{}:{}".format(*server.get_host_and_port())
+        for name, value in {**given, "ENDPOINT_URL": url, "EC2_METADATA_DISABLED": "true"}.items():
+            monkeypatch.setenv(f"AWS_{name}", value)
+        import boto3
+
+        boto3.client("s3").create_bucket(Bucket="my-results")
+        yield "s3://my-results"
+    finally:
+        server.stop()

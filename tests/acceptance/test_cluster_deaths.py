@@ -133,3 +133,23 @@ def test_every_task_has_one_result_and_at_most_one_order(seed: int, tmp_path: Pa
         assert result == "passed" or "WORKER_CRASHED" in result or "was lost while it ran" in result, (name, told)
         assert site.orders[name] == 1 or "passed" not in result, (name, told)
     print(f"{kind} at {moment:.1f}: {sum(result == ['passed'] for result in results.values())} of {TASKS} passed")
+
+
+@pytest.mark.parametrize("frozen", ["child", "all below the slot", "the slot too"])
+def test_nothing_of_a_frozen_slot_outlives_its_driver(frozen: str, tmp_path: Path, site: OrderSite) -> None:
+    project = ClusterProject(tmp_path / "project", site)
+    project.task("LONG", 60)
+    with ray_cluster(nodes=1) as cluster:
+        process = project.start("--task-cluster", cluster.address)
+        until(lambda: any("chrom" in each.name() for child in children(project.path) for each in child.children(True)))
+        (child,) = children(project.path)
+        slot = child.parents()[1]
+        below = slot.children(recursive=True)
+        time.sleep(1.0)  # its reaper has been told of the browser
+        for each in {"child": [child], "all below the slot": below, "the slot too": [slot, *below]}[frozen]:
+            each.send_signal(signal.SIGSTOP)
+        process.kill()
+        _, left = psutil.wait_procs([slot, *below], timeout=30)
+        thaw(left)
+        process.communicate(timeout=30)
+    assert not left

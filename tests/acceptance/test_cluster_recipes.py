@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import random
@@ -12,6 +13,8 @@ import subprocess
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +23,7 @@ import yaml
 
 from harness.pytest_plugin.options import TASK_OPTIONS
 from tests.acceptance.documented import ROOT
-from tests.acceptance.preempted import Suite, end
+from tests.acceptance.preempted import Suite, end, storage_of_s3
 
 FOLDER = ROOT / "examples" / "cluster"
 JOB: dict[str, Any] = yaml.safe_load((FOLDER / "kubernetes.yaml").read_text("utf-8"))
@@ -55,9 +58,35 @@ def test_the_script_for_slurm_is_a_script() -> None:
 
 @pytest.mark.thorough
 def test_the_job_is_valid_for_kubernetes() -> None:
+    assert _refusal(JOB) == ""
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        ("spec.completions", "twenty"),
+        ("spec.podFailurePolicy.rules", [{"onExitCodes": {"operator": "In", "values": [1]}}]),  # without its action
+        ("spec.template.spec.containers", [{"image": "suite:1.0"}]),  # without a name
+        ("spec.backoffLimitPerIndexes", 2),  # misspelled
+    ],
+)
+def test_a_broken_job_would_be_refused(place: str, value: object) -> None:
+    broken = copy.deepcopy(JOB)
+    *parents, last = place.split(".")
+    reduce(getitem, parents, broken)[last] = value
+    assert last in _refusal(broken)
+
+
+def _refusal(job: dict[str, Any]) -> str:
+    """Where the validator finds what it refuses, and why; empty if it accepts the job."""
     import kubernetes_validate
 
-    kubernetes_validate.validate(JOB, "1.37", strict=True)
+    try:
+        kubernetes_validate.validate(job, "1.37", strict=True)
+    except kubernetes_validate.ValidationError as error:
+        return f"{'.'.join(map(str, error.path))}: {error.message}"
+    return ""
 
 
 @dataclass
@@ -161,19 +190,5 @@ def test_whatever_is_taken_away(suite: Suite, tmp_path: Path, seed: int) -> None
 
 @pytest.mark.thorough
 def test_a_store_of_s3(suite: Suite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of moto, on this machine: nothing leaves it."""
-    from moto.server import ThreadedMotoServer
-
-    server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
-    server.start()
-    try:
-        given = {"ACCESS_KEY_ID": "x", "SECRET_ACCESS_KEY": "y", "DEFAULT_REGION": "us-east-1"}
-        url = "http://{}:{}".format(*server.get_host_and_port())
-        for name, value in {**given, "ENDPOINT_URL": url, "EC2_METADATA_DISABLED": "true"}.items():
-            monkeypatch.setenv(f"AWS_{name}", value)
-        import boto3
-
-        boto3.client("s3").create_bucket(Bucket="my-results")
-        play(suite, "s3://my-results/run-42", tmp_path / "merged", seed=7, deaths=1)
-    finally:
-        server.stop()
+    with storage_of_s3(monkeypatch) as bucket:
+        play(suite, f"{bucket}/run-42", tmp_path / "merged", seed=7, deaths=1)

@@ -5,6 +5,7 @@ A machine may be taken away in the middle of its part. The next one goes on with
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
@@ -29,6 +30,8 @@ class PartAttempt(Struct, frozen=True):
     executions: tuple[Execution, ...] = ()
     over: bool = False
     """Whether it has told its end; otherwise it still runs, or its machine is gone."""
+    after: int = 0
+    """The number of attempts that it had found."""
 
 
 Owner = Callable[[str], str | None]
@@ -38,9 +41,9 @@ Owner = Callable[[str], str | None]
 # The journal of an attempt: one JSON document in each line, with one key.
 
 
-def begun_line(run: RunRecord, tasks: Iterable[str]) -> str:
-    """The first line: the process has begun, with these tasks in its part (node ids)."""
-    return _line("begun", {"run": run.model_dump(mode="json"), "tasks": sorted(tasks)})
+def begun_line(run: RunRecord, tasks: Iterable[str], after: int = 0) -> str:
+    """The first line: the process has begun, with these tasks in its part (node ids), after so many others."""
+    return _line("begun", {"run": run.model_dump(mode="json"), "tasks": sorted(tasks), "after": after})
 
 
 def ended_line(execution: Execution) -> str:
@@ -54,34 +57,44 @@ def over_line(run: RunRecord) -> str:
 
 
 def _line(word: str, document: object) -> str:
-    return msgspec.json.encode({word: document}).decode()
+    try:
+        return msgspec.json.encode({word: document}).decode()
+    except UnicodeEncodeError:  # half a character, which pages do produce
+        whole = json.dumps(document, ensure_ascii=False).encode("utf-8", "replace")
+        return msgspec.json.encode({word: json.loads(whole)}).decode()
 
 
 def attempt_of(name: str, lines: Iterable[str]) -> PartAttempt | None:
     """The attempt by its journal; None if it has not begun. Raises HistoryError for what is no journal."""
     run: RunRecord | None = None
     tasks: tuple[str, ...] = ()
+    after = 0
     executions: dict[tuple[str, int], Execution] = {}
     over = False
     try:
         for document in map(msgspec.json.decode, lines):
             match document:
-                case {"begun": {"run": begun, "tasks": names}}:
+                case {"begun": {"run": begun, "tasks": names, **more}}:
                     run, tasks = RunRecord.model_validate(begun), tuple(map(str, names))
+                    after = msgspec.convert(more.get("after", 0), int)
                 case {"ended": ended}:
                     execution = Execution.model_validate(ended)
                     executions[execution.nodeid, execution.number] = execution
                 case {"over": ended}:
                     run, over = RunRecord.model_validate(ended), True
-    except (msgspec.DecodeError, ValidationError, TypeError) as error:
-        first = str(error).splitlines()[0]
+    except (msgspec.DecodeError, ValidationError, TypeError, RecursionError) as error:
+        first = str(error).partition("\n")[0]
         raise HistoryError(f"{name}: expected the journal of a run, found something else: {first}") from error
-    return None if run is None else PartAttempt(name, run, tasks, tuple(executions.values()), over)
+    if run is None:
+        return None
+    if run.started.tzinfo is None:
+        raise HistoryError(f"{name}: expected the journal of a run, found a time without its zone: {run.started}")
+    return PartAttempt(name, run, tasks, tuple(executions.values()), over, after)
 
 
 def in_order(attempts: Iterable[PartAttempt]) -> tuple[PartAttempt, ...]:
-    """The attempts in the order in which they began, by the clocks of their machines."""
-    return tuple(sorted(attempts, key=lambda each: (each.run.started, each.name)))
+    """The attempts in the order in which they began; those that began at once, by the clocks of their machines."""
+    return tuple(sorted(attempts, key=lambda each: (each.after, each.run.started, each.name)))
 
 
 # What counts.
@@ -130,13 +143,11 @@ def _by_node(attempt: PartAttempt) -> Mapping[str, tuple[Execution, ...]]:
 
 def as_one_run(attempts: Sequence[PartAttempt], owner: Owner) -> RunRecord:
     """The run of a part, of at least one attempt: each task with the executions that count, the end of the last."""
-    first, last = attempts[0].run, attempts[-1].run
+    first, last = min(each.run.started for each in attempts), attempts[-1].run
     executions = tuple(each for several in counting(attempts, owner).values() for each in several)
     happenings = tuple(each for attempt in attempts for each in attempt.run.happenings)
     note = last.note if attempts[-1].over else "its last process has not told its end"
-    return last.model_copy(
-        update={"started": first.started, "executions": executions, "happenings": happenings, "note": note}
-    )
+    return last.model_copy(update={"started": first, "executions": executions, "happenings": happenings, "note": note})
 
 
 def without_end(attempts: Sequence[PartAttempt], owner: Owner) -> tuple[list[str], list[str]]:

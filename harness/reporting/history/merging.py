@@ -124,17 +124,24 @@ def _keep_histories(output: Path, made: Path, plain: Plain) -> None:
 
 
 def _put_output(made: Path, output: Path) -> None:
-    """Replace the output by the new folder; the old one is deleted last. Files of others in it stay."""
+    """Replace the output by the new folder; the old one is deleted last. Files of others in it stay.
+
+    If that is interrupted, the output is the old folder or the new one, with the files of others.
+    """
     old = made.with_name(f"{made.name}.old")
     shutil.rmtree(old, ignore_errors=True)
     output.parent.mkdir(parents=True, exist_ok=True)
-    if output.exists():
-        output.rename(old)
-    made.rename(output)
-    for path in sorted(old.iterdir()) if old.exists() else ():
-        if path.name not in _OWN:
-            shutil.move(path, output / path.name)
-    shutil.rmtree(old, ignore_errors=True)
+    try:
+        if output.exists():
+            output.rename(old)
+        made.rename(output)
+    finally:
+        if old.exists() and not output.exists():
+            old.rename(output)
+        for path in sorted(old.iterdir()) if old.exists() else ():
+            if path.name not in _OWN:
+                shutil.move(path, output / path.name)
+        shutil.rmtree(old, ignore_errors=True)
 
 
 def _with_errors(shards: Iterable[ShardRun], made: Path, plain: Plain) -> Iterator[RunRecord]:
@@ -170,7 +177,14 @@ def _source(artifacts: Path, folder: Path) -> Path | None:
     known = [artifacts, folder / ERRORS / artifacts.name]
     if PREVIOUS in parts:
         known.insert(1, folder / ERRORS / Path(*parts[parts.index(PREVIOUS) :]))
-    return next((place.resolve() for place in known if place.is_dir() and is_inside(folder, place)), None)
+    return next((place.resolve() for place in known if _is_folder_in(folder, place)), None)
+
+
+def _is_folder_in(folder: Path, place: Path) -> bool:
+    try:
+        return place.is_dir() and is_inside(folder, place)
+    except OSError:  # no file can have the name
+        return False
 
 
 def _free_name(key: str, source: Path, taken: dict[str, Path]) -> str:

@@ -138,7 +138,10 @@ _REST = {"executions", "happenings", "running"}
 
 def stamp(at: datetime | None) -> str | None:
     """The time in UTC with a fixed width, so that texts sort like times."""
-    return at.astimezone(UTC).isoformat(timespec="microseconds") if at else None
+    try:
+        return at.astimezone(UTC).isoformat(timespec="microseconds") if at else None
+    except OverflowError:  # a foreign file may say the year 1 or 9999
+        return at.replace(tzinfo=UTC).isoformat(timespec="microseconds") if at else None
 
 
 def writable(value: Model) -> Model:

@@ -208,6 +208,43 @@ def test_a_store_without_a_part_is_named(tmp_path: Path, monkeypatch: pytest.Mon
     assert "left out: foo://x: Protocol not known: foo" in done.stderr
 
 
+def test_a_project_with_files_of_these_names_is_no_store(shards: Path) -> None:
+    (shards / "1" / "run.json").write_text("{}")
+    assert merge("1").exit_code == 0
+
+
+def test_a_password_is_not_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    said = merge(f"memory://ann:secret@{tmp_path.name}", "s3://AKIA:secret@bucket/run-*").stderr
+    assert f"memory://{tmp_path.name}: no part of a run" in said
+    assert "s3://bucket: expected the name of a bucket" in said
+    assert "secret" not in said
+
+
+@pytest.mark.parametrize("kind", ["folder", "memory"])
+def test_what_a_hostile_store_says_leads_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    """One task for each lie: none of them keeps the others from the merge, and no file comes from elsewhere."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "passwd").write_text("")
+    place = "run-42" if kind == "folder" else f"memory://{tmp_path.name}/run-42"
+    lies = ("../../elsewhere", str(tmp_path / "elsewhere"), "errors/\0/A", f"errors/{'x' * 5000}", "errors/link")
+    told = [failed(f"T-{number}", "STEP_TIMEOUT", artifacts=lie, key="../../x") for number, lie in enumerate(lies)]
+    year_1 = execution(record("T-9"))
+    ends = [ended_line(each) for each in (*map(execution, told), year_1)]
+    begun = begun_line(run("20251116T090000-1", []), []).replace("2025-11-16T09:00:00Z", "0001-01-01T00:00:00+14:00")
+    open_store(place).append("whole/journal/0", [begun, *ends])
+    open_store(place).put("run.json", b'{"parts": ""}')
+    open_store(place).put("whole/errors/a\\b", b"")
+    if kind == "folder":
+        (tmp_path / "run-42/whole/errors").mkdir(exist_ok=True)
+        (tmp_path / "run-42/whole/errors/link").symlink_to(tmp_path / "elsewhere")
+    done = merge(place)
+    assert (done.exit_code, done.stdout.endswith("1 passed, 5 failed\n")) == (0, True), done.output
+    assert ("errors/a\\b is left out" in done.stderr) == (kind == "memory")
+    assert len(list(tmp_path.rglob("passwd"))) == 1
+
+
 def test_parts_that_were_divided_by_other_durations_are_named(parts: Path) -> None:
     save_run(parts / "shard-4", run("20251116T090004-4", [execution(record("T-4"))], shard="4/4", durations="abc"))
     said = merge("shard-1", "shard-4").stderr

@@ -60,3 +60,10 @@ def test_a_text_is_replaced_wherever_it_stands() -> None:
         "a": ["in errors/A", {"b": "errors"}],
         "c": 1,
     }
+
+
+def test_half_a_character_is_escaped() -> None:
+    """A message of a failure may have one, as the name of a file that is not UTF-8 has."""
+    read = from_slot(encode(Done("n", 1, ("f", 1, "n"), ({"longrepr": "\udcff", "\ud800": [("a", "é\udc80")]},))))
+    assert isinstance(read, Done)
+    assert read.reports == ({"longrepr": "\\udcff", "\\ud800": [["a", "é\\udc80"]]},)

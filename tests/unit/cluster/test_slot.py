@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from harness.cluster import slot
 from harness.cluster.equality import NodeFacts
 from harness.cluster.slot import ClusterSlot, SlotOrder
 from harness.values import replace
@@ -40,11 +41,11 @@ def children(monkeypatch: pytest.MonkeyPatch) -> list[SilentChild]:
     """The children that slots have started."""
     found: list[SilentChild] = []
 
-    def spawn(_slot: ClusterSlot) -> SilentChild:
+    def spawn(*_: object) -> SilentChild:
         found.append(SilentChild())
         return found[-1]
 
-    monkeypatch.setattr(ClusterSlot, "spawn", spawn)
+    monkeypatch.setattr(slot, "PipedChild", spawn)
     return found
 
 

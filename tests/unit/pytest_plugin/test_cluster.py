@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from harness.cluster.place import ClusterPlace
 from harness.model.settings import Settings
 from harness.pytest_plugin.cluster_child import fitting
+from harness.pytest_plugin.cluster_line import DriverLink
 from harness.pytest_plugin.cluster_options import REFUSED, refuse_options
 from harness.pytest_plugin.state import SessionState
+from harness.recovery.failure import Failed, Failure
 
 SERVICE = {"hosts": {"shop.test": "auto"}, "health": "http://shop.test/"}
 
@@ -42,6 +46,43 @@ def test_an_option_that_cannot_act_is_named_with_the_reason(tmp_path: Path, opti
 
 def test_all_reasons_are_told_at_once(tmp_path: Path) -> None:
     assert len(refused(tmp_path, usepdb=True, task_update_baselines=True).splitlines()) == 2
+
+
+def test_a_store_goes_on_by_itself(tmp_path: Path) -> None:
+    assert refused(tmp_path, task_store="s3://bucket/run") == ""
+    said = refused(tmp_path, task_store="s3://bucket/run", task_resume="20261125T111924-8935")
+    assert "--task-resume cannot be used with --task-store" in said
+
+
+class Gate:
+    """Something that is asked before a write: the driver, or the store."""
+
+    def __init__(self, name: str, asked: list[str], *, allows: bool) -> None:
+        self.name, self.asked, self.allows = name, asked, allows
+
+    async def before_write(self, _: Any) -> None:
+        self.asked.append(self.name)
+        if not self.allows:
+            raise Failed(Failure("WORKER_CUT_OFF", self.name))
+
+
+@pytest.mark.parametrize(
+    ("driver", "store", "asked"),
+    [
+        (True, True, ["driver", "store"]),
+        (True, False, ["driver", "store"]),
+        (False, True, ["driver"]),  # the store would keep for ever that the task has written
+    ],
+)
+def test_a_write_needs_the_driver_and_then_the_store(driver: bool, store: bool, asked: list[str]) -> None:
+    found: list[str] = []
+    link = DriverLink(cast("Any", None), cast("Any", Gate("driver", found, allows=driver)))
+    waits: list[Any] = []
+    harness: Any = SimpleNamespace(record_writes=waits.append)
+    link.attach(harness, cast("Any", Gate("store", found, allows=store)))
+    with nullcontext() if driver and store else pytest.raises(Failed):
+        asyncio.run(waits[0](None))
+    assert found == asked
 
 
 def test_evidence_of_passed_tasks_would_stay_elsewhere(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def test_parts_are_even() -> None:
 
 def test_how_a_part_is_written() -> None:
     assert str(Shard.parse("2/3")) == "2/3"
-    for text in ("0/3", "4/3", "2", "a/b", "1/0", "-1/3", "1/3/5", ""):
+    for text in ("0/3", "4/3", "2", "a/b", "1/0", "-1/3", "1/3/5", "", "1/\u0663", f"1/{'9' * 5000}"):
         with pytest.raises(ArgumentTypeError, match="not a part such as 2/3"):
             Shard.parse(text)
 
@@ -41,6 +41,12 @@ def test_the_longest_come_first_by_durations() -> None:
     seconds = {"a": 1.0, "b": 9.0, "c": 1.0, "d": 1.0, "e": 5.0}
     assert parts("abcde", {}, 2, seconds) == {"b": 1, "e": 2, "a": 2, "c": 2, "d": 2}
     assert parts("abcde", {"a": "X", "b": "X"}, 2, seconds) == {"a": 1, "b": 1, "e": 2, "c": 2, "d": 2}
+
+
+def test_there_may_be_many_more_parts_than_tasks() -> None:
+    assert parts("abc", {"a": "X", "b": "X"}, 10**9) == {"a": 1, "b": 1, "c": 2}
+    assert parts("abc", {}, 10**9, {"a": 0.0, "b": 0.0, "c": 0.0}) == {"a": 1, "b": 2, "c": 3}
+    assert parts("", {}, 3) == {}
 
 
 @given(names, ties, st.integers(1, 6), st.data())
@@ -88,6 +94,13 @@ def test_the_environment_says_which_part(environ: dict[str, str], part: str) -> 
         ({"JOB_COMPLETION_INDEX": "20", "TASK_SHARDS": "20"}, "is '20': expected a number from 0 to 19"),
         ({"CI_NODE_INDEX": "0", "CI_NODE_TOTAL": "3"}, "is '0': expected a number from 1 to 3"),
         ({"JOB_COMPLETION_INDEX": "0", "TASK_SHARDS": "many"}, "the number of parts, which is 'many'"),
+        ({"JOB_COMPLETION_INDEX": "0", "TASK_SHARDS": "0"}, "the number of parts, which is '0'"),
+        (
+            {"JOB_COMPLETION_INDEX": "0", "TASK_SHARDS": "9" * 5000},
+            "the number of parts, which is '99999999999999999999'",
+        ),
+        ({"JOB_COMPLETION_INDEX": "9" * 5000, "TASK_SHARDS": "3"}, "is '99999999999999999999': expected a number"),
+        ({**SLURM, "SLURM_ARRAY_TASK_ID": "3", "SLURM_ARRAY_TASK_COUNT": "9" * 5000}, "an array with gaps"),
         ({**SLURM, "SLURM_ARRAY_TASK_ID": "3", "TASK_SHARDS": "40"}, "of a part of an array"),
         ({**SLURM, "SLURM_ARRAY_TASK_ID": "3", "SLURM_ARRAY_TASK_MAX": "40"}, "an array with gaps"),
         (

@@ -62,6 +62,14 @@ async def until_ready(log: Path) -> None:
             await asyncio.sleep(0.05)
 
 
+async def until_woken_by_death(pid: int) -> None:
+    """Wait until the watchdog has loaded the library by which it asks for that."""
+    async with asyncio.timeout(30):
+        while b"_ctypes" not in Path(f"/proc/{pid}/maps").read_bytes():
+            await asyncio.sleep(0.05)
+        await asyncio.sleep(0.1)
+
+
 @pytest.mark.parametrize(("how", "code"), [("ends", 3), ("hangs", 128 + signal.SIGKILL)])
 def test_a_daemon_without_environment_ends_with_its_command(tmp_path: Path, how: str, code: int) -> None:
     name = f"daemon-{tmp_path.name}-{how}"
@@ -89,4 +97,19 @@ def test_a_daemon_without_environment_ends_with_a_killed_harness(tmp_path: Path)
         found = [each for each in daemons(name) if each.pid != harness.pid]
         harness.kill()
     assert len(found) == 1
+    assert not psutil.wait_procs(found, timeout=20)[1]
+
+
+def test_what_is_stopped_ends_with_a_killed_harness(tmp_path: Path) -> None:
+    """The command, and the watchdog itself."""
+    name = f"daemon-{tmp_path.name}"
+    command = [sys.executable, "-c", HARNESS, str(tmp_path), COMMAND, name]
+    with subprocess.Popen(command, cwd=Path(__file__).parents[3], stdin=subprocess.PIPE) as harness:
+        asyncio.run(until_ready(tmp_path / "log"))
+        found = psutil.Process(harness.pid).children(recursive=True)
+        asyncio.run(until_woken_by_death(found[0].pid))
+        for each in found:
+            each.send_signal(signal.SIGSTOP)
+        harness.kill()
+    assert len(found) > 2
     assert not psutil.wait_procs(found, timeout=20)[1]

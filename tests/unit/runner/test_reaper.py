@@ -80,6 +80,27 @@ def test_after_a_kill_programs_and_folders_are_gone(tmp_path: Path, forked: list
             fork.kill()
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux wakes a process when its parent dies")
+def test_a_reaper_that_is_stopped_wakes_when_its_harness_is_killed(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", HARNESS, str(tmp_path / ".tmp" / "1-run")],
+        env={**os.environ, "TMPDIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    _, *pids = process.stdout.readline().split()
+    stopped, cleaner = map(int, pids)
+    assert eventually(lambda: b"_ctypes" in Path(f"/proc/{cleaner}/maps").read_bytes())
+    assert eventually(lambda: psutil.Process(cleaner).status() == psutil.STATUS_SLEEPING)
+    os.kill(process.pid, signal.SIGSTOP)
+    os.kill(cleaner, signal.SIGSTOP)
+    process.kill()
+    process.wait()
+    assert eventually(lambda: not runs(stopped) and not runs(cleaner))
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_with_the_harness_s_own_end_it_has_nothing_to_do(tmp_path: Path) -> None:
     scratch = Scratch(SystemClock(), tmp_path / ".tmp" / "1-run")
     program = subprocess.Popen(["sleep", "60"])

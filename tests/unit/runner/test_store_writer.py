@@ -13,7 +13,7 @@ import pytest
 from harness.model.events import TaskEnded, TaskStarted
 from harness.recovery.failure import Failed
 from harness.resilience import SystemClock
-from harness.runner.store_writer import StoreLedger, StoreWriter
+from harness.runner.store_writer import StoreLedger, StoreWriter, is_stored_within
 from harness.runner.stored_part import wrote_name
 from harness.store import Store, StoreError, open_store
 from tests.unit.fakes import FakeClock, Theatre
@@ -118,6 +118,38 @@ def test_each_allure_result_is_stored_once(under: Store, tmp_path: Path) -> None
     assert store.done == ["allure-results", "allure-results"]
 
 
+def test_an_allure_result_that_was_half_written_is_stored_again(under: Store, tmp_path: Path) -> None:
+    writer = StoreWriter(under, "one", SystemClock(), tmp_path)
+    for text in ('{"uuid":', '{"uuid": "a"}'):
+        (tmp_path / "a-result.json").write_text(text)
+        writer.put_results()
+        assert writer.flush(PATIENT)
+    assert under.get("allure-results/a-result.json") == b'{"uuid": "a"}'
+
+
+def test_what_vanishes_while_it_is_read_does_not_keep_the_rest(
+    under: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def vanished(folder: Path, pattern: str) -> list[Path]:
+        raise FileNotFoundError(2, "No such file or directory", f"{folder}/{pattern}")
+
+    monkeypatch.setattr(Path, "rglob", vanished)
+    writer = write_all(under, tmp_path / "T-1")
+    assert writer.flush(PATIENT)
+    assert under.lines("journal/one") == ["first", "second"]
+    assert [each.partition("'")[0] for each in writer.left_out] == ["[Errno 2] No such file or directory: "]
+
+
+def test_that_a_task_was_seen_to_write_is_stored_before_all_that_waits(under: Store, tmp_path: Path) -> None:
+    answers = threading.Event()
+    store = Unwilling(under, answers=answers)
+    writer = write_all(store, tmp_path / "T-1")
+    writer.note_write("T-1", "one")
+    answers.set()
+    assert writer.flush(PATIENT)
+    assert store.done.index("wrote") <= 1
+
+
 def ledger(store: Store, attempt: str, clock: Any = None, patience: float = 5.0) -> StoreLedger:
     clock = clock or SystemClock()
     writer = StoreWriter(store, attempt, clock)
@@ -158,6 +190,30 @@ def test_a_store_that_does_not_answer_holds_a_task_up_for_a_bounded_time(under: 
     answers = threading.Event()
     with pytest.raises(Failed, match=r"it did not answer"):
         asyncio.run(ledger(Unwilling(under, answers=answers), "one", patience=0.2).before_write(plan()))
+    answers.set()
+
+
+def test_a_process_that_is_not_certain_of_its_store_does_not_write(under: Store) -> None:
+    sees: list[bool] = []
+
+    def check() -> None:
+        if not sees:
+            raise StoreError("it is another store")
+
+    own = StoreLedger(under, "one", FakeClock(), StoreWriter(under, "one", FakeClock()), bool, 5.0, check)
+    with pytest.raises(Failed, match=r"nothing was sent \(it is another store\)"):
+        asyncio.run(own.before_write(plan()))
+    assert under.names() == []
+    sees.append(True)
+    asyncio.run(own.before_write(plan()))
+    assert under.names() == [wrote_name("T-1")]
+
+
+def test_something_is_stored_at_once_or_not_at_all(under: Store) -> None:
+    assert is_stored_within(PATIENT, lambda: under.put("a", b""))
+    assert not is_stored_within(PATIENT, lambda: Unwilling(under, failures=1).put("b", b""))
+    answers = threading.Event()
+    assert not is_stored_within(0.1, lambda: Unwilling(under, answers=answers).put("c", b""))
     answers.set()
 
 

@@ -10,8 +10,17 @@ from hypothesis import strategies as st
 
 from harness.reporting.history.attempts import begun_line, ended_line
 from harness.reporting.history.file import HistoryError
-from harness.runner.stored_part import CommonRun, StoredPart, join_run, part_name, parts_below, wrote_name
-from harness.store import Store, open_store
+from harness.runner.stored_part import (
+    CommonRun,
+    StoredPart,
+    find_attempt,
+    join_run,
+    part_name,
+    parts_below,
+    show_attempt,
+    wrote_name,
+)
+from harness.store import Store, StoreUnusable, open_store
 from tests.unit.reporting.history.runs import execution, record, run
 
 
@@ -52,6 +61,14 @@ def test_another_run_is_refused(store: Store, other: CommonRun, why: str) -> Non
         join_run(store, other)
 
 
+def test_a_slot_knows_whether_it_sees_the_store_of_its_driver(store: Store) -> None:
+    show_attempt(store, "one")
+    find_attempt(store, "one")
+    with pytest.raises(StoreUnusable, match="is not the store of the run, seen from this machine"):
+        find_attempt(store, "another")
+    assert parts_below(store) == []  # it is no part that somebody has begun
+
+
 def test_what_is_no_run_is_refused(store: Store) -> None:
     store.put("run.json", b"<html>")
     with pytest.raises(HistoryError, match=r"run\.json is not of a run of tasks"):
@@ -68,6 +85,13 @@ def test_a_part_knows_its_attempts_and_who_wrote(store: Store) -> None:
     found = StoredPart(part)
     assert [(each.name, len(each.executions)) for each in found.attempts] == [("one", 1)]
     assert (found.owner("A"), found.owner("B")) == ("one", None)
+
+
+def test_a_garbled_journal_is_named_with_what_to_do(store: Store) -> None:
+    part = store.at("part-1-of-2")
+    part.put("journal/one/x-1.jsonl", b'{"begun": {"ru')
+    with pytest.raises(HistoryError, match=r"run/part-1-of-2: journal/one: expected .*; delete journal/one there, and"):
+        _ = StoredPart(part).attempts
 
 
 def test_parts_come_in_the_order_of_their_numbers(store: Store) -> None:

@@ -59,11 +59,25 @@ def test_a_journal_says_what_was_told() -> None:
     assert (over.over, over.run.exit_status) == (True, 1)
 
 
+def test_half_a_character_of_a_page_is_replaced() -> None:
+    found = ended("A", "STEP_TIMEOUT")
+    assert found.record is not None
+    half = found.model_copy(update={"record": found.record.model_copy(update={"message": "x\ud800\u2028y"})})
+    read = attempt_of("one", [begun_line(RUN, ["a\udcff::A"]), ended_line(half)])
+    assert read is not None
+    assert (read.tasks, read.executions[0].record.message) == (("a?::A",), "x?\u2028y")  # type: ignore[union-attr]
+
+
 def test_a_journal_without_a_beginning_is_none() -> None:
     assert attempt_of("one", [ended_line(ended("A"))]) is None
 
 
-@pytest.mark.parametrize("line", ["no json", '{"begun": {"run": {}, "tasks": []}}', '{"ended": 3}'])
+WITHOUT_ZONE = begun_line(RUN, []).replace("09:00:00Z", "09:00:00")
+
+
+@pytest.mark.parametrize(
+    "line", ["no json", '{"begun": {"run": {}, "tasks": []}}', '{"ended": 3}', "[" * 100_000, WITHOUT_ZONE]
+)
 def test_what_is_no_journal_is_refused(line: str) -> None:
     with pytest.raises(HistoryError, match="one: expected the journal of a run"):
         attempt_of("one", [line])
@@ -87,6 +101,15 @@ def test_the_last_process_in_which_a_task_ended_counts() -> None:
     assert counting(attempts, owner({})) == {node("A"): (passed,)}
     late = attempt("three", interrupted, minutes=2)
     assert counting([*attempts, late], owner({})) == {node("A"): (passed,)}
+
+
+def test_a_clock_that_was_set_back_does_not_change_the_order() -> None:
+    lines = [begun_line(RUN.model_copy(update={"started": RUN.started - timedelta(hours=5)}), [], 1)]
+    later = attempt_of("later", lines)
+    assert later is not None
+    attempts = in_order([later, attempt("first")])
+    assert [each.name for each in attempts] == ["first", "later"]
+    assert as_one_run(attempts, owner({})).started == RUN.started - timedelta(hours=5)
 
 
 def test_reruns_of_one_process_stay_together() -> None:

@@ -138,6 +138,30 @@ def test_what_others_wrote_beside_it_stays(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"1", "2", "out"}
 
 
+@pytest.mark.parametrize("moment", ["the old folder leaves", "the new folder comes"])
+def test_a_merge_that_is_interrupted_leaves_the_folder_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    out = tmp_path / "out"
+    before = put(out, shard(tmp_path / "1", 1, "T-1"))
+    (out / "dashboard.html").write_text("mine", "utf-8")
+    rename = os.rename
+
+    def interrupted(source: Path, target: Path) -> None:
+        if (source if moment == "the old folder leaves" else target) == out and ".old" not in source.name:
+            raise KeyboardInterrupt
+        rename(source, target)
+
+    other = shard(tmp_path / "2", 2, "T-2")
+    monkeypatch.setattr(os, "rename", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        put(out, other)
+    monkeypatch.undo()
+    assert load_run(out).run == before.run
+    assert (out / "dashboard.html").read_text("utf-8") == "mine"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["1", "2", "out"]
+
+
 def test_a_manifest_keeps_who_wrote_it_and_says_of_which_whole_it_is(tmp_path: Path) -> None:
     one, two, out = shard(tmp_path / "1", 1, "T-1"), shard(tmp_path / "2", 2, "T-2"), tmp_path / "out"
     (two / "errors" / "T-2" / "manifest.json").write_text("[" * 100_000, "utf-8")
