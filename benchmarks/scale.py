@@ -57,14 +57,14 @@ ON_SLOTS = Uneven(60.0, 0.35, 200)
 
 def measure(ground: Ground) -> list[Row]:
     """Measure in parts, and on a cluster if there is Ray."""
-    rows = _parts(ground)
+    rows = parts(ground)
     if find_spec("ray") is None:
         print("    Ray is not installed (pip install --group cluster), so no cluster is measured", flush=True)
         return rows
     return [*rows, *_slots(ground), *_nothing(ground)]
 
 
-def _parts(ground: Ground) -> list[Row]:
+def parts(ground: Ground) -> list[Row]:
     """Record durations in one run, then run all parts, one after the other: they do not disturb each other."""
     folder = _project(ground, IN_PARTS)
     executable = ("--task-browser-executable", str(ground.executable))

@@ -67,6 +67,6 @@ def test_without_ray_no_cluster_is_measured(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(scale, "find_spec", lambda _: None)
-    monkeypatch.setattr(scale, "_parts", lambda _: [])
+    monkeypatch.setattr(scale, "parts", lambda _: [])
     assert scale.measure(None) == []  # type: ignore[arg-type]
     assert "Ray is not installed" in capsys.readouterr().out
