@@ -110,7 +110,14 @@ class Signals:
             os.close(terminal)
 
     def pytest_runtest_logstart(self) -> None:
-        """Forget the interruption if the run goes on: an ordinary test has handled it itself."""
+        """Forget the interruption if the run goes on: an ordinary test has handled it itself.
+
+        But a machine that is taken away does not wait. Its signal is lost if it comes in a `__del__`, where Python
+        ignores exceptions; then the run ends here.
+        """
+        stopped_by = self._config.stash[STATE].stopped_by
+        if self._ending and stopped_by and stopped_by != signal.SIGINT:
+            raise KeyboardInterrupt
         self._ending = False
 
     def pytest_enter_pdb(self) -> None:

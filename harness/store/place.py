@@ -188,9 +188,10 @@ class FolderStore(Store):
                 part.unlink(missing_ok=True)
 
     def get(self, name: str) -> bytes | None:
+        path = self._folder / name
         try:
-            return (self._folder / name).read_bytes()
-        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            return path.read_bytes() if path.is_file() else None  # reading a pipe would not end
+        except FileNotFoundError:
             return None
         except OSError as error:
             raise StoreError(f"{self.shown}: {name} cannot be read: {error.strerror or error}") from error

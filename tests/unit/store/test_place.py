@@ -135,6 +135,14 @@ def test_names_that_no_file_can_have_are_told_and_do_not_keep_the_others(tmp_pat
     assert sorted(path.name for path in tmp_path.rglob("*") if path.is_file()) == ["T-1", "T-2"]
 
 
+def test_a_pipe_is_no_file_of_a_store_and_no_name_for_a_new_one(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "run.json")
+    store = open_store(str(tmp_path))
+    assert (store.get("run.json"), store.names()) == (None, [])
+    with pytest.raises(StoreError, match=r"run\.json cannot be stored: File exists"):
+        store.put_new("run.json", b"")
+
+
 def test_a_file_that_is_being_written_has_no_name_yet(tmp_path: Path) -> None:
     for name in (f".{uuid4().hex}.part", "report.part"):
         (tmp_path / name).write_text("")
