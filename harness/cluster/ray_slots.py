@@ -79,7 +79,7 @@ class RaySlots:
         self._actors: dict[str, _Actor] = {}
         self._made = 0
         self._folder = own_folder(Path(os.environ.get("RAY_TMPDIR", SHORT)), PREFIX) if place.local else None
-        self._ray = _connected(place, self._folder)
+        self._ray = connected(place, self._folder)
         self._kind = self._ray.remote(max_restarts=0, max_task_retries=0)(_RaySlot)
         self._resources = {RESOURCE: 1} if RESOURCE in self._ray.cluster_resources() else {}
 
@@ -172,7 +172,7 @@ def check(place: ClusterPlace) -> None:
         ) from error
 
 
-def _connected(place: ClusterPlace, folder: Path | None) -> Any:
+def connected(place: ClusterPlace, folder: Path | None) -> Any:
     """Ray, connected; `folder`: where a cluster that is started here has its files. Raises ClusterError."""
     os.environ.setdefault("RAY_NUM_REDIS_GET_RETRIES", TRIES)
     import ray
