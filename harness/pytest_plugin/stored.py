@@ -275,9 +275,8 @@ class StoredRun:
             return execution
         folder = self._state.settings.root / record.artifacts
         name = self._places.get(execution.nodeid, f"{ERRORS}/{self.attempt}/{folder.name}")
-        if execution.outcome == "rerun" or not (
-            name in self._folders or folder.is_dir()
-        ):  # the next execution replaces its directory
+        there = name in self._folders or folder.is_dir()
+        if execution.outcome == "rerun" or not there:  # the next execution replaces its directory
             return execution.model_copy(update={"record": record.model_copy(update={"artifacts": None})})
         if name not in self._folders:
             self._folders.add(name)
