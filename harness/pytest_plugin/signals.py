@@ -60,12 +60,12 @@ class Signals:
         for number in (getattr(signal, name) for name in HEARD if hasattr(signal, name)):
             before = signal.getsignal(number)
             if before in (signal.SIG_DFL, signal.default_int_handler):
-                self._before[number] = signal.signal(number, self._handle_signal)
+                self._before[number] = signal.signal(number, self.handle_signal)
         if not hasattr(self._config, "workerinput"):
             self._terminal = _beside_capturing(self._config)
         threading.Thread(target=self._watch, name="taskspec-signals", daemon=True).start()
 
-    def _handle_signal(self, number: int, frame: FrameType | None) -> None:
+    def handle_signal(self, number: int, frame: FrameType | None) -> None:
         """The handler. It takes no lock, since the main thread may hold any."""
         if self._over is not None and self._clock.now() - self._over > BOUND:
             self._restore()  # the caller of `pytest.main` continues

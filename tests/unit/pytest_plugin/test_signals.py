@@ -21,7 +21,7 @@ def interrupted(tmp_path: Path, number: int) -> Signals:
     )
     signals = Signals(config)
     with pytest.raises(KeyboardInterrupt):
-        signals._handle_signal(number, None)  # noqa: SLF001 - as Python does
+        signals.handle_signal(number, None)  # as Python does
     return signals
 
 
