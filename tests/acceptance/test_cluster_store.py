@@ -48,7 +48,7 @@ def test_directories_are_stored_by_the_slots_and_come_here_too(project: ClusterP
     assert not (project.path / ".harness" / "cluster").exists()
     project.task("LATE", dependencies=["A", "BAD"])
     code, out = project.run(*ON, "-rs")
-    assert "3 tasks ended in earlier processes of this part, 1 to run" in out
+    assert "3 tasks ended in earlier processes of this part (1 failed: BAD), 1 to run" in out
     assert "depends on BAD, which did not pass" in out
     code, out = project.run("--task-store=../store", "--deselect", "LATE.task.json::LATE")  # and without a cluster
     assert (code, "4 deselected" in out) == (pytest.ExitCode.TESTS_FAILED, True), out
