@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any
 from urllib.parse import unquote
 from uuid import uuid4
@@ -190,8 +191,8 @@ class FolderStore(Store):
     def get(self, name: str) -> bytes | None:
         path = self._folder / name
         try:
-            return path.read_bytes() if path.is_file() else None  # reading a pipe would not end
-        except FileNotFoundError:
+            return path.read_bytes() if S_ISREG(path.stat().st_mode) else None  # reading a pipe would not end
+        except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
             raise StoreError(f"{self.shown}: {name} cannot be read: {error.strerror or error}") from error

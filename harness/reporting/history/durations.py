@@ -14,6 +14,7 @@ from msgspec import Struct
 from harness.reporting.files import shown_path
 from harness.reporting.history.file import HistoryError
 from harness.reporting.history.reading import RUNS_OF_DURATIONS, seconds_in
+from harness.spec.names import blank_unprintable
 
 _SQLITE = b"SQLite format 3\0"
 HOW = "write it with: harness history durations > durations.json"
@@ -51,7 +52,9 @@ def read_durations(file: Path) -> Durations:
     except OSError as error:
         raise HistoryError(f"{shown_path(file)}: cannot be read: {error.strerror or error}; {HOW}") from error
     if wrong := _impossible(found.seconds):
-        raise HistoryError(f"{shown_path(file)}: expected a number of seconds, 0 or more, for {wrong}; {HOW}")
+        raise HistoryError(
+            f"{shown_path(file)}: expected a number of seconds, 0 or more, for {blank_unprintable(wrong)}; {HOW}"
+        )
     return found
 
 

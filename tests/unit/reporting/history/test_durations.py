@@ -48,6 +48,7 @@ def test_an_unknown_task_takes_the_median() -> None:
         ("not json", "found something else"),
         (json.dumps({"seconds": {"A": "long"}}), "found something else"),
         (json.dumps({"seconds": {"A": -1.0}}), "expected a number of seconds, 0 or more, for A"),
+        (json.dumps({"seconds": {"\x1b[31mA": -1.0}}), r"0 or more, for  \[31mA"),
         (json.dumps({"second": {}}), "found something else"),
         (None, "cannot be read"),
     ],
