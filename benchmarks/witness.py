@@ -1,13 +1,15 @@
 """A pytest plugin that records a run in the same way for all contestants: `-p benchmarks.witness`.
 
 `BENCH_WITNESS` names the file. It has the start and end of tests, their outcomes, and the growth of memory. With
-`BENCH_KILL=N` every N-th test's end kills the browsers of this process.
+`BENCH_KILL=N` every N-th test's end kills the browsers of this process. Where other processes run the tests, `began` is
+when the first result came, and `first` when the first test began.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import resource
 import time
 from pathlib import Path
 from typing import Any
@@ -30,6 +32,7 @@ class Witness:
         self._file, self._every, self._kill = file, every, kill
         self._began: float | None = None
         self._ended = 0.0
+        self._first, self._last = float("inf"), 0.0
         self._results: dict[str, list[dict[str, Any]]] = {}
         self._samples: list[dict[str, float]] = []
         self._count = self._killed = 0
@@ -39,10 +42,11 @@ class Witness:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Record the call of a test, or what came in place of it."""
+        self._first, self._last = min(self._first, report.start), max(self._last, report.stop)
         if report.when == "call" or report.outcome != "passed":
             facts = {name: value for name, value in report.user_properties if name in FACTS}
             self._results.setdefault(report.nodeid, []).append(
-                {"when": report.when, "outcome": report.outcome, **facts}
+                {"when": report.when, "outcome": report.outcome, "seconds": report.duration, **facts}
             )
 
     def pytest_runtest_logfinish(self) -> None:
@@ -58,6 +62,9 @@ class Witness:
         document = {
             "began": self._began,
             "ended": self._ended,
+            "first": self._first,
+            "last": self._last,
+            "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
             "exit": int(exitstatus),
             "results": self._results,
             "samples": self._samples,

@@ -27,6 +27,8 @@ from harness.resilience import Clock
 INSTALL = "pip install 'pytest-taskspec[ray]'"
 CONNECTS = 5.0
 """Seconds for a TCP connection to the head of a cluster."""
+NICENESS = "RAY_worker_niceness"
+"""What Ray adds to the niceness of its workers, and so of a slot, its child and its browser: 15 by default."""
 EXPECTED = "the address that `ray start --head` has printed, by default HOST:6379 (8265 and 10001 serve other purposes)"
 TRIES = "2"
 """How often Ray tries to speak with what answers at an address; one try takes 40 seconds."""
@@ -77,7 +79,7 @@ class RaySlots:
         self._actors: dict[str, _Actor] = {}
         self._made = 0
         self._folder = own_folder(Path(os.environ.get("RAY_TMPDIR", SHORT)), PREFIX) if place.local else None
-        self._ray = _connected(place, self._folder)
+        self._ray = connected(place, self._folder)
         self._kind = self._ray.remote(max_restarts=0, max_task_retries=0)(_RaySlot)
         self._resources = {RESOURCE: 1} if RESOURCE in self._ray.cluster_resources() else {}
 
@@ -170,7 +172,7 @@ def check(place: ClusterPlace) -> None:
         ) from error
 
 
-def _connected(place: ClusterPlace, folder: Path | None) -> Any:
+def connected(place: ClusterPlace, folder: Path | None) -> Any:
     """Ray, connected; `folder`: where a cluster that is started here has its files. Raises ClusterError."""
     os.environ.setdefault("RAY_NUM_REDIS_GET_RETRIES", TRIES)
     import ray
@@ -178,6 +180,7 @@ def _connected(place: ClusterPlace, folder: Path | None) -> Any:
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": True}
     if place.local:
         options |= {"num_cpus": place.local, "include_dashboard": False, "_temp_dir": str(folder)}
+        os.environ.setdefault(NICENESS, "0")  # else the tests wait for whatever else the machine does
     try:
         ray.init(address=place.address, **options)
     except (ConnectionError, ValueError, RuntimeError) as error:

@@ -204,20 +204,11 @@ class ChildSession:
         for warned in self._warned:
             self._wire.send(warned)
         self._warned.clear()
-        attempt, place = self._attempts.get(item.nodeid, 0), item.location
-        stored = self._put(reports, attempt)
-        archive, lost = self._archives.pack(report["taskspec"] for report in reports if report.get("taskspec"))
-        self._wire.send(
-            Done(
-                node=item.nodeid,
-                attempt=attempt,
-                location=(place[0], place[1], place[2]),
-                reports=tuple(self._without_folder(reports)),
-                files=str(archive or ""),
-                lost=lost,
-                stored=stored,
-            )
-        )
+        stored = ""
+        try:
+            stored = self._put(reports, self._attempts.get(item.nodeid, 0))
+        finally:  # Ctrl-C ends the wait for the store, and the item keeps its result
+            self._send_done(item, reports, stored)
         return result
 
     def _put(self, reports: list[dict[str, Any]], attempt: int) -> str:
@@ -226,7 +217,23 @@ class ChildSession:
         documents = [report["taskspec"] for report in reports if report.get("taskspec")]
         if state is None or state.stored is None or not documents or documents[-1]["artifacts"] is None:
             return ""
-        return state.stored.put(self._folder / "errors" / documents[-1]["key"], attempt)
+        folder: Path = self._folder / "errors" / documents[-1]["key"]
+        return state.stored.put(folder, attempt) if folder.is_dir() else ""
+
+    def _send_done(self, item: pytest.Item, reports: list[dict[str, Any]], stored: str) -> None:
+        archive, lost = self._archives.pack(report["taskspec"] for report in reports if report.get("taskspec"))
+        place = item.location
+        self._wire.send(
+            Done(
+                node=item.nodeid,
+                attempt=self._attempts.get(item.nodeid, 0),
+                location=(place[0], place[1], place[2]),
+                reports=tuple(self._without_folder(reports)),
+                files=str(archive or ""),
+                lost=lost,
+                stored=stored,
+            )
+        )
 
     def pytest_warning_recorded(
         self, warning_message: warnings.WarningMessage, when: str, nodeid: str, location: Any

@@ -152,6 +152,7 @@ class ReportReplay:
     # What outlasts this process.
 
     def wrote(self, node: str) -> None:
+        """Keep that a task begins to write. With a store its slot does that there, when this has allowed it."""
         if self._file is not None:
             self._file.add("wrote", node)
 

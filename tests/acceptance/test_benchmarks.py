@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import scale
 from benchmarks.command import main
 
 
@@ -47,3 +48,25 @@ def test_every_viewer_of_the_measured_run_sees_all_of_it(tmp_path: Path) -> None
     rows = json.loads(file.read_text("utf-8"))["rows"]
     assert [row["wrong"] for row in rows] == ["", ""]
     assert all(row["ours"]["median"] > 0 for row in rows)
+
+
+@pytest.mark.thorough
+def test_a_cluster_is_measured_where_there_is_ray(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scale, "IN_PARTS", scale.Uneven(1.0, 0.1, 4))
+    monkeypatch.setattr(scale, "ON_SLOTS", scale.Uneven(2.0, 0.1, 6))
+    monkeypatch.setattr(scale, "NOTHING", 50)
+    monkeypatch.setattr(scale, "ROUNDS", 1)
+    file = tmp_path / "figures.json"
+    main(["scale", "--json", str(file)])
+    rows = json.loads(file.read_text("utf-8"))["rows"]
+    assert [row["wrong"] for row in rows if row["wrong"]] == []
+    assert len(rows) == 2 + 2 * 2 + 3
+
+
+def test_without_ray_no_cluster_is_measured(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(scale, "find_spec", lambda _: None)
+    monkeypatch.setattr(scale, "parts", lambda _: [])
+    assert scale.measure(None) == []  # type: ignore[arg-type]
+    assert "Ray is not installed" in capsys.readouterr().out

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import collection, memory, soak, steps, throughput, viewers
+from benchmarks import collection, memory, scale, soak, steps, throughput, viewers
 from benchmarks.playing import PytestRun
 
 
@@ -55,6 +55,31 @@ def test_a_run_in_which_other_tasks_failed_is_not_counted() -> None:
     size = throughput.Size(tasks=4, steps=8, failing=1)
     assert size.fault(played(1, 1, passed=3, failed=1)) == ""
     assert "said" in size.fault(played(1, 1, passed=2, failed=2))
+
+
+def on_slots(seconds: list[float], last: float, whole: float) -> PytestRun:
+    results = {f"t::{number}": [{"outcome": "passed", "seconds": each}] for number, each in enumerate(seconds)}
+    return PytestRun(whole, {"first": 100.0, "last": 100.0 + last, "results": results}, "said", 0, 0.0, whole)
+
+
+def test_a_run_on_slots_is_compared_with_busy_slots_and_with_the_longest_task() -> None:
+    for seconds in ([10.0] + [1.0] * 10, [10.0, 1.0]):  # both cannot end before 10 seconds are over
+        within, whole = scale.balance(on_slots(seconds, last=10.5, whole=14.0), "durations known", "")
+        assert (within.ours.median, within.verdict) == (pytest.approx(1.05), "met")
+        assert (whole.ours.median, whole.verdict) == (pytest.approx(1.4), "not met")
+    (wrong,) = scale.balance(on_slots([1.0], 1.0, 1.0), "durations known", "it failed")
+    assert wrong.verdict == "wrong"
+    unjudged = scale.balance(on_slots([1.0, 1.0], 1.0, 1.0), "durations unknown", "")
+    assert [row.verdict for row in unjudged] == ["-", "-"]
+
+
+def test_what_a_cluster_costs_is_counted_for_each_test() -> None:
+    here = [PytestRun(10.0, {}, "", 0, 0.0, 0.0)] * 2
+    there = [PytestRun(10.0 + 4.0 * scale.NOTHING / 1000, {"began": 7.0, "peak": 301.0}, "", 0, 0.0, 0.0)] * 2
+    each, first, peak = scale.costs(there, here)
+    assert each.figure is not None
+    assert each.figure.value == pytest.approx(4.0)
+    assert [each.verdict, first.verdict, peak.verdict] == ["met", "met", "not met"]
 
 
 def test_collected_tests_are_counted() -> None:

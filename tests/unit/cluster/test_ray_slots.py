@@ -62,7 +62,7 @@ class Connection:
 
 def test_a_slot_whose_connection_broke_is_not_heard_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """What was on the way is lost, for example that it has done its batch; it would be waited for without an end."""
-    monkeypatch.setattr(ray_slots, "_connected", lambda *_: Connection())
+    monkeypatch.setattr(ray_slots, "connected", lambda *_: Connection())
     order: Any = str
     slots = RaySlots(ClusterPlace.parse("auto"), order, FakeClock())
     slots.want(1)
