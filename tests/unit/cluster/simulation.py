@@ -66,7 +66,7 @@ class Trouble:
 
     at: float
     kind: str
-    """`child` (it is killed), `node` (all is gone), `notice`, `browserless`, `freeze`, or `cut` (the line to its driver)."""
+    """`child` (killed), `node` (all is gone), `notice`, `browserless`, `freeze`, or `cut` (the line to its driver)."""
     seconds: float = 0.0
 
 
