@@ -237,10 +237,7 @@ class ClusterRun:
         return any(fault.kind in SHARED for fault in (*spec.faults, *planned))
 
     def _say(self, line: str) -> None:
-        terminal: Any = self._config.pluginmanager.getplugin("terminalreporter")
-        if terminal is not None:
-            terminal.ensure_newline()
-            terminal.write_line(line)
+        telemetry_of(self._config).say(line)
 
     # `--task-resume`.
 
