@@ -36,7 +36,9 @@ from harness.cluster.messages import (
 )
 from harness.resilience import Clock
 
-CUT_OFF = "WORKER_CUT_OFF"
+CUT_OFF, NO_BROWSER = "WORKER_CUT_OFF", "BROWSER_LAUNCH_FAILED"
+ELSEWHERE = (CUT_OFF, NO_BROWSER)
+"""The failures of tasks that lie with their slots, and leave nothing done: such a task runs again."""
 LOOK = 0.5
 """Seconds of one wait for news of the slots."""
 STARTS = 120.0
@@ -162,6 +164,8 @@ class SlotState(Struct):
     deaths: int = 0
     idle_since: float | None = None
     ended: bool = False
+    browserless: int = 0
+    """How many tasks have just failed, one after the other, because its browser did not start."""
     beats: bool = False
     """Whether its present child has given a sign of life."""
 
@@ -328,7 +332,7 @@ class ClusterDriver:
             case WriteAsked() | Noted():
                 self._note(name, message)
             case Done():
-                self._done(name, message, blob)
+                self._done(name, state, message, blob)
             case NotCollected():
                 self._absent(name, message)
             case Told() | Warned():
@@ -385,11 +389,19 @@ class ClusterDriver:
             return False
         return True
 
-    def _done(self, name: str, done: Done, blob: bytes) -> None:
-        if _cut_off(done) and self._ledger.given_up(name, done.node, done.attempt):
+    def _done(self, name: str, state: SlotState, done: Done, blob: bytes) -> None:
+        code, why = _failure(done)
+        if code in ELSEWHERE and self._ledger.given_up(name, done.node, done.attempt):
             self._again([done.node], name)
         elif self._ledger.finish(name, done.node, done.attempt):
             self._reporter.done(name, done, blob)
+        if self._ledger.entry(done.node).task:
+            state.browserless = state.browserless + 1 if code == NO_BROWSER else 0
+        if state.browserless == DIES_OFTEN:  # else it would fail one task after the other, faster than others pass
+            state.leaving = True
+            self._refused += 1
+            self._reporter.say(f"slot {name} gets no further task: {DIES_OFTEN} times its browser did not start: {why}")
+            self._slots.tell(name, End("stop"))
 
     def _absent(self, name: str, message: NotCollected) -> None:
         if message.node in self._ledger.held_by(name):
@@ -460,7 +472,8 @@ def _is_awaited(state: SlotState) -> bool:
     return state.ready and not (state.ended or state.down)
 
 
-def _cut_off(done: Done) -> bool:
-    """Return whether a task ended because its driver was not heard."""
+def _failure(done: Done) -> tuple[str, str]:
+    """The code and the message of the failure of a task; empty if it has none."""
     documents = (report.get("taskspec") or {} for report in done.reports)
-    return any(document.get("code") == CUT_OFF for document in documents)
+    found = next((each for each in documents if each.get("code")), {})
+    return str(found.get("code") or ""), str(found.get("message") or "")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, wait
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from harness.cluster.batches import Batches, components
-from harness.cluster.driver import Cluster, ClusterDriver
+from harness.cluster.driver import LOOK, Cluster, ClusterDriver
 from harness.cluster.equality import NodeFacts
 from harness.cluster.ledger import STATE_LOST, UNKNOWN, WROTE, RunLedger
 from harness.cluster.place import ClusterPlace, SlotRange
@@ -46,8 +47,8 @@ class ClusterRun:
         self._config = config
         self._state = state
         self._place: ClusterPlace = config.getoption("task_cluster")
-        self._thread = ThreadPoolExecutor(1, "taskspec-cluster")
         self._connecting: Future[RaySlots] | None = None
+        self._over = threading.Event()
         self._facts: NodeFacts | None = None
 
     @pytest.hookimpl(trylast=True)
@@ -64,26 +65,35 @@ class ClusterRun:
             check(self._place)
         except ClusterError as error:
             raise pytest.UsageError(str(error)) from error
-        self._connecting = self._thread.submit(self._connect)
+        self._connecting = Future()
+        threading.Thread(target=self._connect, args=(self._connecting,), name="taskspec-cluster", daemon=True).start()
 
-    def _connect(self) -> RaySlots:
-        """Connect, and ask for slots: on a thread of its own. Raises ClusterError."""
+    def _connect(self, connecting: Future[RaySlots]) -> None:
+        """Connect, and ask for slots: on a thread of its own, which stays, since Ray's processes end with it."""
         from harness.cluster.ray_slots import RaySlots
 
-        slots = RaySlots(self._place, self._order, SystemClock())
-        slots.want(self._range(slots).most)
-        return slots
+        try:
+            slots = RaySlots(self._place, self._order, SystemClock())
+            slots.want(self._range(slots).most)
+        except BaseException as error:  # noqa: BLE001 - it is raised where the slots are asked for
+            connecting.set_exception(error)
+        else:
+            connecting.set_result(slots)
+        self._over.wait()
 
     def _connected(self) -> RaySlots:
         """The slots, as soon as the cluster is there. Raises UsageError."""
         from harness.cluster.ray_slots import ClusterError, authenticates, keep_signals
 
         assert self._connecting is not None
+        waits = True
+        while waits:
+            waits = bool(wait([self._connecting], LOOK).not_done)
+            keep_signals()  # else Ctrl-C would be Ray's
         try:
             slots = self._connecting.result()
         except ClusterError as error:
             raise pytest.UsageError(str(error)) from error
-        keep_signals()
         if not authenticates():
             self._say("this Ray cluster asks for no token: whoever reaches its ports can run code on its nodes")
         return slots
@@ -110,10 +120,10 @@ class ClusterRun:
     def pytest_unconfigure(self) -> None:
         from harness.cluster.ray_slots import ClusterError
 
-        if self._connecting is not None:
+        if self._connecting is not None and self._connecting.done():  # else Ray ends with this process
             with suppress(ClusterError):  # it has been reported, or nothing was run
                 self._connecting.result().close()
-        self._thread.shutdown()
+        self._over.set()
 
     def _drive(self, session: pytest.Session, slots: RaySlots) -> None:
         stored = self._state.stored
@@ -227,10 +237,7 @@ class ClusterRun:
         return any(fault.kind in SHARED for fault in (*spec.faults, *planned))
 
     def _say(self, line: str) -> None:
-        terminal: Any = self._config.pluginmanager.getplugin("terminalreporter")
-        if terminal is not None:
-            terminal.ensure_newline()
-            terminal.write_line(line)
+        telemetry_of(self._config).say(line)
 
     # `--task-resume`.
 

@@ -242,10 +242,12 @@ class RunTelemetry:
         self.say(told)
 
     def say(self, told: str) -> None:
-        """Print a line before the run's first task."""
+        """Print a line of its own, also after the dots of a file."""
         terminal: Any = self._config.pluginmanager.getplugin("terminalreporter")
         if terminal is not None:
             terminal.ensure_newline()
+            if self._config.get_terminal_writer().width_of_current_line:
+                terminal.line("")
             terminal.write_line(told)
             terminal.flush()
 

@@ -66,7 +66,7 @@ class Trouble:
 
     at: float
     kind: str
-    """`child` (its child is killed), `node` (all is gone), `notice`, `freeze`, or `cut` (the line to its driver)."""
+    """`child` (killed), `node` (all is gone), `notice`, `browserless`, `freeze`, or `cut` (the line to its driver)."""
     seconds: float = 0.0
 
 
@@ -91,6 +91,7 @@ class Child:
     due: float = 0.0
     ended: bool = False
     alive: bool = True
+    browserless: bool = False
 
     def __post_init__(self) -> None:
         self.fence = Fence(self.clock)
@@ -126,6 +127,9 @@ class Child:
             self.begin()
             return
         node, attempt = self.now
+        if self.browserless:
+            self.finish(node, attempt, "BROWSER_LAUNCH_FAILED")
+            return
         item = self.project[node]
         if item.writes and not self.wrote and not self.may_write(node, attempt):
             return
@@ -172,7 +176,7 @@ class Child:
         self.orders[node] += 1
 
     def finish(self, node: str, attempt: int, code: str) -> None:
-        report = {"when": "call", "taskspec": {"task_id": node, "code": code or None}}
+        report = {"when": "call", "taskspec": {"task_id": node, "code": code or None, "message": "no"}}
         self.outbox.append(Done(node, attempt, (node, None, node), (report,)))
         self.now = None
 
@@ -180,6 +184,7 @@ class Child:
 @dataclass
 class SimulatedSlot:
     child: Child | None = None
+    browserless: bool = False
     frozen: float = 0.0
     cut: float = 0.0
     gone: bool = False
@@ -258,6 +263,7 @@ class SimulatedSlots:
             slot.told.clear()
         if child is None:
             return
+        child.browserless = slot.browserless
         child.step()
         slot.said.extend(child.outbox)
         child.outbox.clear()
@@ -275,6 +281,8 @@ class SimulatedSlots:
                 slot.gone, slot.child = True, None
                 slot.news.clear()
                 slot.news.append(Down("the node is gone"))
+            case "browserless":
+                slot.browserless = True
             case "notice":
                 slot.said.append(Leaving())
             case "freeze":

@@ -160,6 +160,22 @@ def test_a_run_without_any_slot_ends() -> None:
     assert why.startswith("no slot of the cluster could be used")
 
 
+def test_a_slot_without_a_browser_fails_no_tasks_that_another_slot_can_run() -> None:
+    reports, simulated, why = run(project_of(20, seconds=5.0), {"slot1": [Trouble(0, "browserless")]})
+    assert (why, len(reports.results)) == ("", 20)
+    assert {result for _, result in reports.results} == {"passed"}
+    assert reports.lines == ["slot slot1 gets no further task: 3 times its browser did not start: no"]
+    assert len(simulated.slots) == 2
+
+
+def test_without_any_browser_a_run_ends_and_says_why() -> None:
+    reports, _, why = run(project_of(20), {"slot1": [Trouble(0, "browserless")]}, slots=1)
+    assert (why, reports.results) == ("every slot of the cluster was refused", [])
+    assert reports.lines == ["slot slot1 gets no further task: 3 times its browser did not start: no"]
+    reports, _, why = run(project_of(2), {"slot1": [Trouble(0, "browserless")]}, slots=1)
+    assert len(reports.lines) == 1
+
+
 def test_a_slot_that_cannot_start_is_told_once_and_tried_a_few_times() -> None:
     reports, simulated, why = run(project_of(4), {f"slot{number}": [Trouble(0, "node")] for number in range(1, 50)})
     assert (reports.results, why) == ([], "every slot of the cluster was refused")
