@@ -39,7 +39,8 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # of a job in the backgro
 
 def pytest_configure(config: pytest.Config) -> None:
     """Search rarely for garbage while the tests are collected, and never again among what they consist of."""
-    config.pluginmanager.register(RareGarbage(config))
+    config.pluginmanager.register(rare := RareGarbage())
+    config.add_cleanup(rare.end)
 
 
 def pytest_sessionstart() -> None:

@@ -140,30 +140,31 @@ def _readable(folders: list[str], fetched: Path) -> Readable:
     from harness.store import StoreError
 
     found = Readable([], [], [], [])
-    known: dict[str, Path] = {}
+    known: dict[str, str] = {}
     for folder, read in _sources(folders, fetched, found):
         try:
             shard = read()
         except (HistoryError, StoreError, OSError) as error:
             found.problems.append(str(error))
             continue
+        number = len(known)
         first = known.setdefault(identity_of(shard.run), folder)
-        if first is folder:
+        if len(known) > number:
             found.shards.append(shard)
         else:
             found.twice.append(_duplicate_message(folder, first))
     return found
 
 
-def _sources(folders: list[str], fetched: Path, found: Readable) -> Iterator[tuple[Path, Callable[[], ShardRun]]]:
-    """Each folder, and each part in a store, with the function that reads it."""
+def _sources(folders: list[str], fetched: Path, found: Readable) -> Iterator[tuple[str, Callable[[], ShardRun]]]:
+    """Each folder, and each part in a store, by its name, with the function that reads it."""
     from harness.reporting.history.merging import shard_of
     from harness.runner.stored_merge import find_parts, is_stored, merge_part
     from harness.store import StoreError
 
     for number, name in enumerate(folders):
         if not is_stored(name):
-            yield Path(name), partial(shard_of, Path(name))
+            yield name, partial(shard_of, Path(name))
             continue
         try:
             parts = find_parts(name)
@@ -172,10 +173,14 @@ def _sources(folders: list[str], fetched: Path, found: Readable) -> Iterator[tup
             continue
         for place, part in enumerate(parts):
             target = fetched / f"{number}-{place}"
-            yield Path(part.shown), partial(merge_part, part, target, found.unfinished.append)
+            yield part.shown, partial(merge_part, part, target, found.unfinished.append)
 
 
-def _duplicate_message(folder: Path, first: Path) -> str:
-    same = folder.resolve() == first.resolve()
-    what = "named more than once" if same else f"the same run as in {shown_path(first)}"
-    return f"{shown_path(folder)}: {what}; it counts once"
+def _duplicate_message(name: str, first: str) -> str:
+    same = name == first or ("://" not in name and Path(name).resolve() == Path(first).resolve())
+    what = "named more than once" if same else f"the same run as in {_shown(first)}"
+    return f"{_shown(name)}: {what}; it counts once"
+
+
+def _shown(name: str) -> str:
+    return name if "://" in name else shown_path(Path(name))

@@ -51,7 +51,13 @@ ENDS_WITHIN = 8.0
 """Seconds for the slots to end after an interruption."""
 DIES_OFTEN = 3
 """So many deaths of its child before it has collected, and a slot is refused; so are so many that cannot start."""
-NOT_COLLECTED = "slot {} did not collect it, although its files are the same"
+NONE_YET = (
+    "no slot has come yet: the cluster has no room for one (it takes one processor, and one of the resource `browser` "
+    "where nodes declare it), or is about to start a machine"
+)
+SHOWN = 200
+"""The number of characters of a line of a log that a message shows."""
+NOT_COLLECTED = "slot {} did not collect it, although its files are the same{}"
 
 
 class Up(Struct, frozen=True):
@@ -217,7 +223,7 @@ class ClusterDriver:
         waited = self._clock.now() - self._none_since
         if waited > SOON and self._patient:
             self._patient = False
-            self._reporter.say("no slot has come yet: the cluster has no room for one, or is about to start a machine")
+            self._reporter.say(NONE_YET)
         if waited > NONE_COMES:
             return f"no slot of the cluster could be used for {NONE_COMES:g} s"
         return ""
@@ -323,8 +329,8 @@ class ClusterDriver:
                 self._note(name, message)
             case Done():
                 self._done(name, message, blob)
-            case NotCollected(node=node):
-                self._absent(name, node)
+            case NotCollected():
+                self._absent(name, message)
             case Told() | Warned():
                 self._reporter.told(name, message, blob)
             case Collected() | Idle() | Leaving() | Ended() | Died():
@@ -341,7 +347,7 @@ class ClusterDriver:
                 state.ready, state.deaths = True, 0
             case Idle():
                 state.busy = False
-                self._return(name, "it has not reported it")
+                self._return(name, f"slot {name} has not reported it")
             case Leaving():
                 state.leaving = True
                 self._slots.tell(name, End("stop"))
@@ -385,10 +391,11 @@ class ClusterDriver:
         elif self._ledger.finish(name, done.node, done.attempt):
             self._reporter.done(name, done, blob)
 
-    def _absent(self, name: str, node: str) -> None:
-        if node in self._ledger.held_by(name):
-            self._ledger.close(node)
-            self._reporter.crashed(name, node, NOT_COLLECTED.format(name))
+    def _absent(self, name: str, message: NotCollected) -> None:
+        if message.node in self._ledger.held_by(name):
+            self._ledger.close(message.node)
+            why = f" ({message.why[:SHOWN]})" if message.why else ""
+            self._reporter.crashed(name, message.node, NOT_COLLECTED.format(name, why))
 
     def _died(self, name: str, state: SlotState, died: Died) -> None:
         """The child has died for certain, so nothing of it can write any more: its lease need not be awaited."""
@@ -396,13 +403,14 @@ class ClusterDriver:
         if self._ending:
             state.ended = True
             return
-        end = "its machine is being taken away" if state.leaving else f"its process ended with exit code {died.code}"
-        self._return(name, end)
+        leaves, ended = f"the machine of slot {name} is being taken away", f"the process of slot {name} {_end_of(died)}"
+        self._return(name, leaves if state.leaving else ended)
         if state.leaving or state.deaths >= DIES_OFTEN:
             if not state.leaving:
                 self._refused += 1
                 tail = "".join(f"\n  {line}" for line in died.tail[-8:])
-                self._reporter.say(f"slot {name} is refused: {end} before it could run anything{tail}")
+                ended = f"its process has {DIES_OFTEN} times ended before it could run anything"
+                self._reporter.say(f"slot {name} is refused: {ended}, at last with exit code {died.code}{tail}")
             self._forget(name)
             return
         state.lease, state.beats, state.ended = Lease(self._clock, STARTS), False, False
@@ -411,7 +419,7 @@ class ClusterDriver:
     def _lose(self, name: str, why: str) -> None:
         """Give up a slot whose child cannot write any more."""
         self._forget(name)
-        self._return(name, why)
+        self._return(name, f"slot {name} was lost ({why})")
 
     def _forget(self, name: str) -> None:
         self._states.pop(name, None)
@@ -423,7 +431,7 @@ class ClusterDriver:
         """Decide about the items that a slot has not done."""
         verdict = self._ledger.lost(name)
         if verdict.again:
-            self._reporter.say(f"slot {name} was lost ({why}); these run again: {names(verdict.again)}")
+            self._reporter.say(f"{why}; these run again: {names(verdict.again)}")
         self._again(verdict.again, name)
         self._batches.put_back(verdict.back)
         for node, reason in verdict.crashed.items():
@@ -438,6 +446,13 @@ class ClusterDriver:
         for node in nodes:
             self._reporter.runs_again(node)
             self._batches.put_again(node, {*self._ledger.entry(node).lost_on, name})
+
+
+def _end_of(died: Died) -> str:
+    """How a child has ended, with the last line of its log if it was not killed: an error ends it."""
+    ended = f"ended with exit code {died.code}"
+    last = next((line.strip() for line in reversed(died.tail) if line.strip()), "")
+    return f"{ended} ({last[:SHOWN]})" if last and died.code and 0 < died.code < 128 else ended
 
 
 def _is_awaited(state: SlotState) -> bool:

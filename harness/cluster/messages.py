@@ -62,8 +62,8 @@ class Done(Struct, frozen=True, tag="done"):
     reports: tuple[dict[str, Any], ...]
     files: str = ""
     """The archive of its files on the node; empty: it has left none."""
-    left_out: tuple[str, ...] = ()
-    """The files that were too large to travel."""
+    lost: str = ""
+    """Which of its files do not travel, and why."""
     stored: str = ""
     """Where its directory is in the store of the run; empty: the child has not put it there."""
 
@@ -72,6 +72,8 @@ class NotCollected(Struct, frozen=True, tag="absent"):
     """The child has not collected an item of its batch."""
 
     node: str
+    why: str = ""
+    """The error that its file or folder has had; empty: there was none."""
 
 
 class Idle(Struct, frozen=True, tag="idle"):

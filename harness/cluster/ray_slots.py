@@ -9,17 +9,19 @@ import asyncio
 import contextlib
 import logging
 import os
+import shutil
 import signal
 import socket
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from harness.cluster.driver import Down, News, Up
 from harness.cluster.messages import ToChild, encode, from_slot
 from harness.cluster.place import ClusterPlace
-from harness.cluster.slot import ClusterSlot, SlotOrder, hears_sigterm
+from harness.cluster.slot import ClusterSlot, SlotOrder, hears_sigterm, own_folder
 from harness.resilience import Clock
 
 INSTALL = "pip install 'pytest-taskspec[ray]'"
@@ -27,6 +29,11 @@ CONNECTS = 5.0
 """Seconds for a TCP connection to the head of a cluster."""
 NICENESS = "RAY_worker_niceness"
 """What Ray adds to the niceness of its workers, and so of a slot, its child and its browser: 15 by default."""
+EXPECTED = "the address that `ray start --head` has printed, by default HOST:6379 (8265 and 10001 serve other purposes)"
+TRIES = "2"
+"""How often Ray tries to speak with what answers at an address; one try takes 40 seconds."""
+SHORT, PREFIX = "/tmp", "taskspec-ray-"  # noqa: S108 - mkdtemp makes the folder
+"""Where a Ray that is started for a run has its files: it has sockets there, whose paths must be short."""
 RESOURCE = "browser"
 """The custom resource that limits the slots of a node, where a node declares it."""
 THREADS = 4
@@ -71,7 +78,8 @@ class RaySlots:
         self._clock = clock
         self._actors: dict[str, _Actor] = {}
         self._made = 0
-        self._ray = _connected(place)
+        self._folder = own_folder(Path(os.environ.get("RAY_TMPDIR", SHORT)), PREFIX) if place.local else None
+        self._ray = connected(place, self._folder)
         self._kind = self._ray.remote(max_restarts=0, max_task_retries=0)(_RaySlot)
         self._resources = {RESOURCE: 1} if RESOURCE in self._ray.cluster_resources() else {}
 
@@ -106,12 +114,10 @@ class RaySlots:
             return
         try:
             value = self._ray.get(answer)
-        except self._ray.exceptions.ActorUnavailableError:
-            actor.waits = actor.handle.poll.remote()  # it may come back
-            return
         except self._ray.exceptions.RayError as error:
+            # Also if it may come back: with a connection messages of both sides are lost, and nothing repeats them.
             actor.silent = True
-            yield News(name, Down(_first_line(error)))
+            yield News(name, Down(cause(error)))
             return
         actor.waits = actor.handle.poll.remote()
         if not actor.up:
@@ -146,6 +152,8 @@ class RaySlots:
         for name in list(self._actors):
             self.drop(name)
         self._ray.shutdown()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
 
 
 def check(place: ClusterPlace) -> None:
@@ -160,21 +168,24 @@ def check(place: ClusterPlace) -> None:
     except OSError as error:
         raise ClusterError(
             f"--task-cluster {place}: nothing answers at {place.host}:{place.port} ({error.strerror or error}). "
-            "Expected: the address that `ray start --head` has printed, by default HOST:6379."
+            f"Expected: {EXPECTED}."
         ) from error
 
 
-def _connected(place: ClusterPlace) -> Any:
+def connected(place: ClusterPlace, folder: Path | None) -> Any:
+    """Ray, connected; `folder`: where a cluster that is started here has its files. Raises ClusterError."""
+    os.environ.setdefault("RAY_NUM_REDIS_GET_RETRIES", TRIES)
     import ray
 
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": True}
     if place.local:
-        options |= {"num_cpus": place.local, "include_dashboard": False}
+        options |= {"num_cpus": place.local, "include_dashboard": False, "_temp_dir": str(folder)}
         os.environ.setdefault(NICENESS, "0")  # else the tests wait for whatever else the machine does
     try:
         ray.init(address=place.address, **options)
     except (ConnectionError, ValueError, RuntimeError) as error:
-        raise ClusterError(f"--task-cluster {place}: {_first_line(error)}") from error
+        expected = f" Expected: {EXPECTED}." if place.port else ""
+        raise ClusterError(f"--task-cluster {place}: {_first_line(error)}{expected}") from error
     return ray
 
 
@@ -188,6 +199,12 @@ def keep_signals() -> None:
 def _first_line(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0] if lines else type(error).__name__
+
+
+def cause(error: BaseException) -> str:
+    """What a slot has ended with: the error of its start stands behind a whole traceback."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[-1] if lines and "creation task" in lines[0] else _first_line(error)
 
 
 def authenticates() -> bool:

@@ -21,6 +21,7 @@ from harness.cluster.equality import NodeFacts, differences
 from harness.cluster.messages import Died, Done, Ended, FromSlot, Leaving, encode, from_slot
 from harness.resilience import SystemClock
 from harness.resilience.process import PipedChild, Program
+from harness.values import replace
 
 CHILD = "harness.pytest_plugin.cluster_child"
 """The plugin that makes a pytest process a child."""
@@ -62,8 +63,7 @@ class ClusterSlot:
         """Nothing is started yet."""
         self._order = order
         self._root = self._project()
-        _sweep(Path(tempfile.gettempdir()))
-        self._folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
+        self._folder = own_folder(Path(tempfile.gettempdir()), PREFIX)
         self._said: queue.SimpleQueue[tuple[FromSlot, bytes]] = queue.SimpleQueue()
         self._child: PipedChild | None = None
         self._number = 0
@@ -148,8 +148,7 @@ class ClusterSlot:
         with suppress(OSError, ValueError):
             for line in stdout:
                 with suppress(ValueError):  # it is no message: some program has written to the descriptor
-                    message = from_slot(line)
-                    self._said.put((message, _content(message)))
+                    self._said.put(_with_content(from_slot(line)))
         self._over(child)
 
     def _over(self, child: PipedChild) -> None:
@@ -161,23 +160,25 @@ class ClusterSlot:
             self._said.put((Died(code, tuple(child.tail())), b""))
 
 
-def _sweep(temporary: Path) -> None:
-    """Remove the folders of slots that were killed."""
-    for folder in temporary.glob(f"{PREFIX}*"):
-        pid = folder.name.removeprefix(PREFIX).partition("-")[0]
+def own_folder(place: Path, prefix: str) -> Path:
+    """Make a folder of this process, and remove those of processes that were killed."""
+    for folder in place.glob(f"{prefix}*"):
+        pid = folder.name.removeprefix(prefix).partition("-")[0]
         if pid.isdecimal() and not psutil.pid_exists(int(pid)):
             shutil.rmtree(folder, ignore_errors=True)
+    return Path(tempfile.mkdtemp(prefix=f"{prefix}{os.getpid()}-", dir=place))
 
 
-def _content(message: FromSlot) -> bytes:
-    """The content of the file that a message names; the file is removed."""
+def _with_content(message: FromSlot) -> tuple[FromSlot, bytes]:
+    """A message with the content of the file that it names; the file is removed."""
     if not isinstance(message, Done | Ended) or not message.files:
-        return b""
+        return message, b""
     path = Path(message.files)
     try:
-        return path.read_bytes()
-    except OSError:
-        return b""
+        return message, path.read_bytes()
+    except OSError as error:
+        lost = f"its files could not be read on the slot's machine: {error}"
+        return (replace(message, lost=lost) if isinstance(message, Done) else message), b""
     finally:
         path.unlink(missing_ok=True)
 

@@ -28,7 +28,7 @@ def session_state(config: pytest.Config) -> SessionState:
     if not config.pluginmanager.has_plugin(GARBAGE):
         from harness.pytest_plugin.gc import RareGarbage
 
-        config.pluginmanager.register(RareGarbage(config), GARBAGE)
+        config.pluginmanager.register(RareGarbage(), GARBAGE)
     from harness.pytest_plugin.state import STATE
 
     if not is_active(config):
@@ -36,6 +36,12 @@ def session_state(config: pytest.Config) -> SessionState:
 
         begin(config)
     return config.stash[STATE]
+
+
+def end_rare_garbage(config: pytest.Config) -> None:
+    """Make the collections of garbage normal again, if the session has met a task."""
+    if rare := config.pluginmanager.get_plugin(GARBAGE):
+        rare.end()
 
 
 def begin_run(config: pytest.Config, tasks: Sequence[TaskItem] = ()) -> SessionState:

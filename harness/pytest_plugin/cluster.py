@@ -172,7 +172,7 @@ class ClusterRun:
             run=self._state.run_id,
             like=replace(self.facts, files={}),
             root=str(root),
-            start=str(start.relative_to(root)) if start.is_relative_to(root) else ".",
+            start=os.path.relpath(start, root),
             arguments=(*self._roots(), *map(str, config.invocation_params.args)),
             environment=dict(self._environment()),
             leave_out=tuple(self._leave_out()),

@@ -12,7 +12,6 @@ import queue
 import shutil
 import signal
 import sys
-import tarfile
 import threading
 import warnings
 from collections import deque
@@ -22,8 +21,8 @@ from typing import IO, Any
 
 import pytest
 
+from harness.cluster.archives import TaskArchives
 from harness.cluster.messages import (
-    ALLURE,
     PLACE,
     Batch,
     BeatSeen,
@@ -46,9 +45,6 @@ from harness.pytest_plugin.cluster_line import FENCED, STORE, DriverLink, Driver
 from harness.pytest_plugin.state import STATE, UPLINK
 from harness.resilience import SystemClock
 from harness.resilience.watchdog import at_death_of_parent
-
-MOST_BYTES = 64 * 2**20
-"""The largest size of what a task leaves that travels to the driver; the largest files are left out first."""
 
 
 class Queue:
@@ -79,8 +75,10 @@ class ChildSession:
         self._reports: dict[str, list[dict[str, Any]]] = {}
         self._attempts: dict[str, int] = {}
         self._index: dict[str, int] = {}
+        self._uncollected: dict[str, str] = {}
+        """File or folder that could not be collected -> the error."""
         self._warned: list[Warned] = []
-        self._archives = 0
+        self._archives = TaskArchives(folder)
         self._stops = False
         self.torun = Queue()
         self.nextitem_index: int | None = None
@@ -135,6 +133,13 @@ class ChildSession:
             "basetemp": self._folder / "tmp", "numprocesses": None, "dist": "no", "continue_on_collection_errors": True,
         }  # fmt: skip
 
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.failed:
+            self._uncollected[report.nodeid] = error_of(report.longreprtext)
+
+    def _why_not_collected(self, node: str) -> str:
+        return next((why for place, why in self._uncollected.items() if node.startswith(place)), "")
+
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         self._index = {item.nodeid: number for number, item in enumerate(session.items)}
         for item in session.items:
@@ -159,7 +164,7 @@ class ChildSession:
             state.done.update(batch.done)
         self._attempts = dict(batch.items)
         for node in (node for node, _ in batch.items if node not in self._index):
-            self._wire.send(NotCollected(node))
+            self._wire.send(NotCollected(node, self._why_not_collected(node)))
         self.torun.waiting = deque(sorted(self._index[node] for node, _ in batch.items if node in self._index))
         self._advance()
         while self.nextitem_index is not None and not self._stops:
@@ -199,20 +204,11 @@ class ChildSession:
         for warned in self._warned:
             self._wire.send(warned)
         self._warned.clear()
-        attempt, place = self._attempts.get(item.nodeid, 0), item.location
-        stored = self._put(reports, attempt)
-        archive, left_out = self._packed(reports)
-        self._wire.send(
-            Done(
-                node=item.nodeid,
-                attempt=attempt,
-                location=(place[0], place[1], place[2]),
-                reports=tuple(self._without_folder(reports)),
-                files=str(archive or ""),
-                left_out=left_out,
-                stored=stored,
-            )
-        )
+        stored = ""
+        try:
+            stored = self._put(reports, self._attempts.get(item.nodeid, 0))
+        finally:  # Ctrl-C ends the wait for the store, and the item keeps its result
+            self._send_done(item, reports, stored)
         return result
 
     def _put(self, reports: list[dict[str, Any]], attempt: int) -> str:
@@ -221,7 +217,23 @@ class ChildSession:
         documents = [report["taskspec"] for report in reports if report.get("taskspec")]
         if state is None or state.stored is None or not documents or documents[-1]["artifacts"] is None:
             return ""
-        return state.stored.put(self._folder / "errors" / documents[-1]["key"], attempt)
+        folder: Path = self._folder / "errors" / documents[-1]["key"]
+        return state.stored.put(folder, attempt) if folder.is_dir() else ""
+
+    def _send_done(self, item: pytest.Item, reports: list[dict[str, Any]], stored: str) -> None:
+        archive, lost = self._archives.pack(report["taskspec"] for report in reports if report.get("taskspec"))
+        place = item.location
+        self._wire.send(
+            Done(
+                node=item.nodeid,
+                attempt=self._attempts.get(item.nodeid, 0),
+                location=(place[0], place[1], place[2]),
+                reports=tuple(self._without_folder(reports)),
+                files=str(archive or ""),
+                lost=lost,
+                stored=stored,
+            )
+        )
 
     def pytest_warning_recorded(
         self, warning_message: warnings.WarningMessage, when: str, nodeid: str, location: Any
@@ -235,7 +247,7 @@ class ChildSession:
         result = yield
         state = session.config.stash.get(STATE, None)
         records = [each.model_dump(mode="json") for each in state.interrupted] if state is not None else []
-        archive, _ = self._packed([{"taskspec": each} for each in records])
+        archive, _ = self._archives.pack(records)
         config: Any = session.config
         output = {**config.workeroutput, "exitstatus": int(exitstatus)}
         self._wire.send(Ended(output, tuple(self._without_folder(records)), str(archive or "")))
@@ -249,48 +261,12 @@ class ChildSession:
     def pytest_unconfigure(self) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    # The files of a task.
 
-    def _packed(self, reports: list[dict[str, Any]]) -> tuple[Path | None, tuple[str, ...]]:
-        """The archive with what tasks have left, and Allure's new files; None if there is nothing.
-
-        It lies beside the folder of this process, because the slot may read it after the end of the process.
-        """
-        documents = [report["taskspec"] for report in reports if report.get("taskspec")]
-        found: dict[str, Path] = {}
-        for key in dict.fromkeys(document["key"] for document in documents):
-            found |= _files(self._folder / "errors" / key, f"{key}/errors")
-            found |= _files(self._folder / "errors" / ".kept" / key, f"{key}/kept")
-        found |= _files(self._folder / "allure", ALLURE)
-        if not found:
-            return None, ()
-        kept, left_out = fitting(found, MOST_BYTES)
-        self._archives += 1
-        archive = self._folder.with_name(f"{self._folder.name}-{self._archives}.tar")
-        with tarfile.open(archive, "w") as tar:
-            for name, path in kept.items():
-                tar.add(path, name)
-        for path in found.values():
-            path.unlink(missing_ok=True)
-        return archive, left_out
-
-
-def _files(folder: Path, name: str) -> dict[str, Path]:
-    """Name in the archive -> file, for all files below a folder."""
-    found = (path for path in sorted(folder.rglob("*")) if path.is_file() and not path.is_symlink())
-    return {f"{name}/{path.relative_to(folder).as_posix()}": path for path in found}
-
-
-def fitting(files: dict[str, Path], most: int) -> tuple[dict[str, Path], tuple[str, ...]]:
-    """The files that together have at most so many bytes, and the names of the others: the largest ones."""
-    sizes = {name: path.stat().st_size for name, path in files.items()}
-    total, left_out = sum(sizes.values()), []
-    for name in sorted(sizes, key=lambda each: sizes[each], reverse=True):
-        if total <= most:
-            break
-        total -= sizes[name]
-        left_out.append(name)
-    return {name: path for name, path in files.items() if name not in left_out}, tuple(left_out)
+def error_of(text: str) -> str:
+    """The line of a failure's text that says what was wrong: the last one that pytest has marked, else the last one."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    marked = [line.removeprefix("E ").strip() for line in lines if line.startswith("E ")]
+    return (marked or lines or [""])[-1]
 
 
 def _reruns(config: pytest.Config) -> dict[str, Any]:

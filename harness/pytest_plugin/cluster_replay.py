@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import builtins
 import io
+import shutil
 import sys
 import tarfile
 import warnings
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +73,7 @@ class ReportReplay:
         """Publish the files of an item, keep its result, then replay its reports."""
         if self._state.stored is not None and done.stored:
             self._state.stored.has(done.node, done.stored)
-        self._unpack(done.node, blob, done.left_out, done.stored)
+        self._unpack(done.node, blob, done.lost, done.stored)
         if self._file is not None:
             self._keep(self._file.done, done)
         self.replay(slot, done)
@@ -106,9 +107,7 @@ class ReportReplay:
 
     def _report_lost(self, slot: str, node: str, why: str, failure: Failure, outcome: str = "failed") -> None:
         item, hook = self._items[node], self._config.hook
-        lost = f"the slot {slot!r} of the cluster was lost while it ran {node!r}: {why}"
-        message = f"{node!r} has no result: {why}" if slot == RESUMED else lost
-        report: Any = pytest.TestReport(node, item.location, {}, "failed", message, "call")
+        report: Any = pytest.TestReport(node, item.location, {}, "failed", f"{node!r} has no result: {why}", "call")
         report.outcome = outcome
         if record := report_lost_task(self._state, telemetry_of(self._config).stream, node, failure):
             report.taskspec = record.model_dump(mode="json")
@@ -129,7 +128,7 @@ class ReportReplay:
         task_id = self._ids.get(node, "")
         return (task_id, self._state.done[task_id]) if task_id in self._state.done else None
 
-    def told(self, slot: str, message: Told | Warned | Ended, blob: bytes) -> None:  # noqa: ARG002 - the port has it
+    def told(self, slot: str, message: Told | Warned | Ended, blob: bytes) -> None:
         telemetry = telemetry_of(self._config)
         match message:
             case Told(line=line):
@@ -137,7 +136,7 @@ class ReportReplay:
             case Warned():
                 self._warn(message)
             case Ended(output=output, interrupted=records):
-                self._unpack("", blob, (), "")
+                self._unpack(f"slot {slot}", blob)
                 telemetry.take_problems(output.get(OUTPUT, {}))
                 self._state.told_browser = self._state.told_browser or output.get(BROWSER, "")
                 place = str(self._state.settings.artifacts)
@@ -153,6 +152,7 @@ class ReportReplay:
     # What outlasts this process.
 
     def wrote(self, node: str) -> None:
+        """Keep that a task begins to write. With a store its slot does that there, when this has allowed it."""
         if self._file is not None:
             self._file.add("wrote", node)
 
@@ -180,29 +180,39 @@ class ReportReplay:
 
     # The files of a task.
 
-    def _unpack(self, node: str, blob: bytes, left_out: Sequence[str], stored: str) -> None:
-        """Put the files of tasks where they would be had these run here. `stored`: where the store has all of them."""
-        if left_out:
-            where = f"so it is only in the store, in {stored}" if stored else "so it is lost"
-            self.say(f"{node}: too large to travel, {where}: {', '.join(left_out)}")
-        if not blob:
-            return
+    def _unpack(self, node: str, blob: bytes, lost: str = "", stored: str = "") -> None:
+        """Put the files of tasks where they would be had these run here. If that fails, the results count.
+
+        `lost`: what did not travel, and why. `stored`: where the store has all of them.
+        """
+        if lost:
+            self.say(f"{node}: {lost}" + (f"; they are only in the store, in {stored}" if stored else ""))
+        try:
+            if blob:
+                self._publish(blob)
+        except (OSError, tarfile.TarError) as error:
+            self.say(f"{node}: the files that its slot has sent could not be stored: {error}")
+
+    def _publish(self, blob: bytes) -> None:
+        """Unpack an archive. Raises OSError and TarError."""
         archive = self._state.harness().archive
         folder = archive.incoming("cluster")
-        with tarfile.open(fileobj=io.BytesIO(blob)) as tar:
-            tar.extractall(folder, filter="data")
-        for part in sorted(path for path in folder.iterdir() if path.is_dir()):
-            if part.name == ALLURE:
-                self._move_allure(part)
-            else:
-                archive.adopt(part.name, part)
-        archive.discard(folder)
+        try:
+            with tarfile.open(fileobj=io.BytesIO(blob)) as tar:
+                tar.extractall(folder, filter="data")
+            for part in sorted(path for path in folder.iterdir() if path.is_dir()):
+                if part.name == ALLURE:
+                    self._move_allure(part)
+                else:
+                    archive.adopt(part.name, part)
+        finally:
+            archive.discard(folder)
 
     def _move_allure(self, folder: Path) -> None:
         target = Path(self._config.getoption("--alluredir"))
         target.mkdir(parents=True, exist_ok=True)
         for path in folder.iterdir():
-            path.rename(target / path.name)
+            shutil.move(path, target / path.name)  # it may be on another disk
 
 
 def _as_sent(data: dict[str, Any]) -> dict[str, Any]:

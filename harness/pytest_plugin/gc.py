@@ -40,17 +40,16 @@ class RareGarbage:
     """Makes garbage collection rare until the tests begin, and exempts from it what exists then.
 
     Only while Python tests run in this process too, all is examined again at the end, as pytest does to report what
-    tests left open. Otherwise that is spared, and so is the search when the process ends.
+    tests left open. Otherwise that is spared, and so is the search when the process ends. The plugin that registers
+    this one has `end` called after pytest's own last search, also after a collection that did not finish.
     """
 
-    def __init__(self, config: pytest.Config) -> None:
+    def __init__(self) -> None:
         self._python_tests = False
         self._rarely = ExitStack()
         self._changed = self._rarely.enter_context(rarely())
         self._frozen = False
         atexit.unregister(gc.freeze)
-        config.add_cleanup(self._rarely.close)  # after a collection that did not finish
-        config.add_cleanup(self._thaw)  # it runs after pytest's own last search for garbage
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> None:
@@ -71,8 +70,12 @@ class RareGarbage:
         if self._python_tests:
             self._thaw()
 
-    def _thaw(self) -> None:
+    def end(self) -> None:
         """Make collections normal again, since the process may go on."""
+        self._rarely.close()
+        self._thaw()
+
+    def _thaw(self) -> None:
         if self._frozen:
             self._frozen = False
             gc.unfreeze()

@@ -6,6 +6,7 @@ A session without task files must not notice this plugin, so what this module im
 from __future__ import annotations
 
 from collections.abc import Generator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 
 from harness.pytest_plugin import faults, foreign, options, ordinary_tests
 from harness.pytest_plugin import hookspecs as hooks
-from harness.pytest_plugin.activation import expects_tasks, session_state
+from harness.pytest_plugin.activation import end_rare_garbage, expects_tasks, session_state
 from harness.pytest_plugin.collect import collect_file, refuse
 
 
@@ -39,6 +40,8 @@ def pytest_load_initial_conftests(
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # What is added first is done last: pytest's own, which are added after this one, search for garbage once more.
+    config.add_cleanup(partial(end_rare_garbage, config))
     config.addinivalue_line("markers", "taskspec: a task of a TaskSpec file")
     config.pluginmanager.register(faults, "taskspec-faults")
     config.pluginmanager.register(ordinary_tests, "taskspec-ordinary-tests")

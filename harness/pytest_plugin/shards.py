@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from argparse import ArgumentTypeError
@@ -181,6 +182,8 @@ class Sharding:
         self._durations = durations
         self._emptied = False
         self._balance = ""
+        self.divided = ""
+        """Digest of the tasks that were divided, by their node ids: all parts need the same ones."""
 
     def pytest_report_header(self) -> str:
         return f"task shard: {self._shard}"
@@ -192,6 +195,8 @@ class Sharding:
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         """Deselect the items of other parts, whatever order a machine has. Under xdist every worker does it."""
         part = self._parts(items)
+        names = "\n".join(sorted(item.nodeid for item in task_items(items)))
+        self.divided = hashlib.sha256(names.encode("utf-8", "replace")).hexdigest()[:12]
         kept = [item for item in items if part[item.nodeid] == self._shard.number]
         self._emptied = bool(items) and not kept
         already = config.pluginmanager.getplugin("terminalreporter")

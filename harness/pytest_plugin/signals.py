@@ -60,12 +60,12 @@ class Signals:
         for number in (getattr(signal, name) for name in HEARD if hasattr(signal, name)):
             before = signal.getsignal(number)
             if before in (signal.SIG_DFL, signal.default_int_handler):
-                self._before[number] = signal.signal(number, self._handle_signal)
+                self._before[number] = signal.signal(number, self.handle_signal)
         if not hasattr(self._config, "workerinput"):
             self._terminal = _beside_capturing(self._config)
         threading.Thread(target=self._watch, name="taskspec-signals", daemon=True).start()
 
-    def _handle_signal(self, number: int, frame: FrameType | None) -> None:
+    def handle_signal(self, number: int, frame: FrameType | None) -> None:
         """The handler. It takes no lock, since the main thread may hold any."""
         if self._over is not None and self._clock.now() - self._over > BOUND:
             self._restore()  # the caller of `pytest.main` continues
@@ -110,7 +110,14 @@ class Signals:
             os.close(terminal)
 
     def pytest_runtest_logstart(self) -> None:
-        """Forget the interruption if the run goes on: an ordinary test has handled it itself."""
+        """Forget the interruption if the run goes on: an ordinary test has handled it itself.
+
+        But a machine that is taken away does not wait. Its signal is lost if it comes in a `__del__`, where Python
+        ignores exceptions; then the run ends here.
+        """
+        stopped_by = self._config.stash[STATE].stopped_by
+        if self._ending and stopped_by and stopped_by != signal.SIGINT:
+            raise KeyboardInterrupt
         self._ending = False
 
     def pytest_enter_pdb(self) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -30,13 +31,14 @@ from harness.runner.stored_part import (
     CommonRun,
     StoredPart,
     find_attempt,
+    join_division,
     join_run,
     part_name,
     show_attempt,
     wrote_name,
 )
-from harness.spec.names import how_many
-from harness.store import SCHEME, Store, StoreError, StoreUnusable, open_store
+from harness.spec.names import how_many, list_some
+from harness.store import SCHEME, Store, StoreError, StoreUnusable, local_path, open_store
 
 OF_THE_MACHINE = 75
 """The exit status of a run that its machine has ended, or kept from storing something: it is to be repeated.
@@ -47,6 +49,8 @@ URL, PART, ATTEMPT = "taskspec_store", "taskspec_part", "taskspec_attempt"
 EARLIER = "taskspec_earlier"
 """Key of `workerinput`: what earlier attempts have done. A process of a cluster does not get it: its driver acts on it.
 """
+REFUSED = "taskspec_refused"
+"""Key of `workeroutput`: why a worker of xdist cannot use the store, and the exit status."""
 PUT_WITHIN = 60.0
 """Seconds for a process of a cluster to store the directory of a failed task before its report is sent."""
 LAST = 30.0
@@ -163,11 +167,19 @@ class StoredRun:
         lost = len(self._left.lost)
         cut = f", {lost} cannot run again" if lost else ""
         ended = f"{how_many(len(self._left.done), 'task')} ended in earlier processes of this part"
-        return [f"task store: {ended}{cut}, {len(task_items(items)) - lost} to run"]
+        failed = [nodeid.partition("::")[2] for nodeid, passed in self.earlier.ended.items() if not passed]
+        told = f" ({len(failed)} failed: {list_some(sorted(failed))})" if failed else ""
+        return [f"task store: {ended}{told}{cut}, {len(task_items(items)) - lost} to run"]
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         """Deselect what has ended, after all that selects. Under xdist every worker does it."""
+        sharding: Any = config.pluginmanager.getplugin("taskspec-shard")
+        found, items[:] = list(items), []  # pytest goes on for a moment if this is refused
+        if sharding is not None and not (config.getoption("collectonly") or UPLINK in config.stash):
+            with _refusing(config):
+                join_division(open_store(self._place.url), sharding.divided)
+        items[:] = found
         tasks = task_items(items)
         self._left = resumption({item.nodeid: (_id(item), item.loaded.spec.episode_id) for item in tasks}, self.earlier)
         self.tasks = tasks
@@ -197,6 +209,11 @@ class StoredRun:
         """xdist: all workers go on with the same, whenever they start."""
         node.workerinput[EARLIER] = [dict(self.earlier.ended), sorted(self.earlier.written)]
         node.workerinput.update(self.given())
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        if refused := getattr(node, "workeroutput", {}).get(REFUSED):
+            pytest.exit(*refused)
 
     def given(self) -> dict[str, str]:
         """What other processes of the run need to see the same store: for their `workerinput`."""
@@ -249,7 +266,8 @@ class StoredRun:
         """A task has ended, or its end has changed by its teardown. First its directory is stored, then its end."""
         code = execution.record.code if execution.record else None
         (self._cut_off.add if code == CUT_OFF else self._cut_off.discard)(execution.nodeid)
-        self._writer.tell(ended_line(self._with_stored_folder(execution)))
+        told = self._with_stored_folder(execution)
+        self._writer.tell(ended_line(told), told.record.artifacts if told.record else None)
 
     def _with_stored_folder(self, execution: Execution) -> Execution:
         record = execution.record
@@ -278,6 +296,8 @@ class StoredRun:
             notes.append(f"not everything is stored, so this part is to be repeated (status 75): {why}")
         elif self._writer.problem:
             notes.append(f"it failed for a while, and has everything now: {self._writer.problem}")
+        if stored and self._state.stopped_by in ENDING:
+            notes.append("everything is stored, and this part is to be repeated (status 75)")
         return [f"store: {note}" for note in notes]
 
     def _flush(self) -> bool:
@@ -339,13 +359,23 @@ def begin_store(config: pytest.Config, state: SessionState) -> StoredRun:
     Raises UsageError for a store that cannot be used or belongs to another run; ends pytest with status 75 if it does
     not answer.
     """
-    try:
+    with _refusing(config):
         given: dict[str, Any] | None = getattr(config, "workerinput", None)
         return _begin(config, state) if given is None else _begin_worker(config, state, given)
+
+
+@contextmanager
+def _refusing(config: pytest.Config) -> Iterator[None]:
+    """End pytest if the store cannot be used. The controller of an xdist worker says why."""
+    told: dict[str, Any] = getattr(config, "workeroutput", {})
+    try:
+        yield
     except (StoreUnusable, HistoryError) as error:
-        raise pytest.UsageError(f"--task-store: {error}") from error
+        told[REFUSED] = f"--task-store: {error}", int(pytest.ExitCode.USAGE_ERROR)
+        raise pytest.UsageError(told[REFUSED][0]) from error
     except StoreError as error:
-        pytest.exit(f"--task-store: {error}", returncode=OF_THE_MACHINE)
+        told[REFUSED] = f"--task-store: {error}", OF_THE_MACHINE
+        pytest.exit(*told[REFUSED])
 
 
 def _begin(config: pytest.Config, state: SessionState) -> StoredRun:
@@ -376,7 +406,7 @@ def _at(config: pytest.Config, url: str) -> str:
     if SCHEME.match(url):
         return url
     start = config.invocation_params.dir
-    folder = Path(os.path.normpath(Path(start, Path(url).expanduser())))
+    folder = Path(os.path.normpath(start / local_path(url)))
     if url in config.invocation_params.args and folder.is_dir() and _misled(config.rootpath, start, folder):
         raise pytest.UsageError(
             f"--task-store {url}: pytest takes this folder for a path of tests, so it takes {config.rootpath} for the "

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
+from queue import Empty
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -76,6 +77,19 @@ class XdistHooks:
         if document and node is not None and report.when == "call":
             node.config.stash[STATE].done[document["task_id"]] = report.passed
 
+    @pytest.hookimpl(wrapper=True, trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, Any, Any]:
+        """Hear what the workers told while they ended: a controller that was interrupted does not listen any more.
+
+        Before that xdist has ended them: each may end its test in 5 seconds, and has to in 5 further ones.
+        """
+        result = yield
+        controller: Any = session.config.pluginmanager.getplugin("dsession")
+        for name, told in _rest_of(controller.queue) if controller is not None else ():
+            if name == "testreport":
+                controller.worker_testreport(**told)
+        return result
+
     def pytest_unconfigure(self) -> None:
         if self._journals is not None:
             self._journals.cleanup()
@@ -111,6 +125,12 @@ class XdistHooks:
         if state.settings.services:
             with contextlib.suppress(Failed, ValueError, OSError):  # each task reports it
                 state.harness().start()
+
+
+def _rest_of(queue: Any) -> Iterator[Any]:
+    with contextlib.suppress(Empty):
+        while True:
+            yield queue.get_nowait()
 
 
 SCOPES: dict[str, Callable[[str], str]] = {

@@ -1,4 +1,4 @@
-"""Writes to the store of a run beside the tasks: one thread, in order, again and again until the store takes it.
+"""Writes to the store of a run beside the tasks: one thread, again and again until the store takes it.
 
 A store that fails does not stop the run. But no task begins to write before the store has taken that it does: otherwise
 the process that goes on with the part could write a second time.
@@ -10,10 +10,10 @@ import asyncio
 import contextlib
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from harness.model.events import Event
 from harness.model.plan import Plan
@@ -37,7 +37,10 @@ T = TypeVar("T")
 
 
 class StoreWriter:
-    """The thread that writes to the store of one part. Its methods return at once, but `flush`."""
+    """The thread that writes to the store of one part. Its methods return at once, but `flush`.
+
+    Lines and notes come first: a large folder, or one that the store does not take, holds up no ends of other tasks.
+    """
 
     def __init__(self, store: Store, attempt: str, clock: Clock, results: Path | None = None) -> None:
         """`results`: the folder of `--alluredir`."""
@@ -52,92 +55,119 @@ class StoreWriter:
         self._looked = clock.now()
         self._known: dict[str, tuple[int, int]] = {}
         """Name of a stored Allure result -> its time and size then: it may have been half written."""
-        self._jobs: deque[Job | str] = deque()
+        self._small: deque[Job | str] = deque()
+        """Lines and notes, in order."""
+        self._large: deque[Job] = deque()
+        """Folders and Allure results; one that fails goes to the end."""
+        self._after: dict[str, list[str]] = {}
+        """Name of a folder that is not stored yet -> the lines that name it."""
         self._busy = False
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
 
-    def tell(self, line: str) -> None:
-        """Append a line to the journal, after everything that was given before."""
-        self._add(line)
+    def tell(self, line: str, folder: str | None = None) -> None:
+        """Append a line to the journal. If it names a folder that is still to be stored, that comes first."""
+        with self._changed:
+            after = self._after.get(folder or "")
+            if after is not None:
+                after.append(line)
+        if after is None:
+            self._add(self._small, line)
         if self._results is not None and self._clock.now() - self._looked >= OFTEN:
             self.put_results()
 
     def put_folder(self, folder: Path, name: str) -> None:
         """Store a folder as it is when its turn comes."""
-        self._add(partial(self._put_folder, folder, name))
+        with self._changed:
+            self._after.setdefault(name, [])
+        self._add(self._large, partial(self._put_folder, folder, name))
 
     def put_results(self) -> None:
         """Store the Allure results that are new or have changed."""
         if self._results is not None:
             self._looked = self._clock.now()
-            self._add(partial(self._put_results, self._results))
+            self._add(self._large, partial(self._put_results, self._results))
 
     def note_write(self, task_id: str, attempt: str) -> None:
-        """Note that a task was seen to write, unless somebody else has; before everything that waits."""
-        self._add(partial(self._note, wrote_name(task_id), attempt), at_once=True)
+        """Note that a task was seen to write, unless somebody else has."""
+        self._add(self._small, partial(self._note, wrote_name(task_id), attempt))
 
     def flush(self, seconds: float) -> bool:
         """Wait until everything is stored, at most so long; returns whether it is."""
         with self._changed:
             self._changed.notify_all()  # a store that failed is tried again now
-            return self._changed.wait_for(lambda: not (self._jobs or self._busy), timeout=seconds)
+            return self._changed.wait_for(lambda: not self._count(), timeout=seconds)
 
     @property
     def waiting(self) -> int:
         """The number of things that are not stored yet."""
         with self._changed:
-            return len(self._jobs) + self._busy
+            return self._count()
 
-    def _add(self, job: Job | str, *, at_once: bool = False) -> None:
+    def _count(self) -> int:
+        return len(self._small) + len(self._large) + self._busy
+
+    def _add(self, jobs: deque[Any], job: Job | str) -> None:
         with self._changed:
-            (self._jobs.appendleft if at_once else self._jobs.append)(job)
+            jobs.append(job)
             self._changed.notify_all()
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._work, name="taskspec-store", daemon=True)
-            self._thread.start()
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, name="taskspec-store", daemon=True)
+                self._thread.start()
 
     def _work(self) -> None:
         while True:
             with self._changed:
                 self._busy = False
                 self._changed.notify_all()
-                self._changed.wait_for(lambda: self._jobs)
-                taken = self._take()
+                self._changed.wait_for(lambda: self._small or self._large)
+                small, taken = bool(self._small), self._take()
                 self._busy = True
             try:
                 self._do(taken)
             except StoreError as error:
-                self._give_back(taken, error)
+                self._give_back(taken, error, small=small)
             except OSError as error:  # of this machine: what cannot be read here does not keep the rest
                 self.left_out.append(str(error))
 
-    def _take(self) -> list[Job | str]:
+    def _take(self) -> Sequence[Job | str]:
         """The next job, or all lines up to the next one: they are stored together."""
-        taken = [self._jobs.popleft()]
-        while isinstance(taken[0], str) and self._jobs and isinstance(self._jobs[0], str):
-            taken.append(self._jobs.popleft())
+        if not self._small:
+            return [self._large.popleft()]
+        taken = [self._small.popleft()]
+        while isinstance(taken[0], str) and self._small and isinstance(self._small[0], str):
+            taken.append(self._small.popleft())
         return taken
 
-    def _do(self, taken: list[Job | str]) -> None:
+    def _do(self, taken: Sequence[Job | str]) -> None:
         first = taken[0]
         if isinstance(first, str):
             self._store.append(self._journal, [str(line) for line in taken])
         else:
             first()
 
-    def _give_back(self, taken: list[Job | str], error: StoreError) -> None:
-        """Keep the order: what failed is tried first, after a while or when `flush` asks for it."""
+    def _give_back(self, taken: Sequence[Job | str], error: StoreError, *, small: bool) -> None:
+        """What failed is tried again after a while, or when `flush` asks for it."""
         self.problem = self.problem or str(error)
         with self._changed:
-            self._jobs.extendleft(reversed(taken))
+            if small:
+                self._small.extendleft(reversed(taken))
+            else:
+                self._large.extend(job for job in taken if not isinstance(job, str))
             self._busy = False
             self._changed.wait(timeout=AGAIN)
 
     def _put_folder(self, folder: Path, name: str) -> None:
-        for path in sorted(folder.rglob("*")):
+        try:
+            paths = sorted(folder.rglob("*"))
+        except OSError as error:  # it has vanished
+            self.left_out.append(str(error))
+            paths = []
+        for path in paths:
             if path.is_file() and not path.is_symlink():
                 self._put_file(path, f"{name}/{path.relative_to(folder).as_posix()}")
+        with self._changed:
+            self._small.extend(self._after.pop(name, ()))
 
     def _put_file(self, path: Path, name: str) -> None:
         try:

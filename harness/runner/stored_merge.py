@@ -11,15 +11,13 @@ from harness.reporting.history.file import HistoryError, place_of
 from harness.reporting.history.merging import ShardRun
 from harness.reporting.history.record import Execution, RunRecord
 from harness.runner.stored_part import COMMON, ERRORS, JOURNAL, RESULTS, StoredPart, parts_below
-from harness.spec.names import how_many
-from harness.store import SCHEME, Store, StoreError, find_stores, shown_url
-
-_NAMED = 5
+from harness.spec.names import how_many, list_some
+from harness.store import SCHEME, Store, StoreError, find_stores, local_path, shown_url
 
 
 def is_stored(name: str) -> bool:
     """Return whether an argument names a store of runs, and not the folder of a project."""
-    folder = Path(name).expanduser()
+    folder = local_path(name)
     if folder.exists():
         own = place_of(folder).is_file()  # a project may have files of these names too
         return not own and ((folder / COMMON).is_file() or (folder / JOURNAL).is_dir())
@@ -72,11 +70,9 @@ def _with_place(execution: Execution, folder: Path) -> Execution:
 def _unfinished(part: StoredPart, shard: str) -> list[str]:
     wrote, others = without_end(part.attempts, part.owner)
     name = f"part {shard.replace('/', ' of ')}" if shard else "the run"
-    told = ((wrote, "had begun to write and has no end"), (others, "has no end"))
-    return [f"{name}: {how_many(len(tasks), 'task')} {what}: {_list_some(tasks)}" for tasks, what in told if tasks]
+    told = ((_ids(wrote), "had begun to write and has no end"), (_ids(others), "has no end"))
+    return [f"{name}: {how_many(len(tasks), 'task')} {what}: {list_some(tasks)}" for tasks, what in told if tasks]
 
 
-def _list_some(nodeids: list[str]) -> str:
-    names = [nodeid.partition("::")[2] for nodeid in nodeids]
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return f"{', '.join(names[:_NAMED])}{more}"
+def _ids(nodeids: list[str]) -> list[str]:
+    return [nodeid.partition("::")[2] for nodeid in nodeids]

@@ -1,6 +1,6 @@
 """The part of a run in its store: what is where, what earlier processes have told, and what the parts have in common.
 
-`run.json` is what all parts have in common; each part has a folder:
+`run.json` is what all parts have in common, `divided` the digest of the tasks that they divide; each part has a folder:
 
     part-3-of-20/journal/<attempt>/     what the process `<attempt>` has told (harness/reporting/history/attempts.py)
     part-3-of-20/wrote/<task>           the attempt that has begun to write in the task: nobody else may
@@ -25,6 +25,7 @@ from harness.store import Store, StoreUnusable
 
 JOURNAL, WROTE, ERRORS, RESULTS, DRIVERS = "journal", "wrote", "errors", "allure-results", "drivers"
 COMMON = "run.json"
+DIVIDED = "divided"
 WHOLE = "whole"
 """The part of a run that is not divided."""
 PART = re.compile(r"part-[1-9][0-9]{0,8}-of-[1-9][0-9]{0,8}|whole")
@@ -42,6 +43,21 @@ def wrote_name(task_id: str) -> str:
     """The name at which it is kept who has begun to write in the task."""
     name = quote(task_id, safe="")
     return f"{WROTE}/{name}" if len(name) <= _LONGEST else f"{WROTE}/~{sha256(task_id.encode()).hexdigest()}"
+
+
+def join_division(store: Store, divided: str) -> None:
+    """Note which tasks are divided (their digest), or compare it. Raises HistoryError for others, StoreError.
+
+    It is known later than what `join_run` compares. If the parts are of different tasks, one may be in two of them.
+    """
+    if store.put_new(DIVIDED, divided.encode()):
+        return
+    known = (store.get(DIVIDED) or b"").decode("utf-8", "replace")
+    if known != divided:
+        raise HistoryError(
+            f"{store.shown}: its parts are of other tasks ({known[:12]}) than those found here ({divided}), so a task "
+            "could run in two parts, or in none. Expected: the same files and selection (paths, -k, -m) in all parts"
+        )
 
 
 class CommonRun(Struct, frozen=True, forbid_unknown_fields=False):

@@ -112,9 +112,9 @@ _RESERVED = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\..*)?", re.IGN
 def slug(name: str) -> str:
     """The name itself if it is safe as a folder name, else its safe characters and a short hash of the name."""
     safe = _UNSAFE.sub("_", name)[:LONGEST].strip(".")
-    if _RESERVED.fullmatch(safe):
+    if _RESERVED.fullmatch(safe) or safe.startswith("-"):
         safe = f"_{safe}"
-    return safe if safe == name else f"{safe.rstrip('_')}-{_hash(name)}"
+    return safe if safe == name else f"{safe.rstrip('_') or '_'}-{_hash(name)}"
 
 
 def _hash(name: str) -> str:
@@ -127,6 +127,12 @@ def _hash(name: str) -> str:
 def how_many(number: int, noun: str) -> str:
     """`1 task`, `2 tasks`."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def list_some(names: Sequence[str], most: int = 5) -> str:
+    """`a, b, c`; of many names the first ones, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"
 
 
 def blank_unprintable(text: str) -> str:

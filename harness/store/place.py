@@ -188,9 +188,10 @@ class FolderStore(Store):
                 part.unlink(missing_ok=True)
 
     def get(self, name: str) -> bytes | None:
+        path = self._folder / name
         try:
-            return (self._folder / name).read_bytes()
-        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            return path.read_bytes() if path.is_file() else None  # reading a pipe would not end
+        except FileNotFoundError:
             return None
         except OSError as error:
             raise StoreError(f"{self.shown}: {name} cannot be read: {error.strerror or error}") from error
@@ -310,7 +311,7 @@ def open_store(url: str) -> Store:
     Nothing is asked yet. Raises StoreUnusable.
     """
     if not SCHEME.match(url):
-        return FolderStore(Path(url).expanduser().absolute())
+        return FolderStore(local_path(url).absolute())
     scheme, _, path = url.partition("://")
     if scheme.lower() in ("file", "local"):
         return FolderStore(Path(unquote(path.removeprefix("localhost"))).absolute())
@@ -330,6 +331,14 @@ def open_store(url: str) -> Store:
 
 
 _HOW_TO_LOG_IN = "keys are given as the storage expects them, for S3 in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+
+
+def local_path(text: str) -> Path:
+    """The path, with the home folder for `~`, which no shell replaces in `--task-store=~/runs`."""
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:  # nobody has this name
+        return Path(text)
 
 
 def shown_url(url: str) -> str:

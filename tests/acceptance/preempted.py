@@ -123,9 +123,10 @@ def until(holds: Callable[[], object]) -> None:
         time.sleep(0.02)
 
 
-def ends_in(place: Path) -> int:
-    """How many ends of tasks are in a store."""
-    return sum(line.startswith('{"ended"') for file in place.rglob("*.jsonl") for line in file.read_text().splitlines())
+def ends_in(place: Path, task_id: str = "") -> int:
+    """How many ends of tasks are in a store, or of this task."""
+    lines = (line for file in place.rglob("*.jsonl") for line in file.read_text().splitlines())
+    return sum(line.startswith('{"ended"') and f'"task_id":"{task_id}' in line for line in lines)
 
 
 @contextmanager

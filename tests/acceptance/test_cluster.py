@@ -8,6 +8,7 @@ import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -55,6 +56,45 @@ def test_tasks_and_ordinary_tests_run_and_are_reported_as_here(project: ClusterP
     assert {name for name, (result,) in results.items() if result == "passed"} == {*"ABCD", "test_good"}
     assert not (project.path / ".harness" / "cluster" / "x").exists()
     assert list((project.path / ".harness" / "cluster").iterdir()) == []
+
+
+STRANGE = r"""
+import os
+import sys
+
+import pytest
+
+@pytest.mark.parametrize("value", ["[a-b]", "a[b]", "new\nline", "::", "\x00", "x" * 300])
+def test_id(value):
+    pass
+
+def test_huge():
+    print("x" * 10_000_000)
+
+def test_bytes():
+    os.write(1, b"\xff\n")
+    sys.stdout.buffer.write(b"\xfe\n")
+    raise ValueError("half a character: \ud800")
+
+def test_no_output():
+    os.close(1)
+"""
+
+
+def test_strange_tests_and_output_travel_and_nothing_stays(
+    project: ClusterProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project.path / "test_strange.py").write_text(STRANGE, "utf-8")
+    code, alone = project.run("--junitxml", "junit.xml")
+    assert code == pytest.ExitCode.TESTS_FAILED, alone
+    names = set(project.results())
+    with TemporaryDirectory(prefix="r", dir="/tmp") as folder:  # sockets need a short path
+        monkeypatch.setenv("RAY_TMPDIR", folder)
+        code, out = project.run(*ON, "--junitxml", "junit.xml", f"--rootdir={project.path}")
+        assert list(Path(folder).iterdir()) == []
+    assert (code, "1 failed, 8 passed" in out) == (pytest.ExitCode.TESTS_FAILED, True), out
+    assert set(project.results()) == names
+    assert r"half a character: \ud800" in out
 
 
 def test_dependencies_and_episodes_stay_together_and_in_order(project: ClusterProject) -> None:

@@ -46,7 +46,7 @@ def test_the_recipes_use_options_that_exist() -> None:
 
 def test_75_is_repeated_and_failed_tasks_are_not() -> None:
     (failing,) = (rule for rule in JOB["spec"]["podFailurePolicy"]["rules"] if rule["action"] == "FailIndex")
-    assert failing["onExitCodes"] == {"containerName": CONTAINER["name"], "operator": "In", "values": [1, 2, 3, 4]}
+    assert failing["onExitCodes"] == {"containerName": CONTAINER["name"], "operator": "In", "values": [1, 2, 3, 4, 5]}
     rules = BATCH["retryStrategy"]["evaluateOnExit"]
     assert {rule.get("onExitCode"): rule["action"] for rule in rules} == {None: "RETRY", "75": "RETRY", "*": "EXIT"}
     assert {"name": "TASK_SHARDS", "value": str(JOB["spec"]["completions"])} in CONTAINER["env"]

@@ -43,6 +43,7 @@ def test_a_part_whose_machine_was_taken_away_goes_on(suite: Suite, tmp_path: Pat
     assert "1 failed, 1 passed, 2 deselected" in output
     again, output = suite.run("--task-store", str(store))
     assert (again, "4 deselected" in output) == (1, True), output
+    assert "task store: 4 tasks ended in earlier processes of this part (1 failed: T-2), 0 to run" in output
     merged, said = suite.merge(str(store), tmp_path / "merged", "--strict")
     assert said == ""
     outcomes = {each.task_id: each.record.code if each.record else None for each in merged.executions}
@@ -60,11 +61,31 @@ def test_a_signal_of_the_machine_asks_for_a_repetition(suite: Suite, tmp_path: P
     kill(process, signal.SIGTERM)
     status, output = end(process)
     assert (status, "interrupted: T-1" in output) == (75, True), output
+    assert "store: everything is stored, and this part is to be repeated (status 75)" in output
     suite.write(1, 0)
     status, output = suite.run("--task-store", store.as_uri())
     assert (status, "3 passed, 1 deselected" in output) == (0, True), output
     merged, said = suite.merge(store.as_uri(), tmp_path / "merged", "--strict")
     assert (said, len(merged.executions), merged.ending) == ("", 4, "finished")
+    assert suite.placed() == {"i0": 1, "i2": 1}
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("options", [("-n", "2"), ("-n", "2", "--task-workers", "2")], ids=["xdist", "ahead"])
+def test_a_signal_loses_no_end_of_an_xdist_worker(suite: Suite, tmp_path: Path, options: tuple[str, ...]) -> None:
+    """The workers end their tasks after the controller has stopped listening."""
+    for number in (0, 2):
+        suite.write(number, 1.5)
+    store = tmp_path / "store"
+    process = suite.start("--task-store", str(store), *options)
+    until(lambda: suite.placed().get("i0"))
+    kill(process, signal.SIGTERM)
+    status, output = end(process)
+    assert status == 75, output
+    status, output = suite.run("--task-store", str(store), *options)
+    assert status == 0, output
+    merged, said = suite.merge(str(store), tmp_path / "merged", "--strict")
+    assert (said, len(merged.executions)) == ("", 4)
     assert suite.placed() == {"i0": 1, "i2": 1}
 
 
@@ -90,6 +111,17 @@ def test_the_store_of_another_run_is_refused(suite: Suite, tmp_path: Path) -> No
     assert "belongs to another run: it has a run in 3 part(s), and this one is in 1" in output
     status, output = suite.run("--task-store", "foo://x")
     assert (status, "--task-store: foo://x: Protocol not known: foo" in output) == (4, True)
+
+
+@pytest.mark.parametrize("options", [(), pytest.param(("-n", "2"), marks=pytest.mark.thorough)], ids=["one", "xdist"])
+def test_a_part_of_other_tasks_is_refused_before_anything_runs(
+    suite: Suite, tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    (tmp_path / "store").mkdir()
+    (tmp_path / "store" / "divided").write_text("of others")
+    status, output = suite.run("--task-shard", "1/2", "--task-store=../store", "-k", "T-0 or T-1", *options)
+    assert (status, "its parts are of other tasks (of others) than those found here" in output) == (4, True), output
+    assert not list((tmp_path / "store").rglob("*.jsonl"))
 
 
 @pytest.mark.thorough

@@ -51,6 +51,8 @@ REWRITTEN = (
     "pytest_rerunfailures", "xdist",
 )  # fmt: skip
 """What pytest would say of: that it is too late to rewrite its assertions."""
+UNUSED = ("hypothesispytest", "pytest_httpserver", "anyio", "platformdirs", "faker", "llmock")
+"""Plugins of the environment for which what is run here has no use; loading them takes longer than pytest itself."""
 ROOT = Path(__file__).parents[2]
 
 
@@ -196,12 +198,26 @@ def _build_models() -> None:
             model.model_rebuild()
 
 
-def _read_files_once() -> None:
-    """The lists of the files of the packages that have plugins, which pytest reads at each start."""
-    distributions = [each for each in metadata.distributions() if each.entry_points.select(group="pytest11")]
-    known = {each.name: each.files for each in distributions}
-    read = metadata.Distribution.files.fget
-    metadata.Distribution.files = property(lambda self: known.get(self.name) or read(self))
+def _read_metadata_once() -> None:
+    """What pytest reads of the packages at each start: what they offer, and the files of those that have plugins."""
+    offered, files = {}, {}
+    for each in metadata.distributions():
+        path = vars(each)["_path"]
+        offered[path] = type(each.entry_points)(one for one in each.entry_points if one.name not in UNUSED)
+        if offered[path].select(group="pytest11"):
+            files[path] = each.files
+    metadata.Distribution.entry_points = _known(offered, metadata.Distribution.entry_points)
+    metadata.Distribution.files = _known(files, metadata.Distribution.files)
+
+
+def _known(values: Mapping[Path, object], read: property) -> property:
+    """The same property of distributions, for those in these folders already read."""
+
+    def value(distribution: metadata.Distribution) -> object:
+        path = vars(distribution)["_path"]
+        return values[path] if path in values else read.__get__(distribution)
+
+    return property(value)
 
 
 def main() -> None:
@@ -211,7 +227,7 @@ def main() -> None:
         importlib.import_module(name)
     tuple(Imported().values())  # each command is imported as it is looked up
     _build_models()
-    _read_files_once()
+    _read_metadata_once()
     for name, module in list(sys.modules.items()):
         if name.startswith(REWRITTEN):
             module.__doc__ = f"{module.__doc__ or ''} PYTEST_DONT_REWRITE"

@@ -196,6 +196,7 @@ def test_the_parts_in_a_store_are_one_run(tmp_path: Path, monkeypatch: pytest.Mo
     assert done.stderr == "warning: part 1 of 2: 1 task had begun to write and has no end: T-1-c\n"
     assert done.stdout.endswith("of 2 folders: 4 passed, 1 failed\n")
     assert (tmp_path / "merged/errors/T-1-a/manifest.json").is_file()
+    assert f"{place}/part-2-of-2: named more than once; it counts once\n" in merge(place, f"{place}/").stderr
     strict = merge(f"{place[:-2]}*", "--strict", "--output", "strict")
     assert (strict.exit_code, strict.stderr.count("T-1-c")) == (1, 2)
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.cluster.batches import Batches, components
-from harness.cluster.driver import Cluster, ClusterDriver
+from harness.cluster.driver import NONE_YET, Cluster, ClusterDriver
 from harness.cluster.equality import NodeFacts
 from harness.cluster.lease import LEASE
 from harness.cluster.ledger import RunLedger
@@ -78,7 +78,9 @@ def test_a_task_that_wrote_when_its_child_died_does_not_run_again() -> None:
     reports, simulated, _ = run({"t::A": Item(20, writes=True)}, {"slot1": [Trouble(10, "child")]}, slots=1)
     ((node, result),) = reports.results
     assert node == "t::A"
-    assert result.startswith("WORKER_CRASHED: its process ended with exit code -9; this task had begun to write")
+    assert result.startswith(
+        "WORKER_CRASHED: the process of slot slot1 ended with exit code -9; this task had begun to write"
+    )
     assert simulated.orders == {"t::A": 1}
 
 
@@ -154,7 +156,7 @@ def test_a_run_whose_slots_are_all_refused_ends() -> None:
 def test_a_run_without_any_slot_ends() -> None:
     reports, _, why = run(project_of(4), most=0)
     assert reports.results == []
-    assert reports.lines == ["no slot has come yet: the cluster has no room for one, or is about to start a machine"]
+    assert reports.lines == [NONE_YET]
     assert why.startswith("no slot of the cluster could be used")
 
 

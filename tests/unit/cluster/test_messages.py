@@ -29,7 +29,9 @@ from harness.cluster.messages import (
         Noted("a.task.yaml::A", "wrote"),
         WriteAsked("a.task.yaml::A", 3),
         Warned("UserWarning", "hm\nhm", "t.py::t", ("t.py", 3, "t")),
-        Done("t.py::t", 2, ("t.py", None, "t"), ({"when": "call", "longrepr": ["a", 1]},), "/tmp/x.tar", ("big",)),
+        Done(
+            "t.py::t", 2, ("t.py", None, "t"), ({"when": "call", "longrepr": ["a", 1]},), "/tmp/x.tar", "too large: big"
+        ),
     ],
 )
 def test_a_message_of_a_slot_is_read_as_it_was_written(message: FromSlot) -> None:

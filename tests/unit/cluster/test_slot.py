@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -10,7 +13,7 @@ import pytest
 
 from harness.cluster import slot
 from harness.cluster.equality import NodeFacts
-from harness.cluster.slot import ClusterSlot, SlotOrder
+from harness.cluster.slot import ClusterSlot, SlotOrder, own_folder
 from harness.values import replace
 
 
@@ -86,3 +89,14 @@ def test_no_child_starts_on_a_machine_that_differs(tmp_path: Path, children: lis
     slot.begin()
     assert children == []
     slot.close()
+
+
+def test_the_folders_of_processes_that_were_killed_are_removed(tmp_path: Path) -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    for name in (f"slot-{ended.pid}-x", f"slot-{os.getpid()}-x", f"other-{ended.pid}-x", "slot-x"):
+        (tmp_path / name).mkdir()
+    own = own_folder(tmp_path, "slot-")
+    kept = {f"slot-{os.getpid()}-x", f"other-{ended.pid}-x", "slot-x", own.name}
+    assert {each.name for each in tmp_path.iterdir()} == kept
+    assert own.name.startswith(f"slot-{os.getpid()}-")

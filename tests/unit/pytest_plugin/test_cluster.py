@@ -12,10 +12,10 @@ import pytest
 
 from harness.cluster.place import ClusterPlace
 from harness.model.settings import Settings
-from harness.pytest_plugin.cluster_child import fitting
+from harness.pytest_plugin.cluster_child import ChildSession
 from harness.pytest_plugin.cluster_line import DriverLink
 from harness.pytest_plugin.cluster_options import REFUSED, refuse_options
-from harness.pytest_plugin.state import SessionState
+from harness.pytest_plugin.state import STATE, SessionState
 from harness.recovery.failure import Failed, Failure
 
 SERVICE = {"hosts": {"shop.test": "auto"}, "health": "http://shop.test/"}
@@ -117,11 +117,34 @@ def test_a_fixed_port_serves_one_slot_of_a_machine(tmp_path: Path) -> None:
     assert refused(tmp_path, "local:1", fixed) == ""
 
 
-def test_the_largest_files_are_left_out_first(tmp_path: Path) -> None:
-    sizes = {"small": 10, "large": 100, "middle": 40}
-    for name, size in sizes.items():
-        (tmp_path / name).write_bytes(b"x" * size)
-    files = {name: tmp_path / name for name in sizes}
-    assert fitting(files, 1000) == (files, ())
-    kept, left_out = fitting(files, 60)
-    assert (sorted(kept), left_out) == (["middle", "small"], ("large",))
+class Interrupted:
+    """A store that is asked when Ctrl-C comes."""
+
+    def put(self, folder: Path, number: int) -> str:
+        assert (folder.name, number) == ("K", 0)
+        raise KeyboardInterrupt
+
+
+def test_an_item_keeps_its_result_though_ctrl_c_ends_the_wait_for_the_store(tmp_path: Path) -> None:
+    folder = tmp_path / "child"
+    (folder / "errors" / "K").mkdir(parents=True)
+    (folder / "errors" / "K" / "error_report.json").write_text("{}")
+    sent: list[Any] = []
+    child = ChildSession(cast("Any", SimpleNamespace(send=sent.append)), folder, "slot1", "run", "")
+    told = {"taskspec": {"key": "K", "artifacts": str(folder / "errors" / "K")}}
+    hook = SimpleNamespace(pytest_report_to_serializable=lambda **_: dict(told))
+    child.pytest_configure(
+        cast("Any", SimpleNamespace(stash={STATE: SimpleNamespace(stored=Interrupted())}, hook=hook))
+    )
+    child.pytest_runtest_logstart("t::K")
+    child.pytest_runtest_logreport(cast("Any", SimpleNamespace(nodeid="t::K")))
+    item: Any = SimpleNamespace(nodeid="t::K", location=("t", 0, "K"))
+    protocol = child.pytest_runtest_protocol(item)
+    next(protocol)
+    with pytest.raises(KeyboardInterrupt):
+        protocol.send(None)
+    done = sent[-1]
+    assert (done.node, done.stored, len(done.reports)) == ("t::K", "", 1)
+    child.pytest_unconfigure()
+    assert [each.name for each in tmp_path.iterdir()] == ["child-1.tar"]
+    assert Path(done.files).is_file()  # its slot may not have read it yet

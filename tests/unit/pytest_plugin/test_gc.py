@@ -19,18 +19,10 @@ class Config:
 
     def __init__(self, collect_only: bool = False) -> None:
         self._collect_only = collect_only
-        self.cleanups: list[Callable[[], None]] = []
 
     def getoption(self, name: str) -> bool:
         assert name == "collectonly"
         return self._collect_only
-
-    def add_cleanup(self, function: Callable[[], None]) -> None:
-        self.cleanups.append(function)
-
-    def end(self) -> None:
-        for clean in self.cleanups:
-            clean()
 
 
 class Session:
@@ -70,7 +62,7 @@ PYTHON_TEST: Any = pytest.Function.__new__(pytest.Function)
 
 def run(config: Config, *items: Any) -> RareGarbage:
     """The plugin of a session that has collected these and runs them."""
-    plugin = RareGarbage(config)  # type: ignore[arg-type]
+    plugin = RareGarbage()
     plugin.pytest_runtestloop(Session(config, list(items)))  # type: ignore[arg-type]
     return plugin
 
@@ -78,7 +70,7 @@ def run(config: Config, *items: Any) -> RareGarbage:
 def test_it_is_rare_until_the_tests_begin() -> None:
     usual, config = gc.get_threshold(), Config()
     gc.unfreeze()
-    plugin = RareGarbage(config)  # type: ignore[arg-type]
+    plugin = RareGarbage()
     assert gc.isenabled()
     assert gc.get_threshold() == (RARE, *usual[1:])
     plugin.pytest_runtestloop(Session(config, [TASK]))  # type: ignore[arg-type]
@@ -87,10 +79,10 @@ def test_it_is_rare_until_the_tests_begin() -> None:
 
 
 def test_it_is_as_it_was_when_collection_breaks_off() -> None:
-    usual, config = gc.get_threshold(), Config()
-    RareGarbage(config)  # type: ignore[arg-type]
+    usual = gc.get_threshold()
+    plugin = RareGarbage()
     assert gc.get_threshold() != usual
-    config.end()
+    plugin.end()
     assert gc.get_threshold() == usual
 
 
@@ -109,7 +101,7 @@ def test_the_garbage_of_a_large_collection_is_freed_and_not_kept_for_good() -> N
         pass
 
     config = Config()
-    plugin = RareGarbage(config)  # type: ignore[arg-type]
+    plugin = RareGarbage()
     knot: Any = Knot()
     knot.itself = knot
     there = weakref.ref(knot)
@@ -119,10 +111,10 @@ def test_the_garbage_of_a_large_collection_is_freed_and_not_kept_for_good() -> N
 
 
 def test_after_python_tests_pytest_finds_what_was_not_closed(at_exit: AtExit) -> None:
-    config = Config()
-    run(config, TASK, PYTHON_TEST).pytest_unconfigure()
+    plugin = run(Config(), TASK, PYTHON_TEST)
+    plugin.pytest_unconfigure()
     assert gc.get_freeze_count() == 0
-    config.end()
+    plugin.end()
     assert at_exit.registered == []
 
 
@@ -137,10 +129,11 @@ def test_after_python_tests_pytest_finds_what_was_not_closed(at_exit: AtExit) ->
 def test_without_python_tests_the_process_ends_without_taking_all_apart(
     at_exit: AtExit, config: Config, items: list[Any]
 ) -> None:
-    run(config, *items).pytest_unconfigure()
+    plugin = run(config, *items)
+    plugin.pytest_unconfigure()
     assert gc.get_freeze_count() > 0
-    config.end()
+    plugin.end()
     assert gc.get_freeze_count() == 0
     assert at_exit.registered == [gc.freeze]
-    RareGarbage(Config())  # type: ignore[arg-type]  # another session in the same process, which may run tests
+    RareGarbage()  # another session in the same process, which may run tests
     assert at_exit.registered == []

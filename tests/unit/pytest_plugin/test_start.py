@@ -20,6 +20,17 @@ import sys
 def pytest_unconfigure():
     print("loaded:", *sys.modules)
 """
+SEARCHES = """
+import gc
+
+def searched(phase, info):
+    if phase == "start" and info["generation"] == 2:
+        print("exempt:", gc.get_freeze_count())
+
+def pytest_sessionfinish():
+    gc.callbacks.append(searched)
+"""
+"""Says how much of what exists each full search for garbage leaves out."""
 TEST = "def test_ordinary() -> None:\n    assert True\n"
 
 
@@ -52,6 +63,17 @@ def test_collecting_needs_no_engine_and_no_browser(tmp_path: Path) -> None:
         "playwright", "sqlite3", "harness.browser", "harness.engine", "harness.reporting.history",
         "harness.reporting.telemetry", "harness.reporting.triage", "harness.runner.harness",
     }  # fmt: skip
+
+
+def test_what_tasks_have_loaded_is_not_searched_for_garbage_at_the_end(tmp_path: Path) -> None:
+    tmp_path.joinpath("a.task.json").write_text('{"task_id": "t", "goal": "g", "skip": "no", "steps": []}', "utf-8")
+    tmp_path.joinpath("conftest.py").write_text(SEARCHES, "utf-8")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    command = [sys.executable, "-m", "pytest", "-s", "-p", "harness.pytest_plugin.plugin"]
+    found = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path, check=False)
+    searches = [int(line.split()[1]) for line in found.stdout.splitlines() if line.startswith("exempt:")]
+    assert searches, found.stdout + found.stderr
+    assert min(searches) > 1000
 
 
 def test_only_a_session_that_collects_tasks_cares_about_bad_settings(tmp_path: Path) -> None:

@@ -164,3 +164,9 @@ def test_a_store_that_pytest_takes_for_a_path_of_tests_is_refused(
             begin_store(given, SessionState(Settings(root=tmp_path)))
     else:
         assert begin_store(given, SessionState(Settings(root=tmp_path))).earlier == Earlier()
+
+
+def test_a_store_may_be_in_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    begin_store(config(tmp_path, task_store="~/run"), SessionState(Settings(root=tmp_path)))
+    assert (tmp_path / "home/run/run.json").is_file()

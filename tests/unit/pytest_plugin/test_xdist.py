@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from contextlib import nullcontext
 from pathlib import Path
+from queue import SimpleQueue
 from types import SimpleNamespace
 from typing import Any
 
@@ -110,3 +111,28 @@ def test_what_a_dead_worker_leaves_goes_on_whatever_another_plugin_says(answer: 
             crashitem="a", report=None, sched=SimpleNamespace(go_on=lambda: done.append("on"))
         )
     assert done == ["other", "on"]
+
+
+class LateWorkers:
+    """A controller that was interrupted. Ending its workers takes a moment, in which they report."""
+
+    def __init__(self) -> None:
+        self.queue: SimpleQueue[tuple[str, dict[str, Any]]] = SimpleQueue()
+        self.heard: list[str] = []
+
+    def pytest_sessionfinish(self) -> None:
+        for name in ("setup of T-1", "T-1"):
+            self.queue.put(("testreport", {"node": "gw0", "rep": name}))
+        self.queue.put(("workerfinished", {"node": "gw0"}))
+
+    def worker_testreport(self, node: str, rep: str) -> None:
+        self.heard.append(f"{node}: {rep}")
+
+
+def test_an_interrupted_controller_hears_what_its_workers_have_ended() -> None:
+    manager, workers = pytest.PytestPluginManager(), LateWorkers()
+    manager.register(XdistHooks())
+    manager.register(workers, "dsession")
+    session = SimpleNamespace(config=SimpleNamespace(pluginmanager=manager))
+    manager.hook.pytest_sessionfinish(session=session, exitstatus=2)
+    assert workers.heard == ["gw0: setup of T-1", "gw0: T-1"]

@@ -69,7 +69,7 @@ def write_all(store: Store, folder: Path) -> StoreWriter:
     writer = StoreWriter(store, "one", SystemClock())
     writer.tell("first")
     writer.put_folder(folder, "errors/one/T-1")
-    writer.tell("second")
+    writer.tell("second", "errors/one/T-1")
     return writer
 
 
@@ -140,14 +140,32 @@ def test_what_vanishes_while_it_is_read_does_not_keep_the_rest(
     assert [each.partition("'")[0] for each in writer.left_out] == ["[Errno 2] No such file or directory: "]
 
 
-def test_that_a_task_was_seen_to_write_is_stored_before_all_that_waits(under: Store, tmp_path: Path) -> None:
+def test_lines_and_notes_are_stored_before_folders(under: Store, tmp_path: Path) -> None:
     answers = threading.Event()
     store = Unwilling(under, answers=answers)
     writer = write_all(store, tmp_path / "T-1")
+    writer.tell("third")
     writer.note_write("T-1", "one")
     answers.set()
     assert writer.flush(PATIENT)
-    assert store.done.index("wrote") <= 1
+    assert set(store.done[:-2]) == {"journal", "wrote"}
+    assert store.done[-2:] == ["errors", "journal"]
+
+
+def test_a_folder_that_the_store_does_not_take_holds_up_no_other_task(under: Store, tmp_path: Path) -> None:
+    class Full(Unwilling):
+        def put(self, name: str, data: bytes) -> None:
+            if name.startswith("errors"):
+                raise StoreError(f"{name}: no space left")
+            super().put(name, data)
+
+    writer = write_all(Full(under), tmp_path / "T-1")
+    writer.tell("third")
+    assert not writer.flush(0.3)
+    writer.tell("fourth")
+    assert not writer.flush(0.3)
+    assert under.lines("journal/one") == ["first", "third", "fourth"]  # not the end that names the folder
+    assert writer.problem == "errors/one/T-1/report.json: no space left"
 
 
 def ledger(store: Store, attempt: str, clock: Any = None, patience: float = 5.0) -> StoreLedger:

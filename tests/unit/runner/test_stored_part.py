@@ -14,6 +14,7 @@ from harness.runner.stored_part import (
     CommonRun,
     StoredPart,
     find_attempt,
+    join_division,
     join_run,
     part_name,
     parts_below,
@@ -67,6 +68,13 @@ def test_a_slot_knows_whether_it_sees_the_store_of_its_driver(store: Store) -> N
     with pytest.raises(StoreUnusable, match="is not the store of the run, seen from this machine"):
         find_attempt(store, "another")
     assert parts_below(store) == []  # it is no part that somebody has begun
+
+
+def test_parts_of_other_tasks_are_refused(store: Store) -> None:
+    for _ in range(2):
+        join_division(store, "abc")
+    with pytest.raises(HistoryError, match=r"of other tasks \(abc\) than those found here \(def\)"):
+        join_division(store, "def")
 
 
 def test_what_is_no_run_is_refused(store: Store) -> None:

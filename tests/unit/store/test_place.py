@@ -135,6 +135,14 @@ def test_names_that_no_file_can_have_are_told_and_do_not_keep_the_others(tmp_pat
     assert sorted(path.name for path in tmp_path.rglob("*") if path.is_file()) == ["T-1", "T-2"]
 
 
+def test_a_pipe_is_no_file_of_a_store_and_no_name_for_a_new_one(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "run.json")
+    store = open_store(str(tmp_path))
+    assert (store.get("run.json"), store.names()) == (None, [])
+    with pytest.raises(StoreError, match=r"run\.json cannot be stored: File exists"):
+        store.put_new("run.json", b"")
+
+
 def test_a_file_that_is_being_written_has_no_name_yet(tmp_path: Path) -> None:
     for name in (f".{uuid4().hex}.part", "report.part"):
         (tmp_path / name).write_text("")
@@ -203,6 +211,12 @@ def test_a_password_is_not_in_the_reason_either() -> None:
 def test_a_bucket_has_no_password() -> None:
     with pytest.raises(StoreUnusable, match=r"^s3://bucket/run: expected the name of a bucket .* AWS_ACCESS_KEY_ID"):
         open_store("s3://AKIA:sec/ret@bucket/run")
+
+
+def test_the_home_folder_has_a_short_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert open_store("~/run").local == tmp_path / "run"
+    assert open_store("~nobody-of-this-name/run").local == Path.cwd() / "~nobody-of-this-name/run"
 
 
 def test_a_url_of_this_machine_is_a_folder(tmp_path: Path) -> None:
