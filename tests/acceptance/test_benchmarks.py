@@ -60,7 +60,7 @@ def test_a_cluster_is_measured_where_there_is_ray(tmp_path: Path, monkeypatch: p
     main(["scale", "--json", str(file)])
     rows = json.loads(file.read_text("utf-8"))["rows"]
     assert [row["wrong"] for row in rows if row["wrong"]] == []
-    assert len(rows) == 2 + 2 * 2 + 3
+    assert len(rows) == 2 + 2 * 2 + 4
 
 
 def test_without_ray_no_cluster_is_measured(

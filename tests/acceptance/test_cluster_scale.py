@@ -22,12 +22,18 @@ BORN = psutil.Process().create_time()
 reports, first = [], []
 
 
+def processor():
+    # Of this process, of those below it, and of those that these have waited for.
+    here = psutil.Process()
+    return sum(sum(each.cpu_times()[:4]) for each in (here, *here.children(recursive=True)))
+
+
 def pytest_runtest_logreport(report):
     first.append(time.time() - BORN) if not first else None
     reports.append((report.start, report.stop, report.duration, report.nodeid))
 
 
-@pytest.hookimpl(trylast=True)
+@pytest.hookimpl(tryfirst=True)
 def pytest_unconfigure(config):
     if hasattr(config, "workerinput") or not reports:
         return
@@ -37,6 +43,7 @@ def pytest_unconfigure(config):
     document = {
         "span": max(stop for _, stop, _, _ in reports) - min(start for start, _, _, _ in reports),
         "ideal": max(*seconds.values(), sum(seconds.values()) / 2),
+        "processor": processor(),
         "first": first[0],
         "whole": time.time() - BORN,
         "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
@@ -82,6 +89,7 @@ def test_ten_thousand_tests_that_do_nothing_cost_little(project: ClusterProject)
         assert (code, re.search(rf"^{NOTHING} passed", out, re.MULTILINE) is not None) == (0, True), out[-2000:]
         found.append(witnessed(project.path))
     alone, together = found
-    assert 1000 * (together["whole"] - alone["whole"]) / NOTHING < 5.0
+    more = {clock: 1000 * (together[clock] - alone[clock]) / NOTHING for clock in ("whole", "processor")}
+    assert min(more.values()) < 5.0, more  # a busy machine adds to the one more than to the other
     assert together["peak"] < 300
     assert together["first"] < 60  # 8 on a quiet machine

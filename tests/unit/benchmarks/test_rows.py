@@ -76,7 +76,7 @@ def test_a_run_on_slots_is_compared_with_busy_slots_and_with_the_longest_task() 
 def test_what_a_cluster_costs_is_counted_for_each_test() -> None:
     here = [PytestRun(10.0, {}, "", 0, 0.0, 0.0)] * 2
     there = [PytestRun(10.0 + 4.0 * scale.NOTHING / 1000, {"began": 7.0, "peak": 301.0}, "", 0, 0.0, 0.0)] * 2
-    each, first, peak = scale.costs(there, here)
+    each, _, first, peak = scale.costs(there, here)
     assert each.figure is not None
     assert each.figure.value == pytest.approx(4.0)
     assert [each.verdict, first.verdict, peak.verdict] == ["met", "met", "not met"]
