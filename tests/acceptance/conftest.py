@@ -13,7 +13,7 @@ from typing import IO, Any, TypeVar
 
 import pytest
 
-from tests.acceptance.warm import Forked, warm
+from tests.acceptance.warm import UNUSED, Forked, warm
 
 PYPROJECT = """
 [tool.harness]
@@ -31,8 +31,6 @@ clock = "world.now"
 
 
 T = TypeVar("T")
-UNUSED = ("hypothesispytest", "pytest_httpserver", "anyio", "platformdirs", "faker")
-"""Plugins of the environment for which these projects have no use; loading them takes longer than pytest itself."""
 INI = f"[pytest]\naddopts = {' '.join(f'-p no:{name}' for name in UNUSED)}\n"
 
 

@@ -80,9 +80,7 @@ def test_a_look_is_written_compared_shown_and_accepted(folder: Path, httpserver:
     platform = baseline.name.removeprefix("A-").removesuffix("-phone.png")
     assert baseline.name == baseline_name("A.png", platform, "phone")
     assert platform in (platform_of(""), "darwin", "win32")
-    assert "2 passed" in run(folder, "A.task.yaml", "-n", "2", "--browser-profile", "phone").stdout.replace(
-        "1 p", "2 p"
-    )
+    assert "1 passed" in run(folder, "A.task.yaml", "--browser-profile", "phone").stdout
 
     serve(httpserver, "#f00")
     red = run(folder, "A.task.yaml", "--alluredir", "results")

@@ -1,4 +1,7 @@
-"""The demo's model site as the providers' own clients see it: OpenAI's, Anthropic's and pydantic-ai."""
+"""The demo's model site as the providers' own clients see it: OpenAI's, Anthropic's and pydantic-ai.
+
+The clients are imported where they are used: they are large, and each worker of the suite imports this module.
+"""
 
 from __future__ import annotations
 
@@ -8,24 +11,22 @@ import shlex
 from collections.abc import Callable, Mapping
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.request import Request, urlopen
 
-import anthropic
-import openai
 import pytest
 from pydantic_ai import ModelHTTPError
 from pydantic_ai.direct import model_request, model_request_stream
 from pydantic_ai.messages import ModelRequest, ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models import Model, ModelRequestParameters
-from pydantic_ai.models.anthropic import AnthropicModel
-from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
-from pydantic_ai.providers.anthropic import AnthropicProvider
-from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.tools import ToolDefinition
 
 from harness.demo.models.script import SENTENCES, read_script
 from tests.acceptance.documented import ROOT, blocks
+
+if TYPE_CHECKING:
+    import anthropic
+    import openai
 
 KEY = "demo-model-key"
 MODEL = "scripted-fast"
@@ -103,11 +104,15 @@ def address(sites: dict[str, int]) -> str:
 
 @pytest.fixture(scope="module")
 def gpt(address: str) -> openai.OpenAI:
+    import openai
+
     return openai.OpenAI(api_key=KEY, base_url=f"{address}/v1", max_retries=0)
 
 
 @pytest.fixture(scope="module")
 def claude(address: str) -> anthropic.Anthropic:
+    import anthropic
+
     return anthropic.Anthropic(api_key=KEY, base_url=address, max_retries=0)
 
 
@@ -202,6 +207,9 @@ def test_below_keyless_any_key_will_do(gpt: openai.OpenAI, claude: anthropic.Ant
 
 
 def test_errors_have_the_shape_of_the_provider(gpt: openai.OpenAI, claude: anthropic.Anthropic, address: str) -> None:
+    import anthropic
+    import openai
+
     ways: list[tuple[Callable[..., Said], Any, Any]] = [(chat, gpt, openai), (responses, gpt, openai)]
     for ask, client, sdk in [*ways, (messages, claude, anthropic)]:
         with pytest.raises(sdk.AuthenticationError, match="The API key is wrong"):
@@ -222,6 +230,11 @@ def test_errors_have_the_shape_of_the_provider(gpt: openai.OpenAI, claude: anthr
 
 
 def providers(address: str, name: str = MODEL) -> dict[str, Model]:
+    from pydantic_ai.models.anthropic import AnthropicModel
+    from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
+    from pydantic_ai.providers.anthropic import AnthropicProvider
+    from pydantic_ai.providers.openai import OpenAIProvider
+
     known = OpenAIProvider(base_url=f"{address}/v1", api_key=KEY)
     return {
         "chat": OpenAIChatModel(name, provider=known),

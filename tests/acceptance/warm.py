@@ -45,6 +45,7 @@ MODULES = (
     "faker.contrib.pytest.plugin", "anyio.pytest_plugin", "anyio._backends._asyncio",
     "pytest_httpserver.pytest_plugin", "pytest_rerunfailures", "xdist.plugin", "xdist.dsession", "xdist.looponfail",
     "xdist.remote",
+    "harness.tools.session", "harness.models.wire", "harness.agents.llm", "pydantic_ai.models.openai",
 )  # fmt: skip
 REWRITTEN = (
     "_pytest.", "allure_pytest", "anyio", "faker", "harness", "pytest_httpserver", "pytest_playwright",

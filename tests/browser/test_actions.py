@@ -38,7 +38,7 @@ pytestmark = pytest.mark.filterwarnings("default")
         ({"act": "click", "selector": "#covered", "force": True}, "text", "#out", "nothing"),
     ],
 )
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(4)
 def test_act(run: Any, stage: Stage, step: dict[str, Any], function: str, selector: str | None, expected: Any) -> None:
     async def body() -> None:
         session = await stage.at()

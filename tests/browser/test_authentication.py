@@ -156,7 +156,7 @@ async def log_in(session: PlaywrightSession, password: str = "right") -> Passed 
         {"act": "press", "selector": "#field", "value": "Enter"},
     ],
 )
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 def test_a_refused_page_fails_the_act_that_asked_for_it(
     run: Any, stage: Stage, shop: Shop, path: str, step: dict[str, Any]
 ) -> None:
@@ -337,6 +337,7 @@ def test_a_login_page_in_another_language(run: Any, stage: Stage, shop: Shop) ->
 
 
 @pytest.mark.parametrize("act", ["click", "wait", "text", "type"])
+@pytest.mark.sampled(2)
 def test_the_first_visit_of_a_login_page_loses_nothing(run: Any, stage: Stage, shop: Shop, act: str) -> None:
     async def body() -> None:
         shop.open = False

@@ -197,7 +197,7 @@ def random_values(seed: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("seed", range(4))
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_every_kind_of_field_comes_back(run: Any, stage: Stage, seed: int) -> None:
     async def body() -> None:
         session = await stage.at("/saved-fields")

@@ -110,7 +110,7 @@ def test_text_stands_out_from_what_is_behind_it(opened: Open, name: str, scheme:
 
 @pytest.mark.parametrize("name", ["usual", "hostile", "green", "empty", "many"])
 @pytest.mark.parametrize("width", [320, 390])
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 def test_a_phone_need_not_scroll_sideways(opened: Open, name: str, width: int) -> None:
     page = opened(name, {"width": width, "height": 700})
     assert page.evaluate("document.documentElement.scrollWidth") == width
@@ -188,6 +188,7 @@ def test_everything_that_can_be_used_has_a_name(opened: Open, name: str) -> None
 
 
 @pytest.mark.parametrize("name", ["usual", "empty", "green"])
+@pytest.mark.sampled(1)
 def test_headings_are_in_order(opened: Open, name: str) -> None:
     levels = [
         int(tag[1]) for tag in opened(name).locator("h1, h2, h3, h4").evaluate_all("all => all.map(e => e.tagName)")
@@ -260,6 +261,7 @@ def test_a_cause_is_one_click_away(opened: Open) -> None:
 @pytest.mark.parametrize(
     ("link", "title"), [("All tasks", "All tasks"), ("Environment", "Environment"), ("Trends", "Trends")]
 )
+@pytest.mark.sampled(1)
 def test_a_section_is_one_click_away(opened: Open, link: str, title: str) -> None:
     page = opened("many")
     page.get_by_role("navigation").get_by_role("link", name=link).click()

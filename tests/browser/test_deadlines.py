@@ -46,7 +46,7 @@ async def timed(session: PlaywrightSession, step: dict[str, Any], within: float 
 
 @pytest.mark.parametrize("tracing", ["off", "on"])
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: step["act"])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_page_in_an_endless_loop(run: Any, stage: Stage, step: dict[str, Any], tracing: str) -> None:
     async def body() -> None:
         session = await stage.at("/loop", tracing=tracing)

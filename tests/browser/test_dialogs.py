@@ -132,6 +132,7 @@ def test_dialogs_without_end_block_the_page(run: Any, stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("how", ["restore", "renew"])
+@pytest.mark.sampled(1)
 def test_a_prepared_answer_outlives_the_page_it_was_prepared_on(run: Any, stage: Stage, how: str) -> None:
     async def body() -> None:
         session = await stage.at()

@@ -48,6 +48,7 @@ def test_network_errors(run: Any, stage: Stage, path: str, code: str, net_error:
 
 
 @pytest.mark.parametrize("path", ["truncated", "cut-chunk", "bad-chunk"])
+@pytest.mark.sampled(2)
 def test_a_document_that_breaks_off_is_not_waited_for(run: Any, stage: Stage, path: str) -> None:
     """Chromium never says that such a page has loaded, and the step's time is not spent on it; the tab stays usable."""
 
@@ -502,7 +503,7 @@ def test_a_missing_element_on_another_page_than_was_asked_for(
         ("/frames", {"act": "click", "selector": "#in"}, '#outer >>> iframe[src="/inner"]'),
     ],
 )
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_an_element_in_a_frame_that_the_step_does_not_name(
     run: Any, stage: Stage, path: str, step: dict[str, Any], frame: str
 ) -> None:

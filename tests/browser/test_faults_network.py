@@ -197,6 +197,7 @@ class Forms:
 
 
 @pytest.mark.parametrize(("how", "least"), [({"seconds": 0.8}, 0.8), ({"bytes_per_second": 200}, 0.4)])
+@pytest.mark.sampled(1)
 def test_a_slow_answer_comes_in_the_end(run: Any, stage: Stage, how: dict[str, Any], least: float) -> None:
     async def body() -> None:
         async with play(stage, {"kind": "slow", "url": SAVED, "times": 1, **how}) as one:
@@ -223,6 +224,7 @@ def test_an_answer_that_is_too_slow_is_a_timeout_of_the_network(run: Any, stage:
 
 
 @pytest.mark.parametrize("body_text", ["", "<p>later</p>"])
+@pytest.mark.sampled(1)
 def test_retry_after_reaches_the_failure(run: Any, stage: Stage, body_text: str) -> None:
     async def body() -> None:
         fault = {"kind": "status", "url": SAVED, "status": 429, "retry_after": 6.2, "body": body_text}
@@ -246,7 +248,7 @@ def test_retry_after_reaches_the_failure(run: Any, stage: Stage, body_text: str)
         ({"kind": "hang", "seconds": 60}, "NET_TIMEOUT"),
     ],
 )
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_api_requests_are_struck_as_well(run: Any, stage: Stage, fault: dict[str, Any], code: str | None) -> None:
     """By a fault that is declared for http: it strikes https too."""
 
@@ -297,7 +299,7 @@ def test_chances_are_those_of_the_seed(run: Any, stage: Stage) -> None:
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
 @pytest.mark.parametrize("kind", ["empty", "reset", "hang"])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_what_chromium_sends_again_by_itself_does_not_wear_a_fault_out(
     run: Any, stage: Stage, scheme: str, kind: str
 ) -> None:
@@ -377,6 +379,7 @@ def test_tls_stays_broken_in_a_browser_that_was_restarted(run: Any, stage: Stage
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
+@pytest.mark.sampled(1)
 def test_refusals_are_counted_and_end(run: Any, stage: Stage, scheme: str) -> None:
     code = {"http": "NET_CONNECTION_REFUSED", "https": "NET_CONNECTION_RESET"}[scheme]
 
@@ -396,6 +399,7 @@ def test_refusals_are_counted_and_end(run: Any, stage: Stage, scheme: str) -> No
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
+@pytest.mark.sampled(1)
 def test_refused_websockets_are_counted_and_end(run: Any, stage: Stage, scheme: str) -> None:
     script = """url => new Promise(done => { const socket = new WebSocket(url);
         socket.onopen = () => done('open'); socket.onerror = () => done('error') })"""

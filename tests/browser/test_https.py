@@ -102,6 +102,7 @@ def test_api_sends_the_cookies_of_https(run: Any, stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("act", ["open", "api"])
+@pytest.mark.sampled(1)
 def test_a_host_that_is_down(run: Any, stage: Stage, act: str) -> None:
     """The browser is connected to the listener before it is known that the host is not there."""
     code = {"open": "NET_CONNECTION_RESET", "api": "NET_CONNECTION_REFUSED"}[act]
@@ -120,7 +121,7 @@ def test_a_host_that_is_down(run: Any, stage: Stage, act: str) -> None:
     ("path", "code"),
     [("reset", "NET_CONNECTION_RESET"), ("empty", "NET_EMPTY_RESPONSE"), ("hang", "NET_TIMEOUT")],
 )
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_sites_that_misbehave_do_so_over_https(run: Any, stage: Stage, path: str, code: str) -> None:
     async def body() -> None:
         session = await stage.session()

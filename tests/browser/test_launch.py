@@ -227,7 +227,7 @@ MOMENTS = {
 
 @pytest.mark.parametrize("recording", ["minimal", "full"])
 @pytest.mark.parametrize("moment", MOMENTS)
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_an_opening_that_is_cut_off_leaves_no_context(run: Any, stage: Stage, moment: str, recording: str) -> None:
     async def body() -> None:
         hosts = {SHOP: stage.site.port}
@@ -252,6 +252,7 @@ def test_an_opening_that_is_cut_off_leaves_no_context(run: Any, stage: Stage, mo
 
 
 @pytest.mark.parametrize("error", [None, ValueError("a defect of whoever prepares it")])
+@pytest.mark.sampled(1)
 def test_a_tab_that_cannot_be_prepared_is_closed(run: Any, stage: Stage, error: Exception | None) -> None:
     async def body() -> None:
         browser = (await stage.session()).chromium.browser

@@ -30,7 +30,7 @@ async def click(session: Any, selector: str) -> None:
         {"url": "/closer"},
     ],
 )
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 def test_a_page_that_opens_late_is_waited_for(run: Any, stage: Stage, name: dict[str, Any]) -> None:
     async def body() -> None:
         session = await stage.at("/windows", base_url=f"http://{SHOP}")
@@ -56,7 +56,7 @@ def test_a_page_that_opens_late_is_waited_for(run: Any, stage: Stage, name: dict
         ({"url": "*/nowhere"}, "no other page is at */nowhere (looked for 0.3s); the open pages are "),
     ],
 )
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 def test_no_such_page(run: Any, stage: Stage, name: dict[str, Any], message: str) -> None:
     async def body() -> None:
         session = await stage.at("/windows")
@@ -109,6 +109,7 @@ def test_several_pages_of_one_name(run: Any, stage: Stage) -> None:
         ("#refused", "NET_CONNECTION_REFUSED", f"http://{DEAD}/", "GET"),
     ],
 )
+@pytest.mark.sampled(2)
 def test_a_page_whose_own_navigation_failed(
     run: Any, stage: Stage, button: str, code: str, url: str, method: str
 ) -> None:

@@ -133,7 +133,7 @@ def refused(session: PlaywrightSession) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize("way", [way for way in PAGES if way not in ("https", "websocket-tls", "preconnect")])
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 def test_every_way_leads_there_when_it_is_not_forbidden(run: Any, stage: Stage, world: World, way: str) -> None:
     async def body() -> None:
         before = world.evil.connections
@@ -147,7 +147,7 @@ def test_every_way_leads_there_when_it_is_not_forbidden(run: Any, stage: Stage, 
 
 @pytest.mark.parametrize("way", OWN)
 @pytest.mark.parametrize("act", ["click", "submit", "press"])
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(3)
 @pytest.mark.flaky(reruns=1, reason="on a busy machine Chromium sends the form after the key press has ended")
 def test_the_page_itself_does_not_leave(run: Any, stage: Stage, world: World, way: str, act: str) -> None:
     if act == "submit" and not way.startswith("form"):
@@ -215,7 +215,7 @@ def test_no_other_page_leaves(run: Any, stage: Stage, world: World, way: str) ->
 
 
 @pytest.mark.parametrize("way", PARTS)
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(6)
 def test_no_part_of_a_page_is_asked_for_elsewhere(run: Any, stage: Stage, world: World, way: str) -> None:
     async def body() -> None:
         before = world.evil.connections

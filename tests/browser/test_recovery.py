@@ -108,6 +108,7 @@ def test_what_leaves_is_told_before_its_answer_also_in_a_new_context(run: Any, s
     [("post", "/redirect?to=/saved", {}), ("get", "/redirect", {}), ("get", "/saved", {"effect": "idempotent"})],
     ids=["post-that-redirects", "get-that-redirects", "get-that-does-not-write"],
 )
+@pytest.mark.sampled(2)
 def test_a_page_that_is_not_itself_the_write_is_opened_again(
     run: Any, stage: Stage, method: str, action: str, keys: dict[str, Any]
 ) -> None:
@@ -163,6 +164,7 @@ def test_a_form_whose_answer_is_shown_elsewhere_is_known_as_one(run: Any, stage:
 
 
 @pytest.mark.parametrize(("shown", "known"), [("/saved?clean", True), ("/saved#top", True), ("/other", False)])
+@pytest.mark.sampled(2)
 def test_what_a_script_makes_of_the_address_does_not_hide_that_of_the_document(
     run: Any, stage: Stage, shown: str, known: bool
 ) -> None:

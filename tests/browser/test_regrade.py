@@ -284,6 +284,7 @@ def test_what_is_too_large_is_not_kept_and_says_so(run: Run[Any], stage: Stage) 
         "Object.defineProperty(HTMLElement.prototype, 'innerText', {get() { throw new Error('no') }})",
     ],
 )
+@pytest.mark.sampled(3)
 def test_a_page_that_has_replaced_what_it_could_be_read_by_is_kept_as_it_is(
     run: Run[Any], stage: Stage, script: str
 ) -> None:

@@ -273,6 +273,7 @@ def test_a_step_waits_for_the_request_that_it_must_cause(run: Run[Any], stage: S
         ({**ORDERS, "json": {"total": 3.5}, "status": 500}, "status is 404, expected 500"),
     ],
 )
+@pytest.mark.sampled(2)
 def test_a_request_that_is_nearly_the_expected_one_is_compared(
     run: Run[Any], stage: Stage, expected: dict[str, Any], difference: str
 ) -> None:

@@ -29,6 +29,7 @@ FALLS_UNDER = {
 
 
 @pytest.mark.parametrize(("fault", "code"), [({"kind": "dns"}, "NET_DNS"), ({"kind": "offline"}, "NET_OFFLINE")])
+@pytest.mark.sampled(1)
 def test_what_a_step_meets(run: Any, stage: Stage, fault: dict[str, Any], code: str) -> None:
     async def body() -> None:
         session = await stage.at()
@@ -46,7 +47,7 @@ def test_what_a_step_meets(run: Any, stage: Stage, fault: dict[str, Any], code: 
 
 
 @pytest.mark.parametrize("error", get_args(NetError))
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(3)
 def test_every_network_error(run: Any, stage: Stage, error: str) -> None:
     async def body() -> None:
         session = await stage.at()

@@ -81,6 +81,7 @@ def test_download_failures(run: Any, stage: Stage) -> None:
         ("#files", ["a.txt", "b.txt"], "a.txt,b.txt"),
     ],
 )
+@pytest.mark.sampled(3)
 def test_upload_into_fields_labels_and_file_choosers(
     run: Any, stage: Stage, selector: str, files: Any, shown: str
 ) -> None:

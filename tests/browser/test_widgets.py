@@ -170,7 +170,7 @@ COLOURS = "it has: r (Red), g (Green), b (Blue) [disabled]"
         ("#colour", ["r", "g"], "INVALID_INPUT", "#colour is a list that takes one option, not 2"),
     ],
 )
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 def test_select_fails(run: Any, stage: Stage, selector: str, value: Any, code: str, message: str) -> None:
     async def body() -> None:
         session = await stage.at("/widgets")
@@ -222,6 +222,7 @@ def test_hover_fails(run: Any, stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("frame", [None, FOREIGN])
+@pytest.mark.sampled(1)
 def test_drag_and_drop(run: Any, stage: Stage, frame: str | None) -> None:
     async def body() -> None:
         session = await stage.at("/frames" if frame else "/widgets")
@@ -251,7 +252,7 @@ def test_drag_and_drop(run: Any, stage: Stage, frame: str | None) -> None:
         (".zone", "#target-zone", "SELECTOR_AMBIGUOUS", ".zone matches 3 elements"),
     ],
 )
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_drag_fails(run: Any, stage: Stage, selector: str, value: str, code: str, message: str) -> None:
     async def body() -> None:
         session = await stage.at("/widgets")
@@ -287,7 +288,7 @@ def test_a_drag_that_cannot_end_lets_go(run: Any, stage: Stage) -> None:
 )
 @pytest.mark.parametrize("frame", [None, FOREIGN])
 @pytest.mark.parametrize("on_element", [True, False])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_press(run: Any, stage: Stage, on_element: bool, frame: str | None, key: str, seen: str) -> None:
     async def body() -> None:
         session = await stage.at("/frames" if frame else "/widgets")
@@ -312,6 +313,7 @@ def test_press_fails(run: Any, stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("frame", [None, FOREIGN])
+@pytest.mark.sampled(1)
 def test_scroll_in_pages_frames_and_elements(run: Any, stage: Stage, frame: str | None) -> None:
     async def body() -> None:
         session = await stage.at("/frames" if frame else "/widgets")

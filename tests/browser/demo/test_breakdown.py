@@ -38,6 +38,7 @@ def orders(env: Env, world: str) -> list[Any]:
 
 
 @pytest.mark.parametrize("kind", ["reset", "reset_once"])
+@pytest.mark.sampled(1)
 def test_one_click_is_one_order_although_chromium_repeats_what_was_reset(browser: Browser, env: Env, kind: str) -> None:
     with checkout(browser, kind) as (page, failed):
         break_down(env, kind, after_commit=kind)

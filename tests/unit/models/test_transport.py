@@ -14,10 +14,6 @@ from pydantic_ai import ModelRequest, ModelResponse, ToolCallPart, UserPromptPar
 from pydantic_ai import exceptions as errors
 from pydantic_ai.direct import model_request, model_request_stream
 from pydantic_ai.models import Model, ModelRequestParameters
-from pydantic_ai.models.anthropic import AnthropicModel
-from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
-from pydantic_ai.providers.anthropic import AnthropicProvider
-from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.tools import ToolDefinition
 
 from harness.models.cassettes import Cassette, CassetteMissError, read
@@ -112,13 +108,18 @@ class Struck:
 
 
 def model_of(form: str, transport: httpx2.AsyncBaseTransport) -> Model:
+    """The clients are imported here: they are large, and each worker of the suite imports this module."""
     client = httpx2.AsyncClient(transport=transport)
     if form == "messages":
         from anthropic import AsyncAnthropic
+        from pydantic_ai.models.anthropic import AnthropicModel
+        from pydantic_ai.providers.anthropic import AnthropicProvider
 
         anthropic = AsyncAnthropic(api_key="k", base_url="http://models.local", http_client=client, max_retries=0)
         return AnthropicModel("m", provider=AnthropicProvider(anthropic_client=anthropic))
     from openai import AsyncOpenAI
+    from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
+    from pydantic_ai.providers.openai import OpenAIProvider
 
     openai = AsyncOpenAI(api_key="k", base_url="http://models.local/v1", http_client=client, max_retries=0)
     kind = OpenAIChatModel if form == "chat" else OpenAIResponsesModel
