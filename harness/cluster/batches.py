@@ -5,7 +5,7 @@ Each batch is a fraction of what is left, so that slots end at nearly the same t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from statistics import median
 
 from msgspec import Struct
@@ -68,26 +68,27 @@ class Batches:
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def put_back(self, nodes: Iterable[str]) -> None:
-        """Items that have not begun wait again, in their components, before all others."""
-        found: dict[int, list[str]] = {}
+    def put_back(self, nodes: Iterable[str], avoids: Mapping[str, Collection[str]] = {}) -> None:
+        """Items wait again, before all others; those of a component together and in order.
+
+        `avoids`: item that was lost while it ran -> slots. What is left of its component gets a batch of its own, on
+        another slot.
+        """
+        found: dict[int, set[str]] = {}
         for node in nodes:
-            found.setdefault(id(self._own[node]), []).append(node)
-        self._put([_part(self._own[left[0]], left) for left in found.values()])
-
-    def put_again(self, node: str, avoids: Iterable[str]) -> None:
-        """An item that was lost while it ran waits again: for a batch of its own, on another slot."""
-        self._put([replace(_part(self._own[node], [node]), alone=True, avoids=frozenset(avoids))])
-
-    def _put(self, first: list[Component]) -> None:
+            found.setdefault(id(self._own[node]), set()).add(node)
+        first = [_left_of(self._own[next(iter(left))], left, avoids) for left in found.values()]
         self._waiting[:0] = first
         self._seconds += sum(each.seconds for each in first)
 
-    def next(self, slot: str, slots: Collection[str]) -> tuple[Component, ...]:
+    def next(
+        self, slot: str, slots: Collection[str], may_begin: Callable[[Component], bool] = lambda _: True
+    ) -> tuple[Component, ...]:
         """Take the next batch for a slot; empty if nothing waits for it. `slots`: those that share the work.
 
         It has the first component that fits, and as many of the following ones as its share has room for. A component
-        that should not run on this slot waits for another one, if there is one that it does not avoid.
+        that should not run on this slot waits for another one, if there is one that it does not avoid; and each waits
+        until it may begin.
         """
         others = set(slots) - {slot}
         share = min(LONGEST, self._seconds / (FRACTION * max(len(slots), 1)))
@@ -95,7 +96,7 @@ class Batches:
         passed: list[Component] = []
         looked, total = 0, 0.0
         for each in self._waiting:
-            fits = slot not in each.avoids or others <= each.avoids
+            fits = (slot not in each.avoids or others <= each.avoids) and may_begin(each)
             if fits and chosen and (total + each.seconds > share or chosen[0].alone):
                 break
             looked += 1
@@ -109,9 +110,12 @@ class Batches:
         return tuple(chosen)
 
 
-def _part(own: Component, nodes: Sequence[str]) -> Component:
-    """The part of a component with these of its items."""
-    return replace(own, nodes=tuple(nodes), seconds=own.seconds * len(nodes) / len(own.nodes))
+def _left_of(own: Component, left: Collection[str], avoids: Mapping[str, Collection[str]]) -> Component:
+    """The part of a component with the items that are left of it."""
+    nodes = tuple(node for node in own.nodes if node in left)
+    avoided = frozenset(slot for node in nodes for slot in avoids.get(node, ()))
+    seconds = own.seconds * len(nodes) / len(own.nodes)
+    return replace(own, nodes=nodes, seconds=seconds, alone=own.alone or bool(avoided), avoids=avoided)
 
 
 def _urgency(component: Component) -> tuple[int, float]:

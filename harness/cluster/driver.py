@@ -5,12 +5,12 @@ It reaches slots and pytest only through the ports `Slots` and `Reporter`, and t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Literal, Protocol, assert_never
 
 from msgspec import Struct, field
 
-from harness.cluster.batches import Batches
+from harness.cluster.batches import Batches, Component
 from harness.cluster.equality import NodeFacts, differences
 from harness.cluster.lease import Lease
 from harness.cluster.ledger import RunLedger, names
@@ -268,7 +268,7 @@ class ClusterDriver:
                 self._give(name, state, up)
 
     def _give(self, name: str, state: SlotState, up: Sequence[str]) -> None:
-        chosen = self._batches.next(name, up)
+        chosen = self._batches.next(name, up, self._may_begin)
         nodes = [node for each in chosen for node in each.nodes if not self._ledger.entry(node).done]
         if not nodes:
             self._rest(name, state)
@@ -282,6 +282,14 @@ class ClusterDriver:
         known = (self._reporter.passed(other) for other in sorted(wanted))
         done = dict(each for each in known if each is not None)
         self._slots.tell(name, Batch(state.batches, items, afresh, done))
+
+    def _may_begin(self, component: Component) -> bool:
+        """Whether all that a component depends on has its result. It has something of the kind only after a loss."""
+        return not any(
+            self._ledger.is_left(other) and other not in component.nodes
+            for node in component.nodes
+            for other in self._cluster.wants.get(node, ())
+        )
 
     def _rest(self, name: str, state: SlotState) -> None:
         """A slot has nothing to do; after a while it is given back, so that its machine can go."""
@@ -392,7 +400,9 @@ class ClusterDriver:
     def _done(self, name: str, state: SlotState, done: Done, blob: bytes) -> None:
         code, why = _failure(done)
         if code in ELSEWHERE and self._ledger.given_up(name, done.node, done.attempt):
-            self._again([done.node], name)
+            self._put_back([done.node], [], name)
+        elif self._is_early(done) and self._ledger.returned(name, done.node, done.attempt):
+            self._put_back([], [done.node], name)
         elif self._ledger.finish(name, done.node, done.attempt):
             self._reporter.done(name, done, blob)
         if self._ledger.entry(done.node).task:
@@ -402,6 +412,11 @@ class ClusterDriver:
             self._refused += 1
             self._reporter.say(f"slot {name} gets no further task: {DIES_OFTEN} times its browser did not start: {why}")
             self._slots.tell(name, End("stop"))
+
+    def _is_early(self, done: Done) -> bool:
+        """Whether an item was skipped because one that it depends on has not passed, which runs again elsewhere."""
+        skipped = any(report.get("outcome") == "skipped" for report in done.reports)
+        return skipped and any(map(self._ledger.is_left, self._cluster.wants.get(done.node, ())))
 
     def _absent(self, name: str, message: NotCollected) -> None:
         if message.node in self._ledger.held_by(name):
@@ -444,20 +459,22 @@ class ClusterDriver:
         verdict = self._ledger.lost(name)
         if verdict.again:
             self._reporter.say(f"{why}; these run again: {names(verdict.again)}")
-        self._again(verdict.again, name)
-        self._batches.put_back(verdict.back)
+        again = list(verdict.again)
         for node, reason in verdict.crashed.items():
             whole = "; ".join(filter(None, (why, reason)))
             if self._ledger.entry(node).begun and self._reporter.repeats(name, node, whole):
-                self._again([node], name)
+                again.append(node)
             else:
                 self._ledger.close(node)
                 self._reporter.crashed(name, node, whole)
+        self._put_back(again, verdict.back, name)
 
-    def _again(self, nodes: Iterable[str], name: str) -> None:
-        for node in nodes:
+    def _put_back(self, again: Collection[str], back: Collection[str], name: str) -> None:
+        """Items of a slot wait again: those that were lost while they ran, and those that had not begun."""
+        for node in again:
             self._reporter.runs_again(node)
-            self._batches.put_again(node, {*self._ledger.entry(node).lost_on, name})
+        avoids = {node: {*self._ledger.entry(node).lost_on, name} for node in again}
+        self._batches.put_back([*again, *back], avoids)
 
 
 def _end_of(died: Died) -> str:

@@ -83,6 +83,10 @@ class RunLedger:
     def entry(self, node: str) -> Entry:
         return self._entries[node]
 
+    def is_left(self, node: str) -> bool:
+        """Whether an item is of this run, and has no result yet."""
+        return node in self._entries and not self._entries[node].done
+
     def episode(self, node: str) -> str:
         """The episode of an item; empty if it has none."""
         return self._episodes.get(node, "")
@@ -159,6 +163,14 @@ class RunLedger:
             return False
         self._taken(node)
         entry.lost_on = (*entry.lost_on, slot)
+        return True
+
+    def returned(self, slot: str, node: str, attempt: int) -> bool:
+        """Take back an item that could not begin on its slot; returns False if it is not the slot's, or has written."""
+        entry = self._held(slot, node)
+        if entry is None or entry.attempt != attempt or entry.wrote or entry.granted:
+            return False
+        self._taken(node)
         return True
 
     def _held(self, slot: str, node: str) -> Entry | None:

@@ -58,6 +58,10 @@ class Item:
     writes: bool = False
     unseen: bool = False
     """Whether it writes without a declaration: it asks nobody, and notes it as it happens."""
+    wants: tuple[str, ...] = ()
+    """The items that it depends on: it is skipped unless they have passed."""
+    follows: str = ""
+    """The item before it in its episode, whose state it needs."""
 
 
 @dataclass
@@ -92,6 +96,9 @@ class Child:
     ended: bool = False
     alive: bool = True
     browserless: bool = False
+    known: dict[str, bool] = field(default_factory=dict)
+    """Item -> whether it has passed, here or elsewhere."""
+    ended_here: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.fence = Fence(self.clock)
@@ -119,6 +126,7 @@ class Child:
             case Batch():
                 self.fence.given()
                 self.batch, self.queue = message, deque(message.items)
+                self.known |= message.done
             case End():
                 self.ended = True
 
@@ -156,7 +164,14 @@ class Child:
             None,
             False,
         )
-        self.outbox.extend([Noted(node, "turn"), Noted(node, "running")])
+        self.outbox.append(Noted(node, "turn"))
+        item = self.project[node]
+        if not all(map(self.known.get, item.wants)):
+            self.finish(node, self.now[1], "SKIPPED")
+        elif item.follows and item.follows not in self.ended_here:
+            self.finish(node, self.now[1], "WITHOUT_STATE")
+        else:
+            self.outbox.append(Noted(node, "running"))
 
     def may_write(self, node: str, attempt: int) -> bool:
         """Ask, and write when the answer allows it."""
@@ -176,7 +191,11 @@ class Child:
         self.orders[node] += 1
 
     def finish(self, node: str, attempt: int, code: str) -> None:
-        report = {"when": "call", "taskspec": {"task_id": node, "code": code or None, "message": "no"}}
+        outcome = {"": "passed", "SKIPPED": "skipped"}.get(code, "failed")
+        self.known[node] = not code
+        self.ended_here.add(node)
+        document = {"task_id": node, "code": code or None, "message": "no"}
+        report = {"when": "call", "outcome": outcome, "taskspec": document}
         self.outbox.append(Done(node, attempt, (node, None, node), (report,)))
         self.now = None
 

@@ -61,20 +61,34 @@ def test_an_item_that_was_lost_waits_for_another_slot_if_there_is_one_it_may_run
     batches = batches_of({"a": 1.0, "b": 1.0})
     taken = {*nodes_of(batches), *nodes_of(batches)}
     assert taken == {"a", "b"}
-    batches.put_again("a", {"one"})
+    batches.put_back(["a"], {"a": {"one"}})
     assert nodes_of(batches, "one", ("one", "two")) == []
     assert nodes_of(batches, "two", ("one", "two")) == ["a"]
-    batches.put_again("a", {"one", "two"})
+    batches.put_back(["a"], {"a": {"one", "two"}})
     assert nodes_of(batches, "one", ("one", "two")) == ["a"]
-    batches.put_again("a", {"one"})
+    batches.put_back(["a"], {"a": {"one"}})
     assert nodes_of(batches, "one", ("one",)) == ["a"]
 
 
 def test_items_that_come_back_are_first_and_in_their_components() -> None:
     batches = Batches(components([["a", "b"], ["c"], ["d"]], dict.fromkeys("abcd", 1.0)))
     assert nodes_of(batches, "one", ("one",)) == ["a", "b"]
-    batches.put_back(["a", "b"])
+    batches.put_back(["b", "a"])
     assert nodes_of(batches, "one", ("one",)) == ["a", "b"]
+
+
+def test_what_was_tied_to_a_lost_item_goes_with_it() -> None:
+    batches = Batches(components([["a", "b", "c"], ["d"]], dict.fromkeys("abcd", 1.0)))
+    assert nodes_of(batches, "one", ("one",)) == ["a", "b", "c"]
+    batches.put_back(["b", "c"], {"b": {"one"}})
+    assert nodes_of(batches, "one", ("one", "two")) == ["d"]
+    assert nodes_of(batches, "two", ("one", "two")) == ["b", "c"]
+
+
+def test_a_component_waits_until_it_may_begin() -> None:
+    batches = batches_of({"a": 2.0, "b": 1.0})
+    assert [each.nodes for each in batches.next("one", ("one",), lambda each: each.nodes != ("a",))] == [("b",)]
+    assert nodes_of(batches, "one", ("one",)) == ["a"]
 
 
 @given(

@@ -36,7 +36,8 @@ def run(
     reports = reports or Reports()
     ledger = RunLedger({node: node not in ordinary for node in project}, episodes or {})
     batches = Batches(components(groups or [[node] for node in project], {n: i.seconds for n, i in project.items()}))
-    driver = ClusterDriver(Cluster(SAME, {}, 1, slots), ledger, batches, simulated, reports, clock)
+    wants = {node: item.wants for node, item in project.items()}
+    driver = ClusterDriver(Cluster(SAME, wants, 1, slots), ledger, batches, simulated, reports, clock)
     why = driver.run()
     driver.finish()
     assert clock.now() < LONG
@@ -97,6 +98,28 @@ def test_a_task_that_had_not_written_runs_again_and_those_that_had_not_begun_as_
     assert sorted(reports.results) == [("t::A", "passed"), ("t::B", "passed")]
     assert any("these run again: A" in line for line in reports.lines)
     assert ("again", "t::A") in reports.kept
+
+
+TIED = {"t::A": Item(20, writes=True), "t::B": Item(1, wants=("t::A",)), "t::C": Item(1, wants=("t::B",))}
+EPISODE = {"t::A": Item(20), "t::B": Item(1, follows="t::A"), "t::C": Item(1, follows="t::B")}
+PASSED = [("t::A", "passed"), ("t::B", "passed"), ("t::C", "passed")]
+
+
+@pytest.mark.parametrize("kind", ["child", "node"])
+@pytest.mark.parametrize("tied", [TIED, EPISODE], ids=["dependencies", "episode"])
+def test_what_follows_a_lost_task_waits_for_it(tied: dict[str, Item], kind: str) -> None:
+    project = {"t::A": Item(20), **{node: item for node, item in tied.items() if node != "t::A"}}
+    episodes = dict.fromkeys(project, "e") if tied is EPISODE else {}
+    troubles = {"slot1": [Trouble(10, kind)]}
+    reports, _, _ = run(project, troubles, slots=3, groups=[list(project)], episodes=episodes)
+    assert reports.results == PASSED
+
+
+def test_what_depends_on_a_task_that_goes_to_another_slot_is_not_skipped() -> None:
+    reports, simulated, _ = run(TIED, {"slot1": [Trouble(0.5, "browserless")]}, slots=3, groups=[list(TIED)])
+    assert reports.results == PASSED
+    assert ("again", "t::A") in reports.kept
+    assert simulated.orders == {"t::A": 1}
 
 
 def test_a_task_that_kills_each_process_is_given_up() -> None:
@@ -254,6 +277,44 @@ def test_every_item_has_exactly_one_result_and_no_write_happens_twice(
         assert written <= 1
         if result == "passed":
             assert written == (project[node].writes or project[node].unseen)
+
+
+def chained(seconds: list[float], *, episode: bool) -> dict[str, Item]:
+    """Items of which each needs the one before it: its success, or the state of their episode."""
+    found = {"t::0": Item(seconds[0])}
+    for number, each in enumerate(seconds[1:]):
+        before = f"t::{number}"
+        found[f"t::{number + 1}"] = Item(each, follows=before) if episode else Item(each, wants=(before,))
+    return found
+
+
+@given(
+    seconds=st.lists(st.floats(0.5, 25), min_size=2, max_size=5),
+    others=st.lists(ITEMS, max_size=4),
+    troubles=st.dictionaries(st.sampled_from(["slot1", "slot2", "slot3", "slot4"]), st.lists(TROUBLES, max_size=3)),
+    browserless=st.sampled_from(["slot1", "slot2", "none"]),
+    slots=st.integers(2, 4),
+    episode=st.booleans(),
+)
+def test_what_is_tied_runs_after_what_it_needs(
+    seconds: list[float],
+    others: list[Item],
+    troubles: dict[str, list[Trouble]],
+    browserless: str,
+    slots: int,
+    episode: bool,
+) -> None:
+    chain = chained(seconds, episode=episode)
+    project = chain | {f"o::{number}": item for number, item in enumerate(others)}
+    groups = [list(chain), *([node] for node in project if node not in chain)]
+    troubles = {**troubles, browserless: [Trouble(0.5, "browserless"), *troubles.get(browserless, [])]}
+    episodes = dict.fromkeys(chain, "e") if episode else {}
+    reports, _, _ = run(project, troubles, slots=slots, groups=groups, episodes=episodes)
+    results = dict(reports.results)
+    assert len(results) == len(reports.results) == len(project)
+    for node, item in chain.items():
+        assert results[node] != "WITHOUT_STATE"
+        assert results[node] != "SKIPPED" or results[item.wants[0]] != "passed"
 
 
 def test_a_slot_without_work_is_given_back_but_not_the_last_ones() -> None:
