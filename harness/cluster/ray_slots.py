@@ -185,7 +185,7 @@ def connected(place: ClusterPlace, folder: Path | None) -> Any:
         ray.init(address=place.address, **options)
     except (ConnectionError, ValueError, RuntimeError) as error:
         expected = f" Expected: {EXPECTED}." if place.port else ""
-        raise ClusterError(f"--task-cluster {place}: {_first_line(error)}{expected}") from error
+        raise ClusterError(f"--task-cluster {place}: {_first_line(error).rstrip('.')}.{expected}") from error
     return ray
 
 

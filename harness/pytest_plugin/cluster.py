@@ -106,9 +106,9 @@ class ClusterRun:
         if session.testsfailed and not session.config.option.continue_on_collection_errors:
             many = "s" * (session.testsfailed != 1)
             raise session.Interrupted(f"{session.testsfailed} error{many} during collection")
-        slots = self._connected()
         if session.items:
             begin_run(self._config)
+            slots = self._connected()
             telemetry_of(self._config).begin()
             self._drive(session, slots)
         if session.shouldfail:
