@@ -8,7 +8,6 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -118,11 +117,9 @@ class ClusterRun:
         return True
 
     def pytest_unconfigure(self) -> None:
-        from harness.cluster.ray_slots import ClusterError
-
-        if self._connecting is not None and self._connecting.done():  # else Ray ends with this process
-            with suppress(ClusterError):  # it has been reported, or nothing was run
-                self._connecting.result().close()
+        connecting = self._connecting
+        if connecting and connecting.done() and not connecting.exception():  # else Ray ends with this process
+            connecting.result().close()
         self._over.set()
 
     def _drive(self, session: pytest.Session, slots: RaySlots) -> None:
