@@ -46,6 +46,9 @@ LONG: Final = frozenset({"task_take", "observe", "act", "finish", "session_pause
 """The messages whose answer may take long: it is kept, and asked for by its correlation id."""
 LAST_WORDS: Final = 0.1
 """Seconds in which answers that are ready are still sent when the bridge ends."""
+RETURN_WITHIN: Final = 3.0
+"""Seconds after its connection broke in which a client may still come back and hear its verdict, as the bridge ends."""
+_LOOKS: Final = 0.05
 POLL: Final = 1000
 """Milliseconds after which a client asks again for pending work."""
 _STORED = frozenset({"state", "agent", "client", "folder", "created", "task", "turn", "why"})
@@ -226,6 +229,8 @@ class BridgeHub:
         """
         if resumable:
             self._close_store()
+        else:
+            await self._await_returns()
         if self._works:  # the verdict of the last task may be on its way to its client
             await asyncio.wait(tuple(self._works), timeout=LAST_WORDS)
         for session in tuple(self.sessions.values()):
@@ -240,6 +245,16 @@ class BridgeHub:
             work.cancel()
         await asyncio.gather(*self._works, return_exceptions=True)
         self._close_store()
+
+    async def _await_returns(self) -> None:
+        """Wait for clients whose connection broke a moment ago. What they missed is sent to them as they join."""
+
+        def may_return(session: BridgeSession) -> bool:
+            gone = session.detached_at
+            return session.broken and gone is not None and self.clock.now() - gone < RETURN_WITHIN
+
+        while any(map(may_return, self.sessions.values())):
+            await self.clock.sleep(_LOOKS)
 
     def _close_store(self) -> None:
         if self._store is not None:

@@ -57,10 +57,10 @@ class ClientConnection:
         except RefusedMessageError as refused:
             self._refuse(refused, "")
 
-    def lost(self) -> None:
-        """The connection is gone."""
+    def lost(self, *, broken: bool = False) -> None:
+        """The connection is gone. `broken`: no side has closed it."""
         if self.session is not None:
-            self.session.detach(self._outlet)
+            self.session.detach(self._outlet, broken=broken)
 
     def _refuse(self, refused: RefusedMessageError, id: str) -> None:  # noqa: A002
         self._refused += 1

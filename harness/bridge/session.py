@@ -125,6 +125,8 @@ class BridgeSession:
         self.outlet: Outlet | None = None
         self.detached_at: float | None = clock.now()
         """The moment at which the client went; None while it is there."""
+        self.broken = False
+        """Whether its last connection broke without a word: its client may not have heard what it was sent last."""
         self._grace: asyncio.TimerHandle | None = None
         self.changed: Callable[[], None] = lambda: None
         """Called whenever the client comes or goes, or the state changes."""
@@ -182,7 +184,7 @@ class BridgeSession:
         """From now on this connection has the session; an older one is cut."""
         self._say("detached" if self.outlet is None else "attached", "attached")
         before, self.outlet = self.outlet, outlet
-        self.detached_at = None
+        self.detached_at, self.broken = None, False
         self._stop_grace()
         if before is not None and before is not outlet:
             before.cut("CONN_SUPERSEDED")
@@ -193,10 +195,10 @@ class BridgeSession:
         self.settled(self)
         self.changed()
 
-    def detach(self, outlet: Outlet) -> None:
-        """The connection is gone; the session waits for the next one."""
+    def detach(self, outlet: Outlet, *, broken: bool = False) -> None:
+        """The connection is gone; the session waits for the next one. `broken`: no side has closed it."""
         if self.outlet is outlet:
-            self.outlet, self.detached_at = None, self._clock.now()
+            self.outlet, self.detached_at, self.broken = None, self._clock.now(), broken
             self.link.enter("disconnected", "its connection was lost")
             self.settled(self)
             self._say("attached", "closed" if self.over else "detached", self.why)

@@ -28,6 +28,9 @@ A_SECOND: Final = 50
 CLOSED_BY_CODE: Final = 4000
 """The WebSocket's code when the bridge ends a connection; the reason has the code of `WIRE_CODES`."""
 
+BROKEN: Final = 1006
+"""The code of a connection that ended without a word of either side (RFC 6455)."""
+
 
 class SeenEvents(Protocol):
     """Some events of a run, as lines of JSON, and the offset in its file after them."""
@@ -74,6 +77,7 @@ class SocketOutlet:
         self._more = asyncio.Event()
         self._written = asyncio.Event()
         self._cut = ""
+        self._broken = False
         self._unread = asyncio.Event()
         """Set when the client does not read: a write under way to it would not end."""
 
@@ -111,7 +115,7 @@ class SocketOutlet:
         try:
             await asyncio.wait({reader, writer, unread}, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            connection.lost()
+            connection.lost(broken=self._broken)
             tasks += [self._subscription] if self._subscription else []
             for task in tasks:
                 task.cancel()
@@ -141,10 +145,12 @@ class SocketOutlet:
                 await self._written.wait()
 
     async def _read(self, connection: ClientConnection, hub: BridgeHub) -> None:
+        """Take in messages to the end of the connection."""
         moments: deque[float] = deque(maxlen=A_SECOND)
         while not self._cut:
             message = await self._websocket.receive()
             if message["type"] != "websocket.receive":
+                self._broken = message.get("code") == BROKEN
                 return
             now = hub.clock.now()
             if len(moments) == A_SECOND and now - moments[0] < 1:

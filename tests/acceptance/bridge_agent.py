@@ -104,22 +104,23 @@ class LastingAgent:
             self.session, self.epoch = state["payload"]["session"], state["payload"]["epoch"]
             return None
         after = {"after": self.seq, "epoch": self.epoch}
-        await self._exchange(self.message("session_join", {"session": self.session, **after}))
-        replay = await self._exchange(self.message("request_replay", after))
-        assert replay["payload"]["complete"]
+        join = self.message("session_join", {"session": self.session, **after})
+        replay = await self._exchange(join, until="replay_buffer")
+        assert replay["payload"].get("complete"), replay
         missed = [each for each in replay["payload"]["messages"] if each["seq"] > self.seq]
         for each in missed:
             self._see(each)
         return next((each for each in missed if each["id"] == awaited and each["type"] != "pending"), None)
 
-    async def _exchange(self, sent: Mapping[str, Any]) -> dict[str, Any]:
+    async def _exchange(self, sent: Mapping[str, Any], until: str = "") -> dict[str, Any]:
         await self._socket.send(json.dumps(sent))
         while True:
             self.heard.append(await self._socket.recv())
             message: dict[str, Any] = json.loads(self.heard[-1])
             if "seq" in message:
                 self._see(message)
-            if message["id"] == sent["id"] and message["type"] not in ("pending",):
+            last = message["type"] == "error" or until in ("", message["type"])
+            if message["id"] == sent["id"] and message["type"] != "pending" and last:
                 return message
 
     def _see(self, message: Mapping[str, Any]) -> None:

@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import random
 import shutil
 import signal
-import socket
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -47,20 +45,6 @@ def write_project(folder: Path, sites: dict[str, int], *, own: bool = False) -> 
     settings = PYPROJECT.replace("[tool.harness.services.demo]", COMMAND) if own else PYPROJECT
     (folder / "pyproject.toml").write_text(settings.format(base=min(sites.values()), hosts=hosts), "utf-8")
     shutil.copytree(TASKS / "files", folder / "files")
-
-
-def free_ports(count: int) -> list[int]:
-    """Neighbours, as the demo wants them; below those that the system gives to whoever asks."""
-    while True:
-        base = random.randrange(20_000, 30_000)
-        ports = list(range(base, base + count))
-        if not any(map(listens, ports)):
-            return ports
-
-
-def listens(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 Strike = Callable[["Kills", str], None]

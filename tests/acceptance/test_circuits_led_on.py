@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.kills import Kills, free_ports
+from tests.acceptance.kills import Kills
+from tests.ports import free_ports
 
 
 async def redirecting(port: int, to: str) -> asyncio.Server:

@@ -24,7 +24,6 @@ from tests.acceptance.kills import (
     browser_stopped,
     driver_killed,
     driver_stopped,
-    free_ports,
     page_crashed,
     page_looping,
     page_stopped,
@@ -32,6 +31,7 @@ from tests.acceptance.kills import (
     site_killed,
     write_project,
 )
+from tests.ports import free_ports
 
 RENEWAL, CHECKPOINT, AFTER = "H3-2025-004-ERROR-CHECKPOINT", 12, 18
 """A task with a checkpoint, and a step well after it."""

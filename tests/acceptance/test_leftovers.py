@@ -20,8 +20,8 @@ import pytest
 
 from harness.cli.demo import settings_text
 from tests.acceptance.conftest import INI
-from tests.acceptance.kills import free_ports, listens
 from tests.browser.processes import words
+from tests.ports import free_ports, listens
 
 TASKS = Path(__file__).parents[2] / "tasks"
 HOSTS = ("world", "shop", "bank", "gov", "util", "food", "transport", "stream", "travel", "models")

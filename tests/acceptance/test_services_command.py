@@ -25,7 +25,8 @@ from harness.resilience import SystemClock
 from harness.resilience.process import Identity
 from tests.acceptance.conftest import Project
 from tests.acceptance.supervised import free_base, pyproject, site_pid
-from tests.unit.environment.services.conftest import PROGRAM, alive, eventually, listens, programs, sites
+from tests.ports import listens
+from tests.unit.environment.services.conftest import PROGRAM, alive, eventually, programs, sites
 
 SERVICE = """
 [tool.harness.services.{name}]

@@ -87,9 +87,9 @@ class FakeClient:
         number = self.say("session_join", session=session, **more) if session else self.say("session_create")
         return str(self.answers(number)[0]["payload"].get("session", ""))
 
-    def drop(self) -> None:
+    def drop(self, *, broken: bool = False) -> None:
         self.ended = "dropped"
-        self.connection.lost()
+        self.connection.lost(broken=broken)
 
 
 class FakeRun:

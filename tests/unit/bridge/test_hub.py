@@ -9,7 +9,7 @@ from unittest.mock import ANY
 
 import pytest
 
-from harness.bridge.hub import LONGEST_TEXT, BridgeHub
+from harness.bridge.hub import LONGEST_TEXT, RETURN_WITHIN, BridgeHub
 from harness.bridge.session import REPLIES
 from harness.bridge.turns import Desk
 from harness.bridge.websocket_face import BEHIND
@@ -252,6 +252,40 @@ def test_the_newest_connection_has_the_session_and_the_older_one_hears_it() -> N
         await newer.ask("finish", turn=1)
         await playing
         assert run.ended == "finished"
+
+    play(main())
+
+
+def test_a_client_whose_connection_broke_at_the_verdict_still_hears_it_as_the_bridge_ends() -> None:
+    async def main() -> None:
+        hub = make_hub()
+        client, _, playing, session = await taken(hub)
+        number, epoch = client.say("finish", turn=1), hub.sessions[session].buffer.epoch
+        client.drop(broken=True)
+        await playing
+        stopping = asyncio.create_task(hub.stop())
+        await asyncio.sleep(RETURN_WITHIN - 1)
+        late = FakeClient(hub)
+        late.joins(session, after=1, epoch=epoch)
+        await stopping
+        missed = next(each["payload"]["messages"] for each in late.heard if each["type"] == "replay_buffer")
+        assert [each["type"] for each in missed if each["id"] == number] == ["task_ended"]
+        assert late.ended == "SYS_STOPPING"
+
+    play(main())
+
+
+@pytest.mark.parametrize(("broken", "waited"), [(True, RETURN_WITHIN), (False, 0.0)])
+def test_the_end_of_the_bridge_waits_only_for_a_client_that_may_come_back(broken: bool, waited: float) -> None:
+    async def main() -> None:
+        hub = make_hub()
+        client, _, playing, _ = await taken(hub)
+        client.say("finish", turn=1)
+        client.drop(broken=broken)
+        await playing
+        began = now()
+        await hub.stop()
+        assert now() - began == pytest.approx(waited, abs=0.2)
 
     play(main())
 

@@ -117,6 +117,23 @@ def test_a_client_that_does_not_read_is_cut_at_once_and_goes_on_when_it_comes_ba
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("broken", [True, False])
+def test_a_connection_that_breaks_is_told_from_one_that_its_client_closes(tmp_path: Path, broken: bool) -> None:
+    async def main() -> None:
+        async with served(tmp_path) as (hub, port):
+            connection, state = await joined(port)
+            session = hub.sessions[state["session"]]
+            if broken:
+                connection.transport.abort()
+            else:
+                await connection.close()
+            async with asyncio.timeout(5):
+                await until(lambda: not session.attached)
+            assert session.broken is broken
+
+    asyncio.run(main())
+
+
 def test_a_stream_that_is_not_read_is_cut_at_once_and_keeps_nothing(tmp_path: Path) -> None:
     async def main() -> None:
         token = TOKENS.issue(TokenScope.AGENT, SystemClock().wall(), timedelta(hours=1))

@@ -11,10 +11,11 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from harness.demo.server import PortTakenError, bind, ports_from
+from harness.demo.server import PortTakenError, bind
 
 ROOT = Path(__file__).parents[3]
 COMMAND = (sys.executable, "-m", "harness.demo")
@@ -69,12 +70,16 @@ def test_an_unusable_state_file_is_told_in_one_line(tmp_path: Path) -> None:
     assert ended.stderr.count("\n") == 1
 
 
-def test_a_refused_bind_leaves_no_listener_behind() -> None:
-    first = bind(ports_from(0))
-    base = min(listener.getsockname()[1] for listener in first.values())
-    for listener in first.values():
-        listener.close()
-    with socket.create_server(("127.0.0.1", base + 1)):
+def test_a_refused_bind_leaves_no_listener_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    bound: list[socket.socket] = []
+    create = socket.create_server
+
+    def recorded(*address: Any, **more: Any) -> socket.socket:
+        bound.append(create(*address, **more))
+        return bound[-1]
+
+    with create(("127.0.0.1", 0)) as taken:
+        monkeypatch.setattr(socket, "create_server", recorded)
         with pytest.raises(PortTakenError, match=r"shop\.local"):
-            bind(ports_from(base))
-        socket.create_server(("127.0.0.1", base)).close()
+            bind({"world.local": 0, "shop.local": taken.getsockname()[1]})
+    assert [listener.fileno() for listener in bound] == [-1]

@@ -13,6 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from harness.faults.answers import NOISE, status_answer
 from harness.faults.network import FaultGate, Site
 from harness.spec.faults import Fault
+from tests.ports import free_port
 from tests.unit.faults.conftest import ManualClock, talk, until
 
 FAULT: TypeAdapter[Any] = TypeAdapter(Fault)
@@ -266,11 +267,7 @@ def test_a_site_that_is_down_resets_the_connection(kind: str) -> None:
     more = {"truncate": {}, "slow": {"seconds": 1}, "reset": {"commit": True}}[kind]
 
     async def main() -> None:
-        server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
-        port = server.sockets[0].getsockname()[1]
-        server.close()
-        await server.wait_closed()
-        gate = FaultGate(Site("shop.local", port), ManualClock(), looks=True)
+        gate = FaultGate(Site("shop.local", free_port()), ManualClock(), looks=True)
         parsed = FAULT.validate_python({"kind": kind, "url": "*", **more})
         gate.struck = lambda _: parsed
         gate.listen()

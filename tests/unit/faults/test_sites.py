@@ -15,6 +15,7 @@ from harness.faults.services import PortOccupier, SiteTarget
 from harness.model.ports import Injection, Undo
 from harness.recovery.failure import Failed, Failure
 from harness.spec.faults import Fault
+from tests.ports import free_port, free_ports
 from tests.unit.faults.conftest import refuses, talk
 
 FAULT: TypeAdapter[Any] = TypeAdapter(Fault)
@@ -39,14 +40,6 @@ async def strike(sites: FakeSites, met: list[str], **fault: Any) -> Undo | None:
     kind = fault["kind"]
     parsed = FAULT.validate_python({"service": "demo", **fault})
     return await SiteTarget(sites).strike(Injection(parsed, Random(0), lambda: met.append(kind), lambda _: False))
-
-
-def free_ports(count: int) -> tuple[int, ...]:
-    listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = tuple(listener.getsockname()[1] for listener in listeners)
-    for listener in listeners:
-        listener.close()
-    return ports
 
 
 @pytest.mark.parametrize(("kind", "orderly"), [("service_killed", False), ("service_restarted", True)])
@@ -101,7 +94,7 @@ def test_a_stranger_who_is_called_back_on_his_way_holds_no_port(rounds: int) -> 
 
 
 def test_a_stranger_who_meets_what_is_no_port_holds_none() -> None:
-    [port] = free_ports(1)
+    port = free_port()
 
     async def main() -> None:
         with pytest.raises(OverflowError):

@@ -26,6 +26,7 @@ from harness.resilience.escalate import StillRunning
 from harness.resilience.limit import LimitExceeded
 from harness.resilience.retry import BACKOFF, retry
 from harness.resilience.verdict import KINDS, CallErrorCategory, RetryVerdict, classifier, classify, describe_error
+from tests.ports import free_port
 from tests.unit.fakes import START, FakeClock
 from tests.unit.resilience.virtual import LoopClock, Scripted, play
 
@@ -252,12 +253,6 @@ def test_a_real_answer_of_httpx() -> None:
     with pytest.raises(httpx2.HTTPStatusError) as caught:
         answer.raise_for_status()
     assert classify(caught.value).suggested_delay == 9.0
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def test_a_real_refused_connection_raw_and_of_httpx() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
 import subprocess
 import sys
 import time
@@ -18,14 +17,14 @@ import pytest
 from harness.environment.services import Services
 from harness.model.service_settings import ServiceSettings
 from harness.resilience import SystemClock
+from tests.ports import free_port, listens
 
 PROGRAM = Path(__file__).with_name("program.py")
 
 
 @pytest.fixture
 def port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
+    return free_port()
 
 
 def settings(port: int, *arguments: str, **more: Any) -> ServiceSettings:
@@ -100,11 +99,6 @@ def eventually(check: Callable[[], object], seconds: float = 60) -> bool:
             return True
         time.sleep(0.05)
     return False
-
-
-def listens(port: int) -> bool:
-    with socket.socket() as client:
-        return client.connect_ex(("127.0.0.1", port)) == 0
 
 
 def sites(port: int) -> list[psutil.Process]:

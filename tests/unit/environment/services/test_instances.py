@@ -13,7 +13,8 @@ import pytest
 from harness.environment.services import Services
 from harness.model.service_settings import ServiceSettings
 from harness.recovery.failure import Failed
-from tests.unit.environment.services.conftest import PROGRAM, listens, play
+from tests.ports import listens
+from tests.unit.environment.services.conftest import PROGRAM, play
 
 Make = Callable[..., Services]
 

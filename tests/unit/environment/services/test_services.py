@@ -15,7 +15,8 @@ import pytest
 from harness.environment.services import Services
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import SystemClock
-from tests.unit.environment.services.conftest import PROGRAM, alive, eventually, listens, programs, settings
+from tests.ports import listens
+from tests.unit.environment.services.conftest import PROGRAM, alive, eventually, programs, settings
 
 Make = Callable[..., Services]
 

@@ -15,7 +15,8 @@ from harness.environment.ownership import TRANSITIONS, ServicePhase, ServiceStat
 from harness.environment.services import Services
 from harness.recovery.failure import Failed
 from harness.resilience.events import InvariantBroken, ResilienceEvent, ServiceChanged
-from tests.unit.environment.services.conftest import PROGRAM, comes, eventually, listens, play, reborn, settings, site
+from tests.ports import listens
+from tests.unit.environment.services.conftest import PROGRAM, comes, eventually, play, reborn, settings, site
 from tests.unit.fakes import FakeClock
 
 Make = Callable[..., Services]

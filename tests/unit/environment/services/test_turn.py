@@ -15,7 +15,8 @@ from harness.environment.service import Diagnosis, StartAttempt
 from harness.environment.services import Services
 from harness.recovery.failure import Failed
 from harness.resilience import SystemClock
-from tests.unit.environment.services.conftest import PROGRAM, comes, listens, settings, sites
+from tests.ports import listens
+from tests.unit.environment.services.conftest import PROGRAM, comes, settings, sites
 
 Make = Callable[..., Services]
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.environment.services.conftest import PROGRAM, alive, eventually, listens, programs
+from tests.ports import listens
+from tests.unit.environment.services.conftest import PROGRAM, alive, eventually, programs
 
 HARNESS = """
 import asyncio, os, sys

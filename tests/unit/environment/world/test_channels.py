@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
 import sys
 import threading
 from collections.abc import Awaitable, Callable
@@ -17,6 +16,7 @@ import pytest
 from harness.environment.channels import Channels
 from harness.model.channel_settings import ChannelSettings
 from harness.recovery.failure import Failed, Failure
+from tests.ports import free_port
 from tests.unit.environment.world.conftest import EnvironmentServer
 
 PYTHON = """
@@ -217,8 +217,7 @@ def test_http_that_does_not_answer(environment: EnvironmentServer) -> None:
 
 
 def test_http_with_nothing_at_the_port() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
+    port = free_port()
     found = failure(HTTP, read, port=port)
     assert f"nothing listens on port {port}" in found.message
     assert found.retryable

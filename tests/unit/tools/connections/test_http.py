@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +14,7 @@ from harness.tools.connection import SentCall, ToolConnection, current
 from harness.tools.exchange import Connect, ServerInfo, ToolProblem
 from harness.tools.http import over_http
 from harness.tools.http_transport import SESSION, ToolTransport
+from tests.ports import free_port
 from tests.unit.tools.connections.conftest import HttpServer, Play, Serve, Told, eventually
 from tests.unit.tools.connections.test_stdio import ERAS, call, not_opened, refused
 
@@ -169,9 +169,7 @@ def test_credentials_are_sent_and_their_refusal_is_named(serve: Serve, play: Pla
 
 
 def _nobody() -> Connect:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        hosts = {"shop.local": free.getsockname()[1]}
+    hosts = {"shop.local": free_port()}
     return over_http("http://shop.local/mcp", {}, lambda: hosts, SystemClock())
 
 
