@@ -89,6 +89,8 @@ class BridgeSession:
     turns = 0
     """The number of the newest turn of all its tasks."""
     blob_bytes = 0
+    broken = False
+    """Whether its last connection broke without a word: its client may not have heard what it was sent last."""
     kept = True
     """Whether it could be written down when it last changed."""
 
@@ -125,8 +127,6 @@ class BridgeSession:
         self.outlet: Outlet | None = None
         self.detached_at: float | None = clock.now()
         """The moment at which the client went; None while it is there."""
-        self.broken = False
-        """Whether its last connection broke without a word: its client may not have heard what it was sent last."""
         self._grace: asyncio.TimerHandle | None = None
         self.changed: Callable[[], None] = lambda: None
         """Called whenever the client comes or goes, or the state changes."""

@@ -28,8 +28,8 @@ A_SECOND: Final = 50
 CLOSED_BY_CODE: Final = 4000
 """The WebSocket's code when the bridge ends a connection; the reason has the code of `WIRE_CODES`."""
 
-BROKEN: Final = 1006
-"""The code of a connection that ended without a word of either side (RFC 6455)."""
+LEFT: Final = (1000, 1001)
+"""The codes with which a client that leaves closes its connection (RFC 6455); one that breaks has another."""
 
 
 class SeenEvents(Protocol):
@@ -150,7 +150,7 @@ class SocketOutlet:
         while not self._cut:
             message = await self._websocket.receive()
             if message["type"] != "websocket.receive":
-                self._broken = message.get("code") == BROKEN
+                self._broken = message.get("code") not in LEFT
                 return
             now = hub.clock.now()
             if len(moments) == A_SECOND and now - moments[0] < 1:
