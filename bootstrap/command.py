@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import json
 import os
 import shutil
 import signal
@@ -21,12 +22,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 PROJECT = Path(__file__).resolve().parent.parent
-SUITE = ("-n", "4", "--dist", "loadfile", "--no-loadscope-reorder", "--rerun-show-tracebacks")
+SUITE = ("-n", "4", "--dist", "loadfile", "--no-loadscope-reorder")
 """pytest's options for the whole suite. Files are distributed as a whole, because some tests share costly fixtures, and
 in the order of their names: the small unit tests come last, so that all workers end at about the same time.
-Four workers keep two cores busy, since tests of deadlines wait. The few tests that are marked `flaky` run once more
-when they fail, and the traceback of the first run is shown.
+Four workers keep two cores busy, since tests of deadlines wait.
 """
+ALONE = ("--last-failed", "--last-failed-no-failures=none")
+"""pytest's options for the tests that failed beside others: they run again, one at a time."""
+FEW = 10
+"""The largest number of failed tests that run again. A busy machine explains a few of ten thousand, and no more."""
+LAST_FAILED = Path(".pytest_cache/v/cache/lastfailed")
 CHECKS: tuple[tuple[str, ...], ...] = (
     ("ruff", "check"),
     ("ruff", "format", "--check"),
@@ -38,6 +43,8 @@ REAL_MODEL = ("python", "-m", "pip", "-q", "--disable-pip-version-check", "insta
 STORES = ("python", "-m", "pip", "-q", "--disable-pip-version-check", "install", "--group", "stores")
 RAY = ("python", "-m", "pip", "-q", "--disable-pip-version-check", "install", "--group", "cluster")
 INTERRUPTED = 130
+TESTS_FAILED = 1
+"""pytest's exit code."""
 USAGE = 2
 RESULTS = "allure-results"
 MODELS = ("--task-models", "replay")
@@ -111,14 +118,45 @@ def run_tests(venv: Path, pytest_arguments: Sequence[str]) -> int:
             say("the group `stores` of pyproject.toml could not be installed: the tests of S3 and Kubernetes will fail")
         if in_environment(venv, RAY):
             say("the group `cluster` of pyproject.toml could not be installed: the tests of a cluster will fail")
-    for command in (*CHECKS, ("pytest", "tests/", *SUITE, *pytest_arguments)):
-        line = " ".join(command)
-        say(line)
-        code = in_environment(venv, command)
-        if code:
-            print(f"bootstrap: failed: {line} (exit code {code})", file=sys.stderr, flush=True)
+    for command in CHECKS:
+        if code := _checked(venv, command):
             return code
-    return 0
+    if pytest_arguments:
+        return _checked(venv, ("pytest", "tests/", *SUITE, *pytest_arguments))
+    LAST_FAILED.unlink(missing_ok=True)
+    code = _checked(venv, ("pytest", "tests/", *SUITE))
+    return _judged_alone(venv) if code == TESTS_FAILED and 0 < len(_failed_tests()) <= FEW else code
+
+
+def _checked(venv: Path, command: Sequence[str]) -> int:
+    """Run a check, and say so if it fails; returns its exit code."""
+    line = " ".join(command)
+    say(line)
+    if code := in_environment(venv, command):
+        print(f"bootstrap: failed: {line} (exit code {code})", file=sys.stderr, flush=True)
+    return code
+
+
+def _failed_tests() -> list[str]:
+    """The tests that failed in pytest's newest run."""
+    try:
+        return list(json.loads(LAST_FAILED.read_text("utf-8")))
+    except (OSError, ValueError):
+        return []
+
+
+def _judged_alone(venv: Path) -> int:
+    """Run the failed tests again, alone, and let that count; returns the exit code.
+
+    Deadlines are tested in real time, with real browsers: beside others, such a test may measure how busy the machine
+    is. What is wrong with the product also fails alone.
+    """
+    tests = _failed_tests()
+    say(f"{len(tests)} failed beside others and run again, alone")
+    code = _checked(venv, ("pytest", "tests/", *ALONE))
+    if not code:
+        say(f"failed beside others and passed alone: {', '.join(tests)}")
+    return code
 
 
 def run_benchmarks(venv: Path, arguments: Sequence[str]) -> int:

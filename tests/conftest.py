@@ -1,8 +1,7 @@
 """What all tests share: the thorough ones run only when they are asked for.
 
 `TASKSPEC_TESTS=full make test` runs them too: every case of the failure table, every moment of every kill.
-A test that may need a second run is marked `flaky` where it stands, with its reason; there are at most ten
-(tests/architecture/test_shape.py counts them).
+`make test` runs a few tests that failed beside others again, alone (bootstrap/command.py); none is marked `flaky`.
 """
 
 from __future__ import annotations

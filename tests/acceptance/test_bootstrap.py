@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -92,6 +93,51 @@ def test_the_suite_comes_last(tmp_path: Path, venv: Path) -> None:
         "lint-imports ",
         f"pytest tests/ {' '.join(command.SUITE)} -x",
     ]
+
+
+BESIDE = f"pytest tests/ {' '.join(command.SUITE)}"
+ALONE = f"pytest tests/ {' '.join(command.ALONE)}"
+FAILING = """#!/bin/sh
+echo "pytest $*" >> {calls}
+case "$*" in *--last-failed*) exit {alone} ;; esac
+mkdir -p .pytest_cache/v/cache
+echo '{failed}' > .pytest_cache/v/cache/lastfailed
+exit {beside}
+"""
+
+
+@pytest.mark.parametrize(
+    ("failed", "beside", "alone", "code", "runs"),
+    [
+        (1, 1, 0, 0, [BESIDE, ALONE]),
+        (10, 1, 1, 1, [BESIDE, ALONE]),
+        (11, 1, 0, 1, [BESIDE]),
+        (1, 2, 0, 2, [BESIDE]),
+        (0, 1, 0, 1, [BESIDE]),
+        (0, 0, 0, 0, [BESIDE]),
+    ],
+    ids=["passes-alone", "fails-alone", "too-many", "interrupted", "failed-outside-tests", "green"],
+)
+def test_the_few_tests_that_failed_beside_others_are_judged_alone(
+    tmp_path: Path,
+    venv: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    failed: int,
+    beside: int,
+    alone: int,
+    code: int,
+    runs: list[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    program(venv / "bin" / "mypy", "#!/bin/sh\n")
+    names = json.dumps({f"tests/test_{number}.py": True for number in range(failed)})
+    calls = tmp_path / "calls"
+    program(venv / "bin" / "pytest", FAILING.format(calls=calls, failed=names, beside=beside, alone=alone))
+    assert command.run_tests(venv, ()) == code
+    assert [line for line in calls.read_text().splitlines() if line.startswith("pytest")] == runs
+    told = "failed beside others and passed alone: tests/test_0.py" in capfd.readouterr().out
+    assert told == (runs == [BESIDE, ALONE] and not code)
 
 
 def test_a_full_run_gets_a_real_model_first(

@@ -49,24 +49,11 @@ def test_a_module_fits_the_budget() -> None:
     assert silent == [], "a module says what it is"
 
 
-def test_at_most_ten_tests_may_run_a_second_time_and_each_says_why() -> None:
-    """There is no rerun for whole folders: a test that fails now and then is mended, or says why it cannot be."""
-    naming = [path for path in (ROOT.parent / "tests").rglob("*.py") if "mark.flaky" in path.read_text("utf-8")]
-    marks = [
-        node
-        for path in naming
-        for node in nodes(path)
-        if isinstance(node, ast.Attribute) and ast.unparse(node) == "pytest.mark.flaky"
-    ]
-    calls = [
-        node
-        for path in naming
-        for item in functions(path)
-        for node in item.decorator_list
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.mark.flaky"
-    ]
-    assert len(marks) == len(calls) <= 10, "a mark stands at one test"
-    assert all("reason" in {keyword.arg for keyword in call.keywords} for call in calls)
+def test_no_test_runs_a_second_time_beside_others() -> None:
+    """A test that fails now and then is mended. What a busy machine explains is judged alone, by `make test`."""
+    mark = "pytest.mark." + "flaky"
+    marked = [path for path in (ROOT.parent / "tests").rglob("*.py") if mark in path.read_text("utf-8")]
+    assert marked == []
 
 
 def test_only_the_clock_reads_the_time_and_sleeps() -> None:

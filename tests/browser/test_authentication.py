@@ -275,7 +275,6 @@ def test_a_click_that_lands_on_the_login(run: Any, stage: Stage, shop: Shop) -> 
 
 
 @pytest.mark.thorough
-@pytest.mark.flaky(reruns=1, reason="on a busy machine the 0.25 s after the grace do not suffice to ask the page")
 def test_an_act_that_had_to_be_ended_at_the_login(
     run: Any, stage: Stage, shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:

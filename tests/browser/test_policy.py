@@ -148,7 +148,6 @@ def test_every_way_leads_there_when_it_is_not_forbidden(run: Any, stage: Stage, 
 @pytest.mark.parametrize("way", OWN)
 @pytest.mark.parametrize("act", ["click", "submit", "press"])
 @pytest.mark.sampled(3)
-@pytest.mark.flaky(reruns=1, reason="on a busy machine Chromium sends the form after the key press has ended")
 def test_the_page_itself_does_not_leave(run: Any, stage: Stage, world: World, way: str, act: str) -> None:
     if act == "submit" and not way.startswith("form"):
         act = "click"
@@ -184,7 +183,6 @@ def test_no_step_leaves(run: Any, stage: Stage, world: World, act: str, url: str
 
 
 @pytest.mark.parametrize("next_step", [{"act": "click"}, {"act": "wait"}, {"act": "type", "value": "x"}])
-@pytest.mark.flaky(reruns=1, reason="on a busy machine the page's own navigation is refused after the step's second")
 def test_a_page_that_goes_by_itself_does_not_leave(
     run: Any, stage: Stage, world: World, next_step: dict[str, Any]
 ) -> None:

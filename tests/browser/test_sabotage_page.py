@@ -78,9 +78,6 @@ async def at(stage: Stage, host: Host, path: str) -> PlaywrightSession:
 )
 @pytest.mark.parametrize(("kind", "code"), STRIKES)
 @pytest.mark.sampled(1)
-@pytest.mark.flaky(
-    reruns=1, reason="on a busy machine a step's limit may end before Playwright says what it waited for"
-)
 def test_what_a_step_meets(run: Any, stage: Stage, kind: str, code: str, selector: str) -> None:
     click = {"act": "click", "selector": selector}
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from harness.recovery.catalog import Effect
 from tests.browser.table.case import PRESENT, Case, Step, judge
 from tests.browser.table.table_stage import TableStage
@@ -195,9 +193,6 @@ CASES = (
 )
 
 
-@pytest.mark.flaky(
-    reruns=1, reason="on a busy machine a step's limit may end before Playwright says what it waited for"
-)
 def test_element(run: Any, stage: TableStage, case: Case) -> None:
     (stage.folder / "a.txt").write_text("x", "utf-8")
     run(judge(stage, case))
