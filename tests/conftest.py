@@ -15,7 +15,7 @@ from pathlib import Path
 
 import httpcore2
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
 
 import harness.pytest_plugin.parallel
 from harness.browser.executable import find
@@ -89,6 +89,7 @@ def _beyond_the_sample(items: Sequence[pytest.Item]) -> set[pytest.Item]:
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """To look at our own pages with. For a module: while it is there, asyncio runs nothing else in this thread."""
+    expect.set_options(timeout=15_000)  # for what appears on a busy machine
     with sync_playwright() as playwright:
         found = find(BrowserSettings(), Path(playwright.chromium.executable_path), os.environ)
         launched = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])

@@ -18,7 +18,7 @@ def test_what_every_page_has_is_there_while_they_replace_each_other(run: Any, st
         session = await stage.at("/reloading")
         began, answers = time.monotonic(), set()
         while time.monotonic() - began < SECONDS:
-            answers.add((await session.read("exists", "#x", None, 5), await session.read("count", "#x", None, 5)))
+            answers.add((await session.read("exists", "#x", None, 20), await session.read("count", "#x", None, 20)))
         assert answers == {(True, 1)}
 
     run(body())

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from harness.recovery.catalog import Effect
+from tests.browser.moments import stretched
 from tests.browser.stage import SHOP, Stage, failed, passed
 
 pytestmark = pytest.mark.filterwarnings("default")
@@ -59,7 +60,7 @@ def test_download_keeps_the_file(run: Any, stage: Stage) -> None:
 def test_download_failures(run: Any, stage: Stage) -> None:
     async def body() -> None:
         session = await stage.at()
-        none = await failed(session, {"act": "download", "selector": "#plain"}, within=1)
+        none = await failed(session, {"act": "download", "selector": "#plain"}, within=stretched(1))
         wrong = await failed(session, {"act": "download", "selector": "#file-link", "value": "other.csv"}, within=3)
         broken = await failed(session, {"act": "download", "selector": "#broken-file"}, within=3)
         missing = await failed(session, {"act": "download", "selector": "#nowhere"}, within=3, patience=0.3)

@@ -51,6 +51,7 @@ def test_one_that_works_and_one_that_dies_at_its_start(tmp_path: Path) -> None:
     project.task(
         "DATABASE",
         steps=[call("database", "list_tables", "result() != ''")],
+        step_timeout=40,
         error_recovery={"on_network_error": "abort"},
     )
     results = played(project)

@@ -27,7 +27,7 @@ CLICK = ToolDefinition(
 )
 PROMPT = Prompt("Rules.", ("Goal: buy a mouse", "Page: a button"), (CLICK,))
 KEY = "sk-planted-0123456789"
-LIMITS = {"first_token": 5, "idle": 5, "total": 10}
+LIMITS = {"first_token": 20, "idle": 20, "total": 40}
 
 
 @dataclass
@@ -163,7 +163,7 @@ def test_each_status_has_its_code(line: Line, llmock: LLMock, provider: str, cas
     fault, code, retryable = CASES[case]
     fault(llmock)
 
-    limits = LIMITS if stream else {"total": 10}
+    limits = LIMITS if stream else {"total": 40}
     asked = line.ask(settings(provider, llmock.base_url(provider), stream=stream, limits=limits))
 
     if case == "503" and provider == "anthropic":

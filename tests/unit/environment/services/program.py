@@ -2,6 +2,7 @@
 
 READY_AFTER in the environment: it answers 503 for so many seconds. SICK: while there is this file, it answers 500.
 Mode `busy`: it serves one request after the other, and `/work` takes it as long as there is the file BUSY.
+Mode `outrun`: it ends as soon as somebody else listens on its port.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -44,11 +46,18 @@ class OneByOne(HTTPServer):
     allow_reuse_address = True
 
 
+def listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
 def main(port: str, name: str = "site", mode: str = "ok", seconds: str = "0") -> None:
     for number in range(30):
         print(f"line {number} of {name} in {os.environ.get('FLAVOUR', 'plain')}", flush=True)
     time.sleep(float(seconds))
-    if mode == "crash":
+    while mode == "outrun" and not listens(int(port)):
+        time.sleep(0.02)
+    if mode in ("crash", "outrun"):
         sys.exit(3)
     if mode == "stubborn":
         signal.signal(signal.SIGTERM, signal.SIG_IGN)

@@ -75,7 +75,7 @@ def test_who_was_outrun_at_the_port_tells_nothing_of_what_answers(
     make: Make, port: int, tmp_path: Path, run: Any
 ) -> None:
     """Somebody who does not look at the lock was faster: it is named, and not used."""
-    services = make(settings(port, "site", "crash", "0.7"), kept=True)
+    services = make(settings(port, "site", "outrun"), kept=True)
     file = tmp_path / "logs" / "site.owner.json"
 
     async def main() -> None:
