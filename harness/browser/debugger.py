@@ -15,6 +15,7 @@ from msgspec import Struct
 from playwright.async_api import CDPSession
 
 from harness.resilience import Clock, poll_until
+from harness.spec.names import forbidden_scheme
 
 _FILE: Final = "DevToolsActivePort"
 _FOUND_WITHIN: Final = 3.0
@@ -35,6 +36,8 @@ _AS_THEY_ARE: Final = frozenset({
 _ATTACHING: Final = ("Target.attachToTarget", "Target.attachToBrowserTarget")
 _ACTING: Final = ("Input.", "Page.navigate", "Page.reload")
 """Commands that act on a page."""
+_OPENING: Final = frozenset({"Page.navigate", "Target.createTarget"})
+"""Commands that open the URL that they name."""
 _GUARDED: Final = (
     "Target.", "Browser.", "Storage.getCookies", "Storage.setCookies", "Storage.clearCookies", "Tracing.",
     "SystemInfo.", "Extensions.", "Memory.", "Emulation.addScreen", "Emulation.updateScreen", "Emulation.removeScreen",
@@ -157,7 +160,9 @@ class ContextGate:
             return
         if session is not None and session not in self._sessions:
             await self._to_client(_error(number, f"there is no session {session} here", session))
-        elif refusal := await self._refusal(method, params, of_a_target=session in self._targets):
+        elif refusal := _opens_what_no_task_may(method, params) or await self._refusal(
+            method, params, of_a_target=session in self._targets
+        ):
             await self._to_client(_error(number, refusal, session))
         else:
             self._asked[given := next(self._numbers)] = _Asked(number, method)
@@ -260,6 +265,12 @@ class ContextGate:
         inside = {} if parent is None else {"sessionId": parent}
         command = {"id": next(self._numbers), "method": "Target.detachFromTarget", "params": {"sessionId": session}}
         await self._to_browser(json.dumps({**command, **inside}))
+
+
+def _opens_what_no_task_may(method: str, params: Mapping[str, Any]) -> str:
+    """Why the URL of a command is not opened: its scheme is none that a task file may open; empty if it is."""
+    scheme = forbidden_scheme(str(params.get("url") or "")) if method in _OPENING else ""
+    return scheme and f"URLs of the scheme `{scheme}:` are not opened, as in a task file: use http:// or https://"
 
 
 def _error(number: int, why: str, session: str | None = None) -> str:

@@ -37,12 +37,19 @@ class FailedTasks(Struct, frozen=True):
     """Notes on what was left out, and why."""
 
 
+_ENDINGS = {
+    "interrupted": "the run was interrupted",
+    "killed": "the run was killed",
+    "unfinished": "the run did not reach its end",
+}
+"""How a run ended that may lack tasks -> the note about it."""
+
+
 def of_history(root: Path, name: str) -> FailedTasks:
     """The failures in the history. Raises HistoryError."""
     run = load_run(root, name)
     expected = sum(bool(each.record and each.record.expected and not each.record.unexpected) for each in run.last)
-    ending = {"interrupted": "the run was interrupted", "unfinished": "the run did not reach its end"}
-    notes = (ending[run.ending],) if run.ending in ending else ()
+    notes = (_ENDINGS[run.ending],) if run.ending in _ENDINGS else ()
     return FailedTasks(run.run, troubles(run, _passed_before(root, run)), len(run.last), expected, notes)
 
 

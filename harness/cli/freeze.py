@@ -120,7 +120,12 @@ def _steps(found: Trajectory) -> list[dict[str, Any]]:
     for step in passed:
         if problem := _problem(step):
             fail(f"{shown_path(found.file)}: step {step.index} ({step.step['act']}) {problem}", file=found.file)
-    return [step.step for step in passed]
+    return [_declared(step) for step in passed]
+
+
+def _declared(step: TrajectoryStep) -> dict[str, Any]:
+    """The step with the effect that it was seen to have: from its first attempt on, no retry does it twice."""
+    return {**step.step, "effect": "write"} if step.seen_writing else step.step
 
 
 def _problem(step: TrajectoryStep) -> str:

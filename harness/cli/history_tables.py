@@ -28,8 +28,17 @@ _NARROWEST, _IN_A_PIPE = 60, 10_000
 _OUTCOMES = ("passed", "failed", "not judged", "skipped", "flaky", "healed", "retries")
 _OF_AGENTS = ("calls", "tokens", "cost")
 """Columns that are shown if any run or task of the table has asked a model."""
-_NUMBERS = {*_OUTCOMES, *_OF_AGENTS, "seconds", "runs", "flips", "executions"}
-_STYLES = {"failed": "red", "passed": "green", "rerun": "yellow", "unfinished": "yellow", "interrupted": "yellow"}
+_OF_TOOLS = ("tool calls", "tool errors", "unanswered")
+"""Columns that are shown if a run of the table has called a tool."""
+_NUMBERS = {*_OUTCOMES, *_OF_AGENTS, *_OF_TOOLS, "seconds", "runs", "flips", "executions"}
+_STYLES = {
+    "failed": "red",
+    "passed": "green",
+    "rerun": "yellow",
+    "unfinished": "yellow",
+    "killed": "yellow",
+    "interrupted": "yellow",
+}
 
 
 def print_lines(lines: Iterable[Table | str]) -> None:
@@ -48,16 +57,22 @@ def print_lines(lines: Iterable[Table | str]) -> None:
 
 def run_lines(runs: Sequence[RunSummary]) -> Iterator[Table | str]:
     """A row for each run, the newest first."""
-    agents = any(each.used.calls for each in runs)
-    head = ("run", "began", "ended", "seconds", *_OUTCOMES, *(_OF_AGENTS if agents else ()), "commit")
+    agents, tools = any(each.used.calls for each in runs), any(each.tool_calls for each in runs)
+    chosen = (*(_OF_AGENTS if agents else ()), *(_OF_TOOLS if tools else ()))
+    head = ("run", "began", "ended", "seconds", *_OUTCOMES, *chosen, "commit")
     rows = [
         (each.run, _local_time(each.started), _ending_text(each), f"{each.seconds:.1f}", each.passed, each.failed,
          each.not_judged, each.skipped, each.flaky, each.healed, each.retries, *(_used(each.used) if agents else ()),
-         _commit(each.commit, each.branch))
+         *(_called(each) if tools else ()), _commit(each.commit, each.branch))
         for each in runs
     ]  # fmt: skip
     yield _table(head, rows)
     yield from (f"{each.run}: {each.note}" for each in runs if each.note)
+
+
+def _called(each: RunSummary) -> tuple[str, ...]:
+    """The cells of `_OF_TOOLS`; no zeros."""
+    return tuple(str(number or "") for number in (each.tool_calls, each.tool_errors, each.tool_failures))
 
 
 def _used(used: ModelFigures) -> tuple[str, ...]:

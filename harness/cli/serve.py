@@ -11,6 +11,7 @@ import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
+from errno import ENOSPC
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -57,7 +58,15 @@ def tokens_of(settings: Settings) -> Tokens:
     try:
         return Tokens.of(settings.root)
     except OSError as error:
-        fail(f"the key of the server's tokens cannot be used: {error}")
+        fail(_no_key(error))
+
+
+def _no_key(error: OSError) -> str:
+    return f"the key of the server's tokens cannot be used: {error.strerror or error}{_space(error)}"
+
+
+def _space(error: OSError) -> str:
+    return "; free space on the disk" if error.errno == ENOSPC else ""
 
 
 def _address(settings: Settings, address: ServeAddress) -> str:
@@ -65,7 +74,7 @@ def _address(settings: Settings, address: ServeAddress) -> str:
     try:
         return live_address(settings.root, address.url, datetime.now(UTC))
     except OSError as error:
-        fail(f"the key of the server's tokens cannot be used: {error}")
+        fail(_no_key(error))
 
 
 @app.callback()
@@ -118,7 +127,7 @@ def _serve_alone(settings: Settings, open_it: bool, limits: ServeLimits) -> None
     except AlreadyServedError:
         typer.echo("a server of this project is being started by another process")
     except OSError as error:
-        fail(f"{shown_path(settings.root / '.harness')} cannot be written: {error.strerror or error}")
+        fail(f"{shown_path(settings.root / '.harness')} cannot be written: {error.strerror or error}{_space(error)}")
 
 
 class ServeLimits(Struct, frozen=True):

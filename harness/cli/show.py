@@ -405,7 +405,8 @@ def show(
 
 def _show_agent(task: str | None, run: str | None, artifacts: Path | None, as_json: bool) -> None:
     """Print the way of an agent."""
-    from harness.cli.agent_way import found_trajectory, way_text  # most failures are not an agent's
+    from harness.cli.agent_way import found_trajectory  # most failures are not an agent's
+    from harness.reporting.agent_way import way_text
 
     if task is None or artifacts is not None:
         fail("--agent needs the id of a task, a folder with trajectory.jsonl, or `last`, and takes no --artifacts")

@@ -211,7 +211,8 @@ def call(
 
     settings = project()
     by_hand = CallByHand(settings, placed(settings, server), tool, _object(arguments), seconds)
-    found = asyncio.run(by_hand.made(lambda effect, source: ask_before(f"{server}.{tool}", effect, source, yes)))
+    name = printable(f"{server}.{tool}")
+    found = asyncio.run(by_hand.made(lambda effect, source: ask_before(name, effect, source, yes)))
     redactor = Redactor.of(settings)
     if as_json:
         typer.echo(json.dumps(redactor.json(found.as_json()), indent=2, ensure_ascii=False, default=str))
@@ -220,7 +221,7 @@ def call(
         text = as_text(result) if isinstance(result, str) else json.dumps(result, indent=2, ensure_ascii=False)
         typer.echo(visible(redactor.text(text)))
     if found.answer.is_error:
-        fail(f"{server}.{tool} answered that it failed")
+        fail(f"{name} answered that it failed")
 
 
 def _object(text: str) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from harness.model.ports import Json
 from harness.model.record import Answer, Attempt, Sent, StepRecord
 from harness.recovery import Remedy, RepairPrecondition, Retry, Substitute, Trust
 from harness.recovery.catalog import FAMILIES, Effect, Family
-from harness.recovery.failure import Assertion, Failed, Failure, Outcome, Passed
+from harness.recovery.failure import Assertion, Failed, Failure, Outcome, Passed, budget_exceeded
 from harness.resilience import Deadline
 from harness.spec.references import MissingMemory, holds_reference, one_time_names, resolve
 from harness.spec.steps import Api, Assert, Screenshot, Step, Tool, Wait
@@ -80,14 +80,14 @@ def _cut_off(run: Run, failure: Failure) -> bool:
 
 def task_timeout(run: Run, last: Failure | None = None) -> Failure:
     """The failure of a task whose deadline is over; `last` is the failure of the attempt that was under way."""
-    code, message = "TASK_TIMEOUT", f"Task timeout: exceeded {run.timeout:g}s"
+    over = Failure("TASK_TIMEOUT", f"Task timeout: exceeded {run.timeout:g}s")
     if run.allowance < run.timeout:
-        code, message = "BUDGET_EXCEEDED", f"Budget exceeded: max_seconds {run.allowance:g}"
+        over = budget_exceeded("max_seconds", f"{run.allowance:g} seconds, and they are over")
     if last is None:
-        return Failure(code, message)
-    details = {**last.details, "last_code": last.code}
-    return Failure(
-        code, f"{message} ({last.message})", last.selector, details,
+        return over
+    message, details = f"{over.message} ({last.message})", {**last.details, "last_code": last.code}
+    return replace(
+        over, message=message, selector=last.selector, details=details,
         effect=last.effect, tainted=last.tainted, circumstances=last.circumstances, act_done=last.act_done,
     )  # fmt: skip
 

@@ -11,7 +11,7 @@ from harness.model.record import StepRecord
 from harness.recovery import GiveUp, Remedy, RepairPrecondition, Retry, Rewind, Skip, Substitute, Trust
 from harness.recovery.catalog import FAMILIES, Family
 from harness.recovery.crash import PERMANENT, WITHIN
-from harness.recovery.failure import Failure
+from harness.recovery.failure import Failure, budget_exceeded
 from harness.spec.steps import Tool
 from harness.values import replace
 
@@ -97,8 +97,10 @@ def _over_retry_budget(run: Run, progress: StepState, failure: Failure) -> Answe
     spent = run.journal.spent + progress.record().spent
     if allowed is None or spent < allowed or failure.circumstances.waits:
         return None
-    message = f"Budget exceeded: max_retries {allowed} ({failure.message})"
-    return _in_place_of(failure, "BUDGET_EXCEEDED", message), GiveUp("aborted")
+    retries = "1 retry" if allowed == 1 else f"{allowed} retries"
+    over = budget_exceeded("max_retries", f"{retries}, fallbacks included, and another one is needed")
+    ended = _in_place_of(failure, over.code, f"{over.message} ({failure.message})")
+    return replace(ended, advice=over.advice), GiveUp("aborted")
 
 
 def _rewind_instead(run: Run, progress: StepState, failure: Failure, known: bool) -> Answer | None:

@@ -218,6 +218,8 @@ class TaskRun(Struct):
     """The run; None if its stage could not be opened."""
     ending: TaskStop | None = None
     alternative: TaskResult | None = None
+    inside: list[TaskResult] = field(default_factory=list)
+    """All tasks that ran inside this one, the alternative task too."""
 
     @property
     def failed(self) -> TaskStop | None:
@@ -247,6 +249,7 @@ def _judge_run(played: TaskRun, score: Score | None) -> TaskResult:
         memory=memory,
         score=score,
         alternative=played.alternative,
+        inner=tuple(each for each in played.inside if each is not played.alternative),
         takeovers=tuple(journal.takeovers),
         faults=played.run.stage.injector.results() if played.run else (),
         model_calls=played.ports.model_calls(plan),

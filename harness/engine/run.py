@@ -16,9 +16,10 @@ from harness.model.ports import Json, Ports, Saved, Stage, WorldCheckpoint
 from harness.model.record import Sent, StepRecord, TakeOver, TaskResult, seen_writing
 from harness.recovery import GiveUp, Remedy, Rewind
 from harness.recovery.catalog import Family
-from harness.recovery.failure import Failed, Failure
+from harness.recovery.failure import Failed, Failure, budget_exceeded
 from harness.resilience import Deadline
 from harness.spec.agents import SCRIPTED
+from harness.spec.names import how_many
 from harness.spec.steps import Dialog, Hover, Open, Step, SwitchPage, Type
 from harness.spec.url_patterns import RequestPattern
 from harness.values import replace
@@ -33,10 +34,12 @@ def overspent(run: Run, *, another: bool) -> TaskStop | None:
     if most is None and run.agent is not None:
         most = AGENT_STEPS + (len(run.plan.steps) if run.plan.agent is None else 0)
     if another and most is not None and run.journal.begun >= most:
-        return _budget_exceeded(f"Budget exceeded: max_steps {most}", index)
+        usual = "" if budget.max_steps else ", the usual number for agents"
+        return _over("max_steps", f"{how_many(most, 'step')}{usual}, and another one was to begin", index)
     sent = run.stage.session.requests
     if budget.max_requests is not None and sent > budget.max_requests:
-        return _budget_exceeded(f"Budget exceeded: max_requests {budget.max_requests} ({sent} were sent)", index)
+        words = f"{how_many(budget.max_requests, 'request')}, and the task's pages have sent {sent}"
+        return _over("max_requests", words, index)
     return None
 
 
@@ -44,8 +47,8 @@ AGENT_STEPS = 30
 """The largest number of steps of an agent whose task has no `max_steps`; those of a file that broke are more."""
 
 
-def _budget_exceeded(message: str, index: int) -> TaskStop:
-    return TaskStop(Failure("BUDGET_EXCEEDED", message), index, GiveUp("aborted"))
+def _over(limit: str, words: str, index: int) -> TaskStop:
+    return TaskStop(budget_exceeded(limit, words), index, GiveUp("aborted"))
 
 
 # The state of one task so far; kept outside of the run, so that an interruption loses nothing.

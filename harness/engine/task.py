@@ -249,6 +249,7 @@ async def _run_subtask(played: TaskRun, other: Plan) -> TaskResult:
 
     alone = replace(ports, emit=emit, before_write=lambda _: ports.before_write(plan))
     result = await run_task(joined, alone)
+    played.inside.append(result)  # also one that is interrupted: what it has used was paid for
     if result.suspended:
         played.journal.suspensions.append(Suspension(played.journal.under_way, result.suspended, ()))
     if result.failure is not None and result.failure.code == "INTERRUPTED":

@@ -195,10 +195,14 @@ def _settled(trouble: _Failing, end: float | None = None) -> Figures:
 
 
 def model_calls(result: TaskResult) -> tuple[ModelCall, ...]:
-    """The ledger of a task, with that of the alternative task in its place: both were paid for."""
-    return (*result.model_calls, *(model_calls(result.alternative) if result.alternative else ()))
+    """The ledger of a task, with those of the tasks inside it and in its place: all were paid for."""
+    return (*result.model_calls, *(call for each in _others(result) for call in model_calls(each)))
 
 
 def tool_calls(result: TaskResult) -> tuple[ToolCall, ...]:
-    """The ledger of a task, with that of the alternative task in its place: both have taken effect."""
-    return (*result.tool_calls, *(tool_calls(result.alternative) if result.alternative else ()))
+    """The ledger of a task, with those of the tasks inside it and in its place: all have taken effect."""
+    return (*result.tool_calls, *(call for each in _others(result) for call in tool_calls(each)))
+
+
+def _others(result: TaskResult) -> tuple[TaskResult, ...]:
+    return (*result.inner, *((result.alternative,) if result.alternative else ()))

@@ -419,6 +419,8 @@ class TaskResult(Struct, frozen=True):
     """None for a task that declares neither scoring checkpoints nor rubrics."""
     alternative: TaskResult | None = None
     """The result of the task that ran in place of this one (`fallback_plan`)."""
+    inner: tuple[TaskResult, ...] = ()
+    """The results of the tasks that ran inside this one before its steps, as repairs of its preconditions."""
     faults: tuple[MetFault, ...] = ()
     """The results of the declared faults, in the order of the file."""
     routes: tuple[MetRoute, ...] = ()

@@ -108,6 +108,8 @@ class TrajectoryStep(Struct, frozen=True, kw_only=True, tag="step", tag_field="l
     lasting: bool
     """Whether the step can be done again: it has no ref, which holds only for one view of a page."""
     passed: bool
+    seen_writing: bool = False
+    """Whether it was seen to send a request that writes, although the step does not say so."""
     code: str | None
     message: str = ""
     """The message of its failure."""

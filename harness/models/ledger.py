@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from harness.model.inference import ModelCall, Prompt, Usage
 from harness.model.model_settings import ModelSettings
 from harness.models.prices import ANSWER_TOKENS, cost_of, is_priced, tokens_of
-from harness.recovery.failure import Failed, Failure
+from harness.recovery.failure import Failed, Failure, budget_exceeded
+from harness.spec.names import how_many
 from harness.spec.task import Budget
 from harness.values import replace
 
@@ -31,24 +32,24 @@ class Ledger:
             raise Failed(unpriced(model, settings))
         need = Usage(input=tokens_of(prompt), output=ANSWER_TOKENS)
         if budget.max_model_calls is not None and len(self._calls) >= budget.max_model_calls:
-            raise self._exceeded(f"max_model_calls {budget.max_model_calls}", model)
+            allowed = how_many(budget.max_model_calls, "request")
+            raise self._exceeded("max_model_calls", f"{allowed} to models, and {len(self._calls)} were sent", model)
         used = sum(call.usage.total for call in self._calls)
         if budget.max_tokens is not None and used + need.total > budget.max_tokens:
-            says = f"max_tokens {budget.max_tokens} ({used} were used, and the next request needs about {need.total})"
-            raise self._exceeded(says, model)
+            says = f"{budget.max_tokens} tokens: {used} were used, and the next request needs about {need.total}"
+            raise self._exceeded("max_tokens", says, model)
         if budget.max_cost is not None:
             self._permit_cost(budget.max_cost, cost_of(need, settings) or 0.0, model)
 
     def _permit_cost(self, most: float, next_one: float, model: str) -> None:
         spent = sum(call.cost or 0.0 for call in self._calls)
         if spent + next_one > most:
-            raise self._exceeded(
-                f"max_cost ${most:g} (${spent:.4f} were spent, and the next request costs about ${next_one:.4f})", model
-            )
+            says = f"${most:g}: ${spent:.4f} were spent, and the next request costs about ${next_one:.4f}"
+            raise self._exceeded("max_cost", says, model)
 
-    def _exceeded(self, what: str, model: str) -> Failed:
-        message = f"Budget exceeded: {what}, so model `{model}` was not asked"
-        return Failed(Failure("BUDGET_EXCEEDED", message, details={"model": model, "model_calls": len(self._calls)}))
+    def _exceeded(self, limit: str, words: str, model: str) -> Failed:
+        details = {"model": model, "model_calls": len(self._calls)}
+        return Failed(budget_exceeded(limit, f"{words}, so model `{model}` was not asked", details))
 
     def enter(self, call: ModelCall) -> int:
         """Enter a request that leaves, with its estimate; return its place."""

@@ -147,6 +147,17 @@ def _suggestion(similar: Sequence[str]) -> str:
     return f"Did you mean {' or '.join(map(str, similar))}? " if similar else ""
 
 
+def budget_exceeded(limit: str, words: str, details: Mapping[str, Any] | None = None) -> Failure:
+    """The failure of a task at a limit of its `budget`. `words`: what that allows, and what was used or needed."""
+    advice = (
+        f"Raise `{limit}` in `budget` of the task file if the task needs more; the steps in `harness show` and "
+        "partial_trace.json say what used it up."
+    )
+    return Failure(
+        "BUDGET_EXCEEDED", f"Budget exceeded: `{limit}` allows {words}", details=details or {}, advice=advice
+    )
+
+
 def routed_failure(failure: Failure) -> Failure:
     """The same failure, by an answer that a route of the task gave: no site is to blame for it."""
     return replace(failure.also(Circumstances(routed=True)), advice=failure.advice or ROUTED)

@@ -20,11 +20,14 @@ from harness.model.ports import Json
 from harness.model.record import Score, StepRecord, TaskResult
 from harness.model.tool_evidence import call_document
 from harness.model.tools import ToolCall
+from harness.reporting.agent_way import way_page
 from harness.reporting.comparisons import IMAGE_DIFF, compared_pictures, image_diff
 from harness.reporting.console import filled_step, place, shortened, step_target
 from harness.reporting.files import ARTIFACTS, TRACE_MIME, Artifact, read_json, read_regular
-from harness.reporting.redact_files import POLICY
 from harness.reporting.redaction import Redactor, kept_call
+from harness.reporting.still_page import row, still_page
+from harness.reporting.trajectory import FILE, TrajectoryError
+from harness.reporting.trajectory import read as read_trajectory
 from harness.spec.pictures import COMPARISONS
 
 # A time axis: steps, attempts, the waits between them, and the faults that struck.
@@ -263,32 +266,6 @@ def _in_frame(snapshot: str) -> str:
     return f'<iframe class="page" sandbox="" title="elements of the page" srcdoc="{html.escape(snapshot)}"></iframe>'
 
 
-# A page that only displays: it has no scripts, loads nothing, and all of its content is escaped.
-
-_STYLE = (
-    "html{background:#fff;color:#1c2024}body{font:14px/1.45 system-ui,sans-serif;margin:12px}"
-    "table{border-collapse:collapse;width:100%}th,td{padding:3px 10px 3px 0;text-align:left;vertical-align:top}"
-    "th{border-bottom:2px solid #c3c9d0;font-weight:600}td{border-bottom:1px solid #e6e9ec}"
-    ".bad td{background:#fdeceb}.n{text-align:right;white-space:nowrap}.u{overflow-wrap:anywhere;min-width:16em}"
-    ".m{color:#5a646e}.s{white-space:nowrap}"
-)
-
-
-def still_page(title: str, body: str, style: str = "") -> str:
-    """An HTML document; the texts in `body` are escaped already."""
-    return (
-        f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
-        f"<title>{html.escape(title)}</title><style>{_STYLE}{style}</style></head>\n<body>\n{body}</body></html>\n"
-    )
-
-
-def row(cells: list[tuple[str, object]], kind: str = "") -> str:
-    """A row of a table: (class, text) for each cell; the texts are escaped here."""
-    written = "".join(f'<td class="{name}">{html.escape(str(text))}</td>' for name, text in cells)
-    return f'<tr class="{kind}">{written}</tr>\n'
-
-
 def size(count: float) -> str:
     """A size in bytes in a readable unit."""
     if count < 0:
@@ -411,12 +388,21 @@ def _readable_files(folder: Path) -> Iterator[Content]:
     """The kept files in a readable form; they were redacted when they were kept."""
     if page := side_by_side(_bytes(folder / "screenshot.png"), _text(folder / "dom_snapshot.html")):
         yield Content("page at the failure", HTML, "html", data=page)
+    if way := _way_of_agent(folder / FILE):
+        yield Content("agent's way", HTML, "html", data=way)
     try:
         table = har_page(read_json(folder / "network_logs.har"))
     except (OSError, ValueError):
         return
     if table:
         yield Content("requests", HTML, "html", data=table)
+
+
+def _way_of_agent(file: Path) -> str | None:
+    try:
+        return way_page(read_trajectory(file))
+    except (OSError, TrajectoryError):  # there is none, or a newer version has written it
+        return None
 
 
 def _bytes(path: Path) -> bytes | None:

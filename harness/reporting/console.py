@@ -29,7 +29,7 @@ from harness.model.tool_evidence import call_document, failed_call
 from harness.recovery.catalog import Family
 from harness.recovery.failure import Failure
 from harness.reporting.comparisons import compared_pictures
-from harness.reporting.files import ARTIFACTS, shown_path
+from harness.reporting.files import ARTIFACTS, printable, shown_path, visible
 from harness.reporting.redaction import MARK, Redactor, is_secret_name
 from harness.reporting.tool_lines import call_lines, called
 from harness.spec.names import commandless
@@ -230,8 +230,8 @@ def _row(plan: Plan, index: int, total: int, record: StepRecord | None, failed: 
 
 
 def shortened(text: str, width: int) -> str:
-    """The text in one line of at most `width` characters."""
-    line = " ".join(text.split())
+    """The text in one line of at most `width` characters, without control characters."""
+    line = printable(text)
     return line if len(line) <= width else line[: max(0, width - 1)] + "…"
 
 
@@ -281,8 +281,8 @@ def headline(plan: Plan, result: TaskResult, redactor: Redactor | None = None) -
 
 
 def _as_printed(text: str, plan: Plan, redactor: Redactor | None) -> str:
-    """The text without secrets, and without commands for programs that read the log."""
-    return commandless((redactor or Redactor()).plus(plan.secrets).text(text))
+    """The text without secrets, and without what steers a terminal or a program that reads the log."""
+    return commandless(visible((redactor or Redactor()).plus(plan.secrets).text(text)))
 
 
 def _headline(result: TaskResult) -> str:

@@ -21,7 +21,7 @@ from msgspec import Struct
 from harness.model.inference import ModelCall
 from harness.model.outcome import ended_as_declared
 from harness.model.plan import Plan
-from harness.model.record import StepRecord, TaskResult, answer_text
+from harness.model.record import StepRecord, TaskResult, answer_text, seen_writing
 from harness.model.trajectory import (
     Noted,
     SaidAnswer,
@@ -181,6 +181,7 @@ class _Choices:
             step=document(step, self._refer),
             lasting="aria-ref=" not in str(step),
             passed=record.passed,
+            seen_writing=seen_writing(record.step, record.sent),
             code=record.failure.code if record.failure else None,
             message=record.failure.message if record.failure else "",
             answer=self._refer(answer_text(record))[:LONGEST],

@@ -103,8 +103,12 @@ def keep_address(root: Path, host: str, port: int, *, secure: bool, file: Path =
     place = root / file
     place.parent.mkdir(parents=True, exist_ok=True)
     scratch = place.with_name(f".{place.name}.{os.getpid()}")
-    scratch.write_text(json.dumps(msgspec.to_builtins(address)) + "\n", "utf-8")
-    scratch.replace(place)
+    try:
+        scratch.write_text(json.dumps(msgspec.to_builtins(address)) + "\n", "utf-8")
+        scratch.replace(place)
+    except OSError:
+        scratch.unlink(missing_ok=True)
+        raise
     return address
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import http.client
 import json
+import shutil
 import ssl
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from harness.resilience import Clock, poll_until
 from harness.serve.address import ServeAddress, address_of
@@ -20,6 +23,8 @@ PROBE: Final = 0.5
 READY: Final = 4.0
 """Seconds that a server may take to start."""
 POLL: Final = 0.05
+LEAST_SPACE: Final = 64 * 1024
+"""Bytes on the disk with which a server can keep its address and write a line."""
 LOG: Final = Path(".harness/logs/serve.log")
 _COMMAND: Final = ("-P", "-c", "from harness.cli import main; main()", "serve")
 
@@ -66,7 +71,8 @@ async def serving(
     found = address_of(root)
     if found is not None and answers(found):
         return found
-    process = _start(root, [*options, *(() if idle is None else ("--idle", f"{idle:g}"))])
+    started = _start(root, [*options, *(() if idle is None else ("--idle", f"{idle:g}"))], clock)
+    process = started.process
     begun(process.pid)
 
     def is_ready() -> bool:
@@ -76,26 +82,41 @@ async def serving(
     await poll_until(clock, is_ready, POLL, READY)
     address = address_of(root)
     if address is None or not answers(address):
-        raise NotServedError(_why(root, process))
+        raise NotServedError(_why(root, started))
     return address
 
 
-def _why(root: Path, process: subprocess.Popen[bytes]) -> str:
-    if process.poll() is None:
-        return f"the server did not start within {READY:g} s: its log is {LOG}"
+class _Started(Struct, frozen=True):
+    """The process of a server, and where its own lines begin in the log."""
+
+    process: subprocess.Popen[bytes]
+    said_from: int
+
+
+def _why(root: Path, started: _Started) -> str:
+    if started.process.poll() is None:
+        return f"the server did not start within {READY:g} s; it may yet (`harness serve status`), and its log is {LOG}"
     try:
-        said = [line for line in (root / LOG).read_text("utf-8", "replace").splitlines() if line.strip()]
+        text = (root / LOG).read_bytes()[started.said_from :].decode("utf-8", "replace")
+        free = shutil.disk_usage(root).free
     except OSError:
-        said = []
-    return said[-1].removeprefix("error: ") if said else f"the server ended with status {process.returncode}"
+        text, free = "", LEAST_SPACE
+    if said := [line for line in text.splitlines() if line.strip()]:
+        return said[-1].removeprefix("error: ")
+    if free < LEAST_SPACE:
+        return f"the server ended, and could not say why: {root} is on a disk without space; free some"
+    return f"the server ended with status {started.process.returncode}, and without a word in {LOG}"
 
 
-def _start(root: Path, options: Sequence[str]) -> subprocess.Popen[bytes]:
+def _start(root: Path, options: Sequence[str], clock: Clock) -> _Started:
+    """Start a server that outlives this process. Raises NotServedError if its log cannot take a line."""
     log = root / LOG
     try:
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as output:
-            return subprocess.Popen(
+            output.write(f"--- started at {clock.wall().isoformat(timespec='milliseconds')}\n".encode())
+            output.flush()  # a server on a full disk could not say why it ends
+            process = subprocess.Popen(
                 [sys.executable, *_COMMAND, *options],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -103,5 +124,7 @@ def _start(root: Path, options: Sequence[str]) -> subprocess.Popen[bytes]:
                 cwd=root,
                 start_new_session=True,
             )
+            return _Started(process, output.tell())
     except OSError as error:
-        raise NotServedError(f"the server could not be started: {error}") from error
+        why = f"{LOG} cannot be written: {error.strerror or error}"
+        raise NotServedError(f"the server could not be started: {why}; free space, or make it writable") from error

@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 
 from harness.spec.expressions import expression_problems, reference_problems
-from harness.spec.names import ABSENT, file_problem
+from harness.spec.names import ABSENT, SCHEMES, file_problem, forbidden_scheme
 from harness.spec.problems import JsonPath, Problem, describe_value, did_you_mean, join_or
 from harness.spec.references import HIDDEN, Hide
 from harness.spec.source import Origin
@@ -58,9 +58,7 @@ def mark_problems(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
 __all__ = ["check_spec", "check_steps", "check_suite", "strict_problems"]
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 HOST = re.compile(r"[^\s/:?#@]+")
-SCHEMES = ("http", "https", "about")
 
 
 def check_spec(
@@ -187,9 +185,10 @@ def check_steps(
             yield from _uploads(step, path, origin, folder, hide)
         if isinstance(step, Assert) and step.baseline is not None and "${" not in step.baseline:
             yield from _baseline(step.baseline, (*path, "aria" if step.aria else "screenshot"), origin, folder)
-        if isinstance(step, Open | Api) and (found := _SCHEME.match(step.url)) and found[1].lower() not in SCHEMES:
-            hint = "write http:// in front of a host" if "." in found[1] or found[1] == "localhost" else ""
-            scheme = found[1] if hide(step.url).startswith(found[0]) else HIDDEN  # the scheme may be part of a secret
+        if isinstance(step, Open | Api) and (scheme := forbidden_scheme(step.url)):
+            hint = "write http:// in front of a host" if "." in scheme or scheme == "localhost" else ""
+            if forbidden_scheme(hide(step.url)) != scheme:  # it may be part of a secret
+                scheme = HIDDEN
             message = f"URLs of the scheme `{scheme}:` are not allowed"
             yield origin.problem((*path, "url"), message, expected=join_or(SCHEMES[:2]), hint=hint)
         if isinstance(step, RequestingStep) and step.expect_request is not None:

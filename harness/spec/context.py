@@ -170,7 +170,7 @@ class ContextOptions(Declaration):
         None, description="Time zone of the browser, such as `Europe/Berlin`."
     )
     geolocation: Geolocation | None = Field(
-        None, description="Where the browser says it is. Pages may ask for it with the permission `geolocation`."
+        None, description="Where the browser says it is. It grants pages the permission `geolocation`, too."
     )
     permissions: tuple[Annotated[str, AfterValidator(_permission)], ...] | None = Field(
         None, description="Permissions that every page has without asking, such as `[geolocation, clipboard-read]`."
@@ -237,7 +237,10 @@ def playwright_options(options: ContextOptions, device: Mapping[str, Any]) -> di
     """
     found = {name: value for name, value in device.items() if name != "default_browser_type"}
     given = {name: value for name, value in options.declared.items() if name != "device"}
-    return found | {_PLAYWRIGHT.get(name, name): _in_its_form(name, value) for name, value in given.items()}
+    found |= {_PLAYWRIGHT.get(name, name): _in_its_form(name, value) for name, value in given.items()}
+    if found.get("geolocation"):  # a position that no page may ask for would have no effect
+        found["permissions"] = list(dict.fromkeys((*(found.get("permissions") or ()), "geolocation")))
+    return found
 
 
 def _in_its_form(name: str, value: Any) -> Any:

@@ -101,6 +101,21 @@ def with_scheme(url: str) -> str:
     return f"http://{url}" if url[found.end() :] else f"http://{url}/"
 
 
+SCHEMES = ("http", "https", "about")
+"""The schemes of URLs that a task may open."""
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
+_BEFORE_URL = "".join(map(chr, range(0x21)))
+"""What a browser ignores before a URL: spaces and control characters."""
+_IN_URL = str.maketrans("", "", "\t\n\r")
+"""What it ignores within one."""
+
+
+def forbidden_scheme(url: str) -> str:
+    """The scheme of a URL that no task may open, as the browser reads it (`file`, `chrome`); empty if it may."""
+    found = _SCHEME.match(url.lstrip(_BEFORE_URL).translate(_IN_URL))
+    return "" if found is None or found[1].lower() in SCHEMES else found[1]
+
+
 # Task names as names of directories: safe, and distinct on every disk.
 
 LONGEST = 120

@@ -94,20 +94,27 @@ class ToolTransport(httpx2.AsyncBaseTransport):
         if answer.status_code < 400:
             return answer
         body = await _beginning(answer)
-        problem, said = self._problem(request, answer, body)
+        problem, said = self._problem(request, answer, body, opening=sending.opening)
         if problem is not None:
             wait = retry_after(answer.headers, self._clock.wall()) if problem is ToolProblem.BUSY else None
             sending.fail(problem, said, retry_after=wait, final=problem in _FINAL)
         return httpx2.Response(answer.status_code, headers=_whole(answer.headers), content=body)
 
-    def _problem(self, request: httpx2.Request, answer: httpx2.Response, body: bytes) -> tuple[ToolProblem | None, str]:
-        """What a refusal means; None: it is an error of the protocol, which the client reads."""
+    def _problem(
+        self, request: httpx2.Request, answer: httpx2.Response, body: bytes, *, opening: bool
+    ) -> tuple[ToolProblem | None, str]:
+        """What a refusal means; None: it is an error of the protocol, which the client reads.
+
+        `opening`: there is no connection yet, so that whatever is refused, nothing can be called.
+        """
         status = answer.status_code
         said = f"it answers {status} {answer.reason_phrase}".rstrip()
         more = body[:SHOWN].decode(errors="replace").strip()
         said = f"{said}: {more}" if more else said
-        if status in (401, 403) or _oauth(body):
-            return ToolProblem.UNAUTHORIZED, said
+        if (refused := _refused(status, body)) is not None:
+            wanted = answer.headers.get("www-authenticate", "")[:SHOWN]
+            told = f"{said} (it wants {wanted})" if wanted else said
+            return ToolProblem.UNAUTHORIZED if opening else refused, told
         if status in (429, 503) and "retry-after" in answer.headers:
             return ToolProblem.BUSY, said
         if SESSION in request.headers and _is_of_session(status, body):
@@ -118,7 +125,7 @@ class ToolTransport(httpx2.AsyncBaseTransport):
         return (ToolProblem.LOST if status >= 500 or status == 429 else ToolProblem.GARBLED), said
 
 
-_FINAL: Final = (ToolProblem.UNAUTHORIZED, ToolProblem.BUSY, ToolProblem.UNREACHED)
+_FINAL: Final = (ToolProblem.UNAUTHORIZED, ToolProblem.FORBIDDEN, ToolProblem.BUSY, ToolProblem.UNREACHED)
 
 
 class _TooLateError(httpx2.TransportError):
@@ -191,11 +198,22 @@ def _is_of_session(status: int, body: bytes) -> bool:
     return (status == 404 and (says or not body.strip())) or (status == 400 and says and _of_the_protocol(body))
 
 
-def _oauth(body: bytes) -> bool:
-    """Whether the body of a refusal is an error of RFC 6749 or RFC 6750 that concerns credentials."""
+_OF_THE_CALL: Final = ("insufficient_scope", "access_denied")
+"""Errors of OAuth about what was asked for, and not about the credentials."""
+
+
+def _refused(status: int, body: bytes) -> ToolProblem | None:
+    """Whether a refusal is about the credentials (401), or about what they allow (403); None: about neither.
+
+    MCP demands 401 for a token that is missing or not valid, and 403 with `insufficient_scope` for one that lacks a
+    right. The body may be an error of RFC 6749 or RFC 6750.
+    """
     read = _document(body)
-    error = read.get("error") if isinstance(read, dict) else None
-    return isinstance(error, str) and error in OAUTH
+    said = read.get("error") if isinstance(read, dict) else None
+    error = said if isinstance(said, str) and said in OAUTH else None
+    if error in _OF_THE_CALL or (status == 403 and error is None):
+        return ToolProblem.FORBIDDEN
+    return ToolProblem.UNAUTHORIZED if status == 401 or error is not None else None
 
 
 async def _beginning(answer: httpx2.Response) -> bytes:

@@ -31,6 +31,9 @@ CLOSED_WITHIN: Final = 10.0
 
 _TOLD_AT_CONNECTING: Final = (ToolProblem.UNAUTHORIZED, ToolProblem.BUSY, ToolProblem.GARBLED)
 
+_OF_ONE_CALL: Final = (ToolProblem.UNKNOWN_TOOL, ToolProblem.INVALID_ARGUMENTS, ToolProblem.FORBIDDEN)
+"""Refusals that say nothing of other calls: the server is well."""
+
 Connector = Callable[[ConnectionEvents], Awaitable[Connection]]
 """Makes a connection, which is not open yet. Raises Failed if that cannot be done here: a package is missing, ..."""
 
@@ -266,7 +269,7 @@ class ToolServer:
             self._lose(line, error)
         elif listing and error.problem is not ToolProblem.UNAUTHORIZED:
             return
-        elif error.problem in (ToolProblem.UNKNOWN_TOOL, ToolProblem.INVALID_ARGUMENTS):
+        elif error.problem in _OF_ONE_CALL:
             self.answered(line)
         elif line is self._line and error.problem is ToolProblem.UNAUTHORIZED:
             self.phase.note(Sign.REFUSED, error.message)

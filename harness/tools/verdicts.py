@@ -36,6 +36,7 @@ VERDICTS: Final[Mapping[ToolProblem, ToolVerdict]] = {
     ToolProblem.SLOW: ToolVerdict("TOOL_TIMEOUT", KINDS["network timeout"], acted=True),
     ToolProblem.BUSY: ToolVerdict("TOOL_UNAVAILABLE", KINDS["service unavailable"]),
     ToolProblem.UNAUTHORIZED: ToolVerdict("TOOL_AUTH", KINDS["unauthorized"]),
+    ToolProblem.FORBIDDEN: ToolVerdict("TOOL_AUTH", KINDS["forbidden"]),
     ToolProblem.UNKNOWN_TOOL: ToolVerdict("TOOL_UNKNOWN", KINDS["not found"]),
     ToolProblem.INVALID_ARGUMENTS: ToolVerdict("TOOL_INVALID", KINDS["invalid request"]),
     ToolProblem.GARBLED: ToolVerdict("TOOL_PROTOCOL", KINDS["validation failed"], acted=True),
@@ -79,10 +80,23 @@ def failure_of(error: ToolServerError, facts: CallFacts, near: str) -> Failed:
     tried = f", also when it was tried again ({facts.tries} tries)" if facts.tries > 1 else ""
     message = f"Tool `{request.server}.{request.tool}`: {error.message}{more}{tried}{f'; {notes}' if notes else ''}"
     details = facts.details | {"problem": error.problem.value} | _of_death(error.died)
+    advice = _ADVICE.get(error.problem, "").format(server=request.server)
     failure = Failure(
-        rule.code, message, details=details, retry_after=error.retry_after, effect=facts.effect, cause=error
+        rule.code,
+        message,
+        details=details,
+        retry_after=error.retry_after,
+        effect=facts.effect,
+        cause=error,
+        advice=advice,
     )
     return Failed(failure)
+
+
+_ADVICE: Final[Mapping[ToolProblem, str]] = {
+    ToolProblem.FORBIDDEN: "The server accepts the credentials, and they do not allow this call: give them the right "
+    "that the message names (`headers` or `environment` in [tool.harness.tools.{server}]), or leave the call out.",
+}
 
 
 def _of_death(died: ServerDied | None) -> dict[str, Any]:

@@ -21,6 +21,11 @@ with sync_playwright() as playwright:
         print("came to the bank")
     except Error as error:
         print("no bank", error.message.splitlines()[0])
+    try:
+        away.goto("file:///etc/hosts")
+        print("came to a file")
+    except Error as error:
+        print("no file", error.message.splitlines()[0])
     away.close()
     page.goto("http://shop.local/product/WM-5521")
     page.click("#add-to-cart")

@@ -200,7 +200,10 @@ def test_thirty_steps_and_no_more(project: Project) -> None:
     )
     report = ended(project)
     assert report["code"] == "BUDGET_EXCEEDED"
-    assert "max_steps 30" in report["error_message"]
+    assert (
+        "`max_steps` allows 30 steps, the usual number for agents, and another one was to begin"
+        in report["error_message"]
+    )
 
 
 @pytest.mark.thorough

@@ -227,6 +227,7 @@ def test_a_program_that_drives_the_browser_itself_sees_its_own_task_only(project
     assert "pages ['about:blank']" in said
     assert said.count("is not offered: the browser has contexts of other tasks") == 2
     assert "no bank" in said
+    assert "no file Page.goto: Protocol error (Page.navigate): URLs of the scheme `file:` are not opened" in said
     assert any("checkout" in each["request"]["url"] for each in har_of(project, "U"))
 
 

@@ -70,6 +70,7 @@ def test_an_agent_is_frozen_and_the_agent_is_the_safety_net(shop: Project) -> No
     document = yaml.safe_load(file.read_text("utf-8"))
     assert document["steps"][1] == {"act": "type", "selector": "#search-box", "value": "${env:BUYER_WORD}"}
     assert [each["act"] for each in document["steps"]] == ["open", "type", "open", "click"]
+    assert [each.get("effect") for each in document["steps"]] == [None, None, None, "write"], "the click sent a POST"
     (shop.path / "buyer.py").write_text("raise RuntimeError", "utf-8")
     shop.run("buy.task.yaml").assert_outcomes(passed=1)
     assert freeze(shop, "--check").returncode == 0

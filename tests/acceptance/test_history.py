@@ -164,9 +164,9 @@ def test_killed_in_the_middle_and_run_again(tmp_path: Path) -> None:
     folder = written(tmp_path / "p", "T-PASSED", "T-KILLED")
     assert pytest_in(folder).returncode == -9
     killed = load_run(folder)
-    assert (killed.ending, [each.task_id for each in killed.executions]) == ("unfinished", ["T-PASSED"])
+    assert (killed.ending, [each.task_id for each in killed.executions]) == ("killed", ["T-PASSED"])
     assert pytest_in(folder, "-k", "PASSED").returncode == 0
-    assert [each.ending for each in recent_runs(folder)] == ["finished", "unfinished"]
+    assert [each.ending for each in recent_runs(folder)] == ["finished", "killed"]
     assert "has died; what it had done until then is kept" in load_run(folder, "last-1").note
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
+import resource
 import socket
 import subprocess
 import sys
@@ -156,6 +157,41 @@ def test_it_stays_in_the_background_with_persist_and_one_start_wins(project: Pro
         assert all(found.url in each and str(found.pid) in each for each in told)
     finally:
         harness(project.path, "serve", "stop")
+
+
+def _full_disk() -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+
+
+def test_a_server_that_cannot_write_says_what_is_wrong(project: Project) -> None:
+    command = [sys.executable, "-c", "from harness.cli import main; main()", "serve"]
+    for options, wrong in (
+        (["--persist"], "the server could not be started: .harness/logs/serve.log cannot be written: File too large"),
+        ([], "the key of the server's tokens cannot be used: File too large"),
+    ):
+        ended = subprocess.run(
+            [*command, *options],
+            cwd=project.path,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+            preexec_fn=_full_disk,
+        )
+        assert (ended.returncode, wrong in ended.stderr) == (1, True), ended.stderr
+    assert address_of(project.path) is None
+    assert not [each.name for each in (project.path / ".harness").iterdir() if each.name.startswith(".")]
+
+
+def test_what_a_server_said_earlier_is_not_why_it_ended(project: Project) -> None:
+    log = project.path / ".harness/logs/serve.log"
+    log.parent.mkdir(parents=True)
+    log.write_text("error: an old reason\n", "utf-8")
+    (project.path / ".harness/serve.key").mkdir()
+    code, said = harness(project.path, "serve", "--persist")
+    assert code == 1
+    assert "the key of the server's tokens cannot be used: Is a directory" in said or "it may yet" in said
+    assert "an old reason" not in said
 
 
 def test_other_machines_need_tls_or_a_decision(project: Project) -> None:

@@ -184,14 +184,27 @@ STATES = {
 }
 OVER = ("aborted", "BUDGET_EXCEEDED")
 BUDGETS = {
-    "budget-steps": case(*OVER, message="max_steps 2", budget={"max_steps": 2}, steps=[OPEN, OPEN, OPEN]),
-    "budget-requests": case(*OVER, message="max_requests 1", budget={"max_requests": 1}, steps=[OPEN, OPEN, OPEN]),
+    "budget-steps": case(
+        *OVER,
+        message="`max_steps` allows 2 steps, and another one was to begin",
+        budget={"max_steps": 2},
+        steps=[OPEN, OPEN, OPEN],
+    ),
+    "budget-requests": case(
+        *OVER,
+        message="`max_requests` allows 1 request, and the task's pages have sent ",
+        budget={"max_requests": 1},
+        steps=[OPEN, OPEN, OPEN],
+    ),
     "budget-seconds": case(
-        *OVER, message="max_seconds 1.5", budget={"max_seconds": 1.5}, steps=[OPEN, {"act": "wait", "value": 8}]
+        *OVER,
+        message="`max_seconds` allows 1.5 seconds, and they are over",
+        budget={"max_seconds": 1.5},
+        steps=[OPEN, {"act": "wait", "value": 8}],
     ),
     "budget-retries": case(
         *OVER,
-        message="max_retries 1",
+        message="`max_retries` allows 1 retry, fallbacks included, and another one is needed",
         budget={"max_retries": 1},
         rules={"on_network_error": {"strategy": "retry", "retry_delay_ms": 100}},
         faults=[{"kind": "refuse", "host": "shop.local", "seconds": 30}],

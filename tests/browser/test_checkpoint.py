@@ -24,6 +24,7 @@ from harness.browser.evidence import LastGood
 from harness.recovery import Capture
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Clock, SystemClock
+from harness.spec.context import ContextOptions
 from harness.values import replace
 from tests.browser import poison
 from tests.browser import site as site_module
@@ -636,5 +637,43 @@ def test_a_field_whose_filling_writes_is_not_filled_again(run: Any, stage: Stage
         assert stage.site.hits["/status/204"] == 1
         kept = replace(saved, pages=(replace(saved.pages[0], fields=()),))
         assert not isinstance(await session.restore(kept, 5, restart=False, barred="step 1 is a write"), Failure)
+
+    run(body())
+
+
+async def paused(session: PlaywrightSession) -> tuple[str, ...]:
+    """What a pause of the bridge does: save, leave an empty browser, and open the pages again."""
+    saved = await session.save(15)
+    assert await session.restore(None, 15, restart=False) == ()
+    return await back(session, saved)
+
+
+def test_a_pause_behind_a_login_of_http(run: Any, stage: Stage, tmp_path: Path) -> None:
+    async def body() -> None:
+        credentials = {"username": "ann", "password": "secret"}
+        session = await stage.session(context=ContextOptions(http_credentials=credentials), recording="full")
+        await go(session, "/basic")
+        assert await paused(session) == ()
+        await passed(session, {"act": "wait", "selector": "#in"})
+        await passed(session, {"act": "api", "url": f"http://{SHOP}/basic"})
+        await session.evidence(Capture(logs=True, screenshot=False, dom=False), tmp_path)
+        entries = json.loads((tmp_path / "network_logs.har").read_text())["log"]["entries"]
+        opened = [entry for entry in entries if entry["request"]["url"] == f"http://{SHOP}/basic"]
+        assert len(opened) >= 2, "from before the pause and from after it"
+        assert "secret" not in json.dumps(entries)
+
+    run(body())
+
+
+def test_a_pause_with_an_open_file_chooser(run: Any, stage: Stage) -> None:
+    async def body() -> None:
+        (stage.folder / "a.txt").write_text("a", "utf-8")
+        session = await stage.at("/files")
+        await passed(session, {"act": "click", "selector": "#many"})
+        assert await paused(session) == ()
+        await passed(session, {"act": "upload", "selector": "#many", "value": "a.txt"})
+        assert await session.text("#out", None, 5) == "a.txt"
+        assert await paused(session) == ()
+        assert await session.text("#out", None, 5) == "a.txt", "what was chosen is chosen again"
 
     run(body())

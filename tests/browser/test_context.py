@@ -36,7 +36,7 @@ def test_a_page_sees_what_the_context_emulates(run: Any, stage: Stage) -> None:
             viewport={"width": 640, "height": 480},
             color_scheme="dark",
             reduced_motion="reduce",
-            permissions=["geolocation", "notifications"],
+            permissions=["notifications"],  # a position permits itself
             geolocation={"latitude": 52.5, "longitude": 13.4, "accuracy": 7},
         )
         assert (told["language"], told["zone"], told["width"]) == ("de-DE", "Asia/Tokyo", 640)

@@ -113,8 +113,9 @@ class AllureSink:
         around = [*fault_steps(result, redactor), *takeover_steps(result, redactor), *thinking_steps(result, redactor)]
         around += _put_calls(result, steps, redactor)
         test.steps.extend(sorted((*around, *(step for _, step in steps)), key=_start_of))
+        test.steps[:0] = [inner_task(each, "repair task", redactor) for each in result.inner]
         if result.alternative is not None:
-            test.steps.append(inner_task(result.alternative, redactor))
+            test.steps.append(inner_task(result.alternative, "alternative task", redactor))
         failing = next(
             (step for record, step in reversed(steps) if record.index == result.failed_index and not record.passed),
             None,
@@ -266,9 +267,9 @@ def fault_steps(result: TaskResult, redactor: Redactor) -> Iterator[TestStepResu
             yield step
 
 
-def inner_task(result: TaskResult, redactor: Redactor) -> TestStepResult:
-    """A task that ran inside another one, as one step with its own steps below it."""
-    step = TestStepResult(name=redactor.text(f"alternative task {result.task_id}: {result.final_state}"))
+def inner_task(result: TaskResult, role: str, redactor: Redactor) -> TestStepResult:
+    """A task that ran inside another one, as one step with its own steps below it. `role`: what it ran for."""
+    step = TestStepResult(name=redactor.text(f"{role} {result.task_id}: {result.final_state}"))
     step.start = milliseconds(result.started)
     step.stop = milliseconds(result.started + timedelta(seconds=result.elapsed))
     step.status = Status.PASSED if result.ok else _failure_status(result.failure)

@@ -300,6 +300,9 @@ def _notices(run: RunRecord, found: Sequence[CauseView]) -> list[str]:
         notices.append("The run was interrupted. Tasks that it did not reach are missing here.")
     if run.running:
         notices.append(f"The run is {still_running(len(run.last))}. The page shows what it has written so far.")
+    elif run.ending == "killed":
+        why = run.note or "its process is gone; the page shows what it had written"
+        notices.append(f"The run was killed: {why}.")
     elif run.ending == "unfinished":
         why = run.note or "its process died, or it is still running; the page shows what it had written"
         notices.append(f"The run has no end: {why}.")

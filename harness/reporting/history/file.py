@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final
@@ -12,27 +12,43 @@ from harness.reporting.files import shown_path
 
 # The tables of the history. Columns are for queries; `document` has the whole value, so that nothing is lost.
 
-SCHEMA: Final = 2
+SCHEMA: Final = 3
 """The version of the schema; it is the file's `user_version`."""
 APPLICATION: Final = 0x54534849
 """The `application_id` of the file: "TSHI" in ASCII."""
 
-OLD_SCHEMA: Final = 1
-"""The version before: a writer adds the columns, a reader sees them with their defaults."""
-_ADDED: Final = {
-    "agent": ("TEXT", "''"),
-    "takeovers": ("INTEGER", "0"),
-    "model_calls": ("INTEGER", "0"),
-    "failed_calls": ("INTEGER", "0"),
-    "replayed_calls": ("INTEGER", "0"),
-    "input_tokens": ("INTEGER", "0"),
-    "cached_tokens": ("INTEGER", "0"),
-    "output_tokens": ("INTEGER", "0"),
-    "cost_usd": ("REAL", "0"),
-    "unpriced_calls": ("INTEGER", "0"),
+_Columns = Mapping[str, tuple[str, str]]
+"""Name of a column of `executions` -> its type and default."""
+_ADDED: Final[Mapping[int, _Columns]] = {
+    2: {
+        "agent": ("TEXT", "''"),
+        "takeovers": ("INTEGER", "0"),
+        "model_calls": ("INTEGER", "0"),
+        "failed_calls": ("INTEGER", "0"),
+        "replayed_calls": ("INTEGER", "0"),
+        "input_tokens": ("INTEGER", "0"),
+        "cached_tokens": ("INTEGER", "0"),
+        "output_tokens": ("INTEGER", "0"),
+        "cost_usd": ("REAL", "0"),
+        "unpriced_calls": ("INTEGER", "0"),
+    },
+    3: {
+        "tool_calls": ("INTEGER", "0"),
+        "tool_errors": ("INTEGER", "0"),
+        "tool_failures": ("INTEGER", "0"),
+    },
 }
-"""Column of `executions` that schema 2 has added -> its type and default."""
-_COLUMNS: Final = tuple(f"{name} {kind} NOT NULL DEFAULT {value}" for name, (kind, value) in _ADDED.items())
+"""Version of the schema -> what it has added. A writer adds it to an old file, a reader sees it with its defaults."""
+
+
+def _added_since(version: int) -> _Columns:
+    """The columns that a file of this version lacks."""
+    return {name: how for each, columns in _ADDED.items() if each > version for name, how in columns.items()}
+
+
+def _declared(columns: _Columns) -> list[str]:
+    return [f"{name} {kind} NOT NULL DEFAULT {value}" for name, (kind, value) in columns.items()]
+
 
 TABLES: Final = (
     """CREATE TABLE runs (
@@ -67,7 +83,7 @@ TABLES: Final = (
     retries INTEGER NOT NULL,
     recoveries INTEGER NOT NULL,
     recovered INTEGER NOT NULL,
-    {",".join(_COLUMNS)}
+    {",".join(_declared(_added_since(1)))}
 )""",
     "CREATE INDEX executions_by_run ON executions (run, nodeid)",
     "CREATE INDEX executions_by_node ON executions (nodeid)",
@@ -214,8 +230,8 @@ def _open_database(uri: str, path: Path, patience: float, *, make: bool = False)
         if make and version != SCHEMA:
             _to_wal(database, patience)
             _make(database, path)
-        elif version == OLD_SCHEMA:
-            _show_added(database)
+        elif 0 < version < SCHEMA:
+            _show_added(database, version)
         database.execute("PRAGMA foreign_keys = ON")
         database.execute("PRAGMA synchronous = NORMAL")
         if not make:
@@ -240,7 +256,7 @@ def _looked_at(database: sqlite3.Connection, path: Path) -> int:
 def _version_of(database: sqlite3.Connection, path: Path) -> int:
     """The schema of a history of ours, 0 for an empty file. Raises HistoryError for anything else."""
     application, version = _number(database, "application_id"), _number(database, "user_version")
-    if application == APPLICATION and version in (OLD_SCHEMA, SCHEMA):
+    if application == APPLICATION and 1 <= version <= SCHEMA:
         return version
     if application == APPLICATION:
         raise HistoryError(
@@ -270,7 +286,7 @@ def _make(database: sqlite3.Connection, path: Path) -> None:
     database.execute("BEGIN IMMEDIATE")
     version = _version_of(database, path)
     if version != SCHEMA:
-        added = (f"ALTER TABLE executions ADD COLUMN {column}" for column in _COLUMNS)
+        added = (f"ALTER TABLE executions ADD COLUMN {column}" for column in _declared(_added_since(version)))
         for statement in added if version else TABLES:
             database.execute(statement)
         database.execute(f"PRAGMA application_id = {APPLICATION}")
@@ -278,9 +294,9 @@ def _make(database: sqlite3.Connection, path: Path) -> None:
     database.execute("COMMIT")
 
 
-def _show_added(database: sqlite3.Connection) -> None:
+def _show_added(database: sqlite3.Connection, version: int) -> None:
     """Show the executions of an old file with the columns that it lacks: a reader never changes a file."""
-    values = ", ".join(f"{value} AS {name}" for name, (_, value) in _ADDED.items())
+    values = ", ".join(f"{value} AS {name}" for name, (_, value) in _added_since(version).items())
     database.execute(f"CREATE TEMP VIEW executions AS SELECT *, {values} FROM main.executions")  # noqa: S608 - ours
 
 

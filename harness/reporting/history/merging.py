@@ -219,7 +219,7 @@ def _copy_allure(shards: Sequence[ShardRun], made: Path, run: RunRecord, plain: 
         write_json(target / "executor.json", run.ci)
 
 
-_ENDINGS: tuple[Ending, ...] = ("unfinished", "interrupted", "finished")
+_ENDINGS: tuple[Ending, ...] = ("unfinished", "killed", "interrupted", "finished")
 """The worst of these endings is the ending of the whole."""
 _LEVELS = ("ok", "warning", "critical")
 _AND = " | "

@@ -17,7 +17,6 @@ from harness.reporting.files import MANIFEST, read_json
 from harness.reporting.history.comparison import RunComparison, compare
 from harness.reporting.history.file import HistoryError, place_of, reading
 from harness.reporting.history.record import (
-    Ending,
     Execution,
     Outcome,
     RunRecord,
@@ -26,7 +25,7 @@ from harness.reporting.history.record import (
     cost_per_success,
     counted,
 )
-from harness.reporting.history.rows import execution_of, happening_of, is_running, run_of
+from harness.reporting.history.rows import ending_of, execution_of, happening_of, is_running, run_of
 from harness.reporting.history.writing import import_pending_runs
 from harness.spec.names import how_many
 from harness.spec.problems import did_you_mean
@@ -147,7 +146,9 @@ _WORK = """SELECT COALESCE(SUM(retries), 0) AS retries, COALESCE(SUM(recoveries)
     COALESCE(SUM(model_calls), 0) AS calls, COALESCE(SUM(failed_calls), 0) AS failed_calls,
     COALESCE(SUM(replayed_calls), 0) AS replayed_calls, COALESCE(SUM(input_tokens), 0) AS input_tokens,
     COALESCE(SUM(cached_tokens), 0) AS cached_tokens, COALESCE(SUM(output_tokens), 0) AS output_tokens,
-    COALESCE(SUM(cost_usd), 0) AS cost_usd, COALESCE(SUM(unpriced_calls), 0) AS unpriced_calls
+    COALESCE(SUM(cost_usd), 0) AS cost_usd, COALESCE(SUM(unpriced_calls), 0) AS unpriced_calls,
+    COALESCE(SUM(tool_calls), 0) AS tool_calls, COALESCE(SUM(tool_errors), 0) AS tool_errors,
+    COALESCE(SUM(tool_failures), 0) AS tool_failures
     FROM executions WHERE run = ?"""
 """The work of all executions: a task that was run again did its retries all the same."""
 _PARTS = "SELECT document FROM executions JOIN documents ON execution = id WHERE run = ? ORDER BY id"
@@ -279,7 +280,7 @@ def _summary(database: sqlite3.Connection, row: sqlite3.Row) -> RunSummary:
         run=row["run"],
         started=row["started"],
         finished=row["finished"],
-        ending=cast("Ending", row["ending"]),
+        ending=ending_of(row),
         seconds=round(_seconds(row, _ends(database, row)), 3),
         passed=passed,
         expected=sum(each["outcome"] == "passed" and each["expected"] for each in last),
@@ -297,6 +298,9 @@ def _summary(database: sqlite3.Connection, row: sqlite3.Row) -> RunSummary:
         used=used,
         cost_per_success=cost_per_success(used, asked),
         takeovers=work["takeovers"],
+        tool_calls=work["tool_calls"],
+        tool_errors=work["tool_errors"],
+        tool_failures=work["tool_failures"],
         note=row["note"],
         running=is_running(row),
     )

@@ -196,8 +196,8 @@ def still_running(tasks: int) -> str:
 
 Outcome = Literal["passed", "failed", "skipped", "rerun"]
 """The outcome of one execution of a task as pytest counts it: a declared failure has passed."""
-Ending = Literal["finished", "interrupted", "unfinished"]
-"""`unfinished`: the process of the run died, or it still runs."""
+Ending = Literal["finished", "interrupted", "killed", "unfinished"]
+"""`killed`: the process of the run is gone, and has written no end. `unfinished`: it still runs, or nobody can tell."""
 Counted = Literal["passed", "failed", "not judged", "skipped"]
 """The verdict on a task in a run."""
 
@@ -361,6 +361,9 @@ class RunSummary(BaseModel):
     used: ModelFigures = Field(ModelFigures(), description="What calls of models have used, but their time.")
     cost_per_success: float | None = Field(None, description="US dollars; None: not known.")
     takeovers: int = 0
+    tool_calls: int = Field(0, description="Calls of tools, of all executions.")
+    tool_errors: int = Field(0, description="Of those, how many the tool answered with an error.")
+    tool_failures: int = Field(0, description="Of those, how many have no answer.")
     note: str = Field("", description="As of the run.")
     running: bool = Field(False, description="As of the run.")
 

@@ -8,20 +8,21 @@ import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import PydanticSerializationError
 
 from harness.model.consumption import ModelFigures
+from harness.model.tool_use import ToolFigures, of_all_tools
 from harness.reporting.history.file import HistoryError
-from harness.reporting.history.record import Execution, Happening, OwnerProcess, RunRecord
+from harness.reporting.history.record import Ending, Execution, Happening, OwnerProcess, RunRecord
 from harness.reporting.task_record import TaskRecord
 
 # Writes rows of the tables, always within a transaction of the caller.
 
 _RUN = "INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-_EXECUTION = f"INSERT INTO executions VALUES (NULL{', ?' * 24})"  # noqa: S608 - without values
+_EXECUTION = f"INSERT INTO executions VALUES (NULL{', ?' * 27})"  # noqa: S608 - without values
 _BEFORE = "DELETE FROM executions WHERE run = ? AND nodeid = ? AND number = ?"
 _ATTEMPT = "INSERT INTO attempts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _FAILURE = "INSERT INTO failures VALUES (?, ?, ?, ?, ?, ?, ?)"
@@ -177,6 +178,7 @@ def execution_row(run: str, each: Execution) -> Row:
         len(recoveries),
         sum(worked for _, worked in recoveries),
         *_agent_columns(record),
+        *_tool_columns(record),
     )
 
 
@@ -195,6 +197,12 @@ def _agent_columns(record: TaskRecord | None) -> Row:
         used.cost_usd,
         used.unpriced_calls,
     )
+
+
+def _tool_columns(record: TaskRecord | None) -> Row:
+    """The columns that schema 3 has added."""
+    called = of_all_tools(record.tools) if record else ToolFigures()
+    return (called.calls, called.errors, called.failed)
 
 
 def compress(each: Execution) -> bytes:
@@ -253,9 +261,15 @@ def run_of(row: sqlite3.Row, executions: Iterator[Execution], happenings: Iterat
     try:
         run = RunRecord.model_validate_json(row["document"])
         parts = {"executions": tuple(executions), "happenings": tuple(happenings)}
-        return run.model_copy(update={**parts, "running": is_running(row)})
+        return run.model_copy(update={**parts, "ending": ending_of(row), "running": is_running(row)})
     except (ValidationError, zlib.error) as error:
         raise HistoryError(f"run {row['run']}: its record in the history cannot be read: {error}") from error
+
+
+def ending_of(row: sqlite3.Row) -> Ending:
+    """How the run ended. An unfinished one whose process is gone was killed, also if no later run has noted that."""
+    gone = row["ending"] == "unfinished" and OwnerProcess.of_row(row).gone
+    return "killed" if gone else cast("Ending", row["ending"])
 
 
 def is_running(row: sqlite3.Row) -> bool:

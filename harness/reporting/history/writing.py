@@ -46,7 +46,7 @@ def note_abandoned(database: sqlite3.Connection, root: Path) -> None:
             run = RunRecord.model_validate_json(row["document"])
             note = f"its process (pid {process.pid}) has died; what it had done until then is kept"
             found = happenings_of(root, run.run)
-            end_run(database, run.model_copy(update={"note": note, "happenings": found}))
+            end_run(database, run.model_copy(update={"ending": "killed", "note": note, "happenings": found}))
 
 
 # Events around the tasks of a run, from its event log.

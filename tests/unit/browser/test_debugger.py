@@ -72,6 +72,34 @@ def test_what_is_about_the_whole_browser_is_refused(method: str) -> None:
     play(main())
 
 
+@pytest.mark.parametrize(
+    "url",
+    ["file:///etc/passwd", " FiLe:///", "fi\nle:///", "chrome://settings", "view-source:file:///", "javascript:1"],
+)
+def test_urls_that_no_task_may_open_are_refused(url: str) -> None:
+    async def main() -> None:
+        browser = FakeBrowser()
+        await browser.says("Target.createTarget", url=url)
+        await browser.attached("S1", target("P1"))
+        await browser.says("Page.navigate", "S1", url=url)
+        told = [each["error"]["message"] for each in browser.told if "error" in each]
+        assert len(told) == 2
+        assert all("are not opened" in each for each in told)
+        assert (browser.asked, browser.acted) == ([], [])
+
+    play(main())
+
+
+@pytest.mark.parametrize("url", ["about:blank", "http://shop.local/", "HTTPS://shop.local/", ""])
+def test_urls_that_a_task_may_open_go_to_the_browser(url: str) -> None:
+    async def main() -> None:
+        browser = FakeBrowser()
+        await browser.says("Target.createTarget", url=url)
+        assert [each["params"]["url"] for each in browser.asked] == [url]
+
+    play(main())
+
+
 @pytest.mark.parametrize("method", ["Target.createTarget", "Storage.getCookies", "Browser.setDownloadBehavior"])
 def test_what_names_a_context_gets_ours(method: str) -> None:
     async def main() -> None:

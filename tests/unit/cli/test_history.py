@@ -12,6 +12,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from harness.cli.main import app
+from harness.model.tool_use import ToolFigures
 from harness.reporting.dashboard.build import dashboard
 from harness.reporting.dashboard.evidence import FoundEvidence
 from harness.reporting.dashboard.page import page
@@ -51,6 +52,16 @@ def test_list(root: Path) -> None:
     assert len(told(root, "--limit", "3").splitlines()) == 4
 
 
+def test_the_list_has_columns_of_tools_if_a_run_has_called_some(tmp_path: Path) -> None:
+    calls = {"mail": {"get_code": ToolFigures(calls=3, errors=1), "send": ToolFigures(calls=2, failed=2)}}
+    save_run(tmp_path, run(parts=[execution(record("T-1", tools=calls)), execution(record("T-2", tools=calls))]))
+    save_run(tmp_path, run("20251117T090000-1", parts=[execution(record("T-1"))]))
+    head, without, called, *_ = told(tmp_path, "list").splitlines()
+    assert " ".join(head.split()).endswith(" retries tool calls tool errors unanswered commit")
+    assert called.split()[-5:-2] == ["10", "2", "4"]
+    assert without.split()[-3] == "0", "and no zeros"
+
+
 def test_list_for_programs(root: Path) -> None:
     (found,) = json.loads(told(root, "list", "--limit", "1", "--json"))
     keys = "run started finished ending seconds passed expected failed not_judged skipped flaky healed retries commit"
@@ -63,6 +74,9 @@ def test_list_for_programs(root: Path) -> None:
         "used",
         "cost_per_success",
         "takeovers",
+        "tool_calls",
+        "tool_errors",
+        "tool_failures",
         "note",
         "running",
     ]
@@ -149,6 +163,17 @@ def test_a_run_under_way_is_still_running(tmp_path: Path, monkeypatch: pytest.Mo
         assert "<strong>still running</strong>" in page(view)
     finally:
         writer.close()
+
+
+def test_a_run_whose_process_is_gone_was_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = run(parts=(), ending="unfinished", finished=None, exit_status=None)
+    RunWriter(tmp_path, begun, replace(OwnerProcess.this_process(), started=1.0)).close()
+    assert "  killed  " in told(tmp_path, "list")
+    assert told(tmp_path, "show").splitlines()[0].endswith(", killed")
+    assert triage_notes(tmp_path, monkeypatch) == "the run was killed\n"
+    view = dashboard(load_run(tmp_path), recent_runs(tmp_path), {}, lambda _record: FoundEvidence())
+    assert view.notices == ("The run was killed: its process is gone; the page shows what it had written.",)
+    assert "<strong>killed</strong>" in page(view)
 
 
 def test_a_run_of_another_machine_may_be_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from harness.model.consumption import ModelFigures
+from harness.model.figures import model_calls
+from harness.model.inference import ModelCall, Usage
 from harness.model.ports import LeftOut
 from harness.model.record import TaskResult
 from harness.recovery.failure import Failure, Passed
@@ -117,6 +120,22 @@ def test_a_task_repairs_a_precondition_in_the_same_world() -> None:
     assert plans[1].world == plans[0].world
     assert (plans[0].fresh, plans[1].fresh) == (True, False)
     assert [event.plan.task_id for event in theatre.events].count("SETUP") == 0
+
+
+def test_what_a_task_that_repairs_has_used_is_in_the_figures() -> None:
+    theatre = Theatre()
+    theatre.find = {"SETUP": other("SETUP")}.get
+    call = ModelCall(
+        agent="mine", model="claude", provider="anthropic", identifier="haiku", step=0, attempt=1,
+        at=theatre.clock.wall(), seconds=1.0, first_token=None, usage=Usage(900, 100), cost=0.25, outcome="answered",
+    )  # fmt: skip
+    theatre.model_calls = (call,)  # of each task
+    theatre.session.script = [Failure("INVALID_INPUT", "no such button")]
+    result = play(theatre, repairs=[{"task": "SETUP"}])
+    assert [(each.task_id, each.ok) for each in result.inner] == [("SETUP", False)]
+    assert model_calls(result) == (call, call)
+    assert result.error is not None
+    assert result.error.models_total == ModelFigures.of((call, call))
 
 
 def test_a_task_that_repairs_and_fails_is_told() -> None:
@@ -230,7 +249,10 @@ def test_a_repair_and_its_steps_are_within_the_budget() -> None:
     result = play(theatre, repairs=[{"steps": steps}], budget={"max_steps": 2})
     assert len(theatre.session.acts) == 2
     assert result.failure is not None
-    assert "its repair failed: Budget exceeded: max_steps 2" in result.failure.message
+    assert (
+        "its repair failed: Budget exceeded: `max_steps` allows 2 steps, and another one was to begin"
+        in result.failure.message
+    )
     result = play(Theatre(), repairs=[{"memory": {"address.primary": "home"}}], budget={"max_retries": 0})
     assert result.failure is not None
     assert result.failure.code == "BUDGET_EXCEEDED"

@@ -291,9 +291,9 @@ def test_an_answer_that_takes_too_long_is_charged_too() -> None:
 @pytest.mark.parametrize(
     ("budget", "words", "requests"),
     [
-        ({"max_model_calls": 2}, "max_model_calls 2", 2),
-        ({"max_tokens": 500}, "max_tokens 500 (220 were used, and the next request needs about 300)", 2),
-        ({"max_cost": 0.0045}, "max_cost $0.0045 ($0.0022 were spent, and the next request costs about $0.0030)", 2),
+        ({"max_model_calls": 2}, "`max_model_calls` allows 2 requests to models, and 2 were sent, so model", 2),
+        ({"max_tokens": 500}, "allows 500 tokens: 220 were used, and the next request needs about 300, so model", 2),
+        ({"max_cost": 0.0045}, "$0.0045: $0.0022 were spent, and the next request costs about $0.0030, so model", 2),
     ],
 )
 def test_a_budget_is_asked_before_each_request(budget: Any, words: str, requests: int) -> None:
@@ -309,6 +309,7 @@ def test_a_budget_is_asked_before_each_request(budget: Any, words: str, requests
             await task.ask("builder", 0, "claude", PROMPT)
         assert caught.value.failure.code == "BUDGET_EXCEEDED"
         assert words in caught.value.failure.message
+        assert f"Raise `{next(iter(budget))}` in `budget`" in caught.value.failure.hint
         assert len(run.wires["claude"].at) == requests
         assert run.wires["gpt"].at == []
 

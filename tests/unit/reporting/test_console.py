@@ -52,6 +52,15 @@ def test_an_assertion() -> None:
     assert "+ processing" not in text, "the two values stand there already"
 
 
+def test_no_name_of_a_tool_and_no_message_steers_a_terminal() -> None:
+    odd = "get\x1b[31m_odd\n::error::x\u202e\x07"
+    plan = sample.plan(steps=[{"act": "tool", "server": "mail", "tool": odd, "arguments": {"to": odd}}])
+    result = sample.failed(plan, Failure("TOOL_INVALID", f"Tool `mail.{odd}` was not called"), index=0)
+    for text in (failure_text(plan, result), brief(plan, result), headline(plan, result)):
+        assert "mail.get [31m_odd" in text
+        assert all(line.isprintable() for line in text.split("\n"))
+
+
 def test_preconditions_and_criteria() -> None:
     plan = sample.plan()
     before = failure_text(plan, sample.failed(plan, Failure("PRECONDITION_NOT_MET", "no cart"), -1))

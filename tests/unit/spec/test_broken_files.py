@@ -136,6 +136,7 @@ BROKEN = {
     "assert-both-forms": Broken(steps("{act: assert, selector: a, expr: b}"), "3:5", ("either `selector`",)),
     "step-timeout-zero": Broken(steps("{act: open, url: x, timeout: 0}"), "3:34", ("more than 0",)),
     "url-scheme": Broken(steps("{act: open, url: 'file:///etc/passwd'}"), "3:22", ("`file:` are not allowed",)),
+    "url-scheme-after-a-space": Broken(steps("{act: open, url: ' file:///'}"), "3:22", ("`file:` are not allowed",)),
     "url-javascript": Broken(steps("{act: open, url: 'javascript:alert(1)'}"), "3:22", ("`javascript:`",)),
     "url-without-scheme": Broken(steps("{act: open, url: 'localhost:80/'}"), "3:22", ("write http:// in front",)),
     "screenshot-escapes": Broken(

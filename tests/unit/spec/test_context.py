@@ -55,7 +55,7 @@ def test_playwright_s_names_and_forms() -> None:
         timezone="Europe/Berlin",
         extra_headers={"X-A": "1"},
         java_script=False,
-        permissions=["geolocation"],
+        permissions=["notifications"],
         geolocation={"latitude": 1, "longitude": 2},
         http_credentials={"username": "ann", "password": "pw"},
     )
@@ -65,7 +65,7 @@ def test_playwright_s_names_and_forms() -> None:
         "timezone_id": "Europe/Berlin",
         "extra_http_headers": {"X-A": "1"},
         "java_script_enabled": False,
-        "permissions": ["geolocation"],
+        "permissions": ["notifications", "geolocation"],
         "geolocation": {"latitude": 1, "longitude": 2, "accuracy": 0},
         "http_credentials": {"username": "ann", "password": "pw", "send": "unauthorized"},
     }

@@ -158,7 +158,7 @@ function showHead(run, listed) {
   const word = (n) => (run.tasks || !ended ? count(n, "task", "tasks") : count(n, "execution", "executions")), going = over ? 0 : run.running.size;
   const whole = over && listed && ended >= run.tasks && ["finished", "", null].includes(listed.ending);
   byId("verdict").textContent = whole ? (failed ? `${failed} of ${word(ended)} failed` : passed ? `${word(passed)} passed` : ended ? `${word(ended)} skipped` : "No task has ended") :
-    `${run.tasks || !ended ? `${ended} of ${word(total)}` : word(ended)} ended${failed ? `, ${failed} failed` : ""}${over && listed ? `, then the run was ${listed.ending === "interrupted" ? "interrupted" : "cut off"}` : ""}`;
+    `${run.tasks || !ended ? `${ended} of ${word(total)}` : word(ended)} ended${failed ? `, ${failed} failed` : ""}${over && listed ? `, then the run was ${["interrupted", "killed"].includes(listed.ending) ? listed.ending : "cut off"}` : ""}`;
   byId("head").className = failed ? "bad" : whole && passed ? "good" : "unsure";
   document.title = `${failed ? `✗ ${failed} failed · ` : ""}${ended}/${total} · ${view.name}`;
   const parts = { passed, failed, skipped, running: going };

@@ -76,6 +76,7 @@ def test_the_verdict_is_one_line(parts: tuple[Execution, ...], ending: Any, verd
     [
         ({"ending": "interrupted"}, "The run was interrupted"),
         ({"ending": "unfinished", "finished": None}, "its process died, or it is still running"),
+        ({"ending": "killed", "finished": None}, "The run was killed: its process is gone; the page shows"),
         (
             {"ending": "unfinished", "finished": None, "note": "its process is gone"},
             "The run has no end: its process is gone.",

@@ -62,7 +62,10 @@ def test_a_newer_schema_is_left_as_it_is(root: Path) -> None:
         database.execute(f"PRAGMA user_version = {SCHEMA + 1}")
     before = (root / HISTORY).read_bytes()
     text = told(root)
-    assert "the history has schema 3, and this version of pytest-taskspec knows 2. It is left as it is" in text
+    assert (
+        f"the history has schema {SCHEMA + 1}, and this version of pytest-taskspec knows {SCHEMA}. It is left as it is"
+        in text
+    )
     assert (root / HISTORY).read_bytes() == before
 
 
@@ -182,13 +185,13 @@ def test_a_disk_that_is_full_while_the_file_is_looked_at_is_what_is_said(
         save_run(root, run())
 
 
-def old_file(root: Path) -> None:
-    """A file as schema 1 wrote it: its executions have no columns of agents."""
+def old_file(root: Path, version: int) -> None:
+    """A file as an older schema wrote it: schema 1 has no columns of agents, and schema 2 none of tools."""
     save_run(root, run())
     with closing(sqlite3.connect(root / HISTORY)) as database:
-        for column in OF_AGENTS:
+        for column in OF_TOOLS if version == 2 else (*OF_AGENTS, *OF_TOOLS):
             database.execute(f"ALTER TABLE executions DROP COLUMN {column}")
-        database.execute("PRAGMA user_version = 1")
+        database.execute(f"PRAGMA user_version = {version}")
         database.commit()
 
 
@@ -196,17 +199,19 @@ OF_AGENTS = (
     "agent", "takeovers", "model_calls", "failed_calls", "replayed_calls", "input_tokens", "cached_tokens",
     "output_tokens", "cost_usd", "unpriced_calls",
 )  # fmt: skip
+OF_TOOLS = ("tool_calls", "tool_errors", "tool_failures")
 
 
-def test_an_old_file_is_read_as_it_is_and_gets_the_new_columns_when_it_is_written(root: Path) -> None:
-    old_file(root)
+@pytest.mark.parametrize("version", [1, 2])
+def test_an_old_file_is_read_as_it_is_and_gets_the_new_columns_when_it_is_written(root: Path, version: int) -> None:
+    old_file(root, version)
     before = (root / HISTORY).read_bytes()
     (summary,) = recent_runs(root)
-    assert summary.used.calls == 0
+    assert (summary.used.calls, summary.tool_calls) == (0, 0)
     assert (root / HISTORY).read_bytes() == before
     save_run(root, run())
     with closing(sqlite3.connect(root / HISTORY)) as database:
         assert database.execute("PRAGMA user_version").fetchone()[0] == SCHEMA
         columns = [row[1] for row in database.execute("PRAGMA table_info(executions)")]
-    assert columns[-len(OF_AGENTS) :] == [*OF_AGENTS]
+    assert columns[-len(OF_AGENTS) - len(OF_TOOLS) :] == [*OF_AGENTS, *OF_TOOLS]
     assert recent_runs(root)[0].passed == summary.passed

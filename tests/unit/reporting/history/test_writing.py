@@ -187,10 +187,14 @@ def test_a_later_run_says_that_a_process_is_gone(tmp_path: Path) -> None:
     event = {"service": "demo", "before": "up", "after": "down", "reason": "exit code 1"}
     line = {"at": "2025-11-16T09:00:30+00:00", "level": "WARNING", "type": "service-status", **stamp, **event}
     events.write_text(json.dumps(line) + "\n", "utf-8")
+    assert (load_run(tmp_path).ending, recent_runs(tmp_path)[0].ending) == ("killed", "killed"), "as its readers see it"
     RunWriter(tmp_path, begun("20251116T100000-1"), OwnerProcess.this_process()).close()
+    with closing(sqlite3.connect(tmp_path / HISTORY)) as database:
+        written = database.execute("SELECT ending FROM runs ORDER BY started").fetchall()
+    assert written == [("killed",), ("unfinished",)], "for those who read it elsewhere"
     found = load_run(tmp_path, "last-1")
     assert found.note == f"its process (pid {gone.pid}) has died; what it had done until then is kept"
-    assert (found.ending, len(found.executions), found.seconds) == ("unfinished", 1, 30)
+    assert (found.ending, len(found.executions), found.seconds) == ("killed", 1, 30)
     assert [each.text for each in found.happenings] == ["service demo: up -> down (exit code 1)"]
     assert [each.note for each in recent_runs(tmp_path)] == ["", found.note]
 
@@ -209,7 +213,7 @@ def test_of_others_nothing_is_said(tmp_path: Path, process: OwnerProcess) -> Non
     assert not process.gone
     RunWriter(tmp_path, begun(), process).close()
     RunWriter(tmp_path, begun("20251116T100000-1"), OwnerProcess.this_process()).close()
-    assert [each.note for each in recent_runs(tmp_path)] == ["", ""]
+    assert [(each.note, each.ending) for each in recent_runs(tmp_path)] == [("", "unfinished")] * 2
 
 
 def test_a_pid_that_another_process_has_now() -> None:

@@ -57,7 +57,9 @@ def test_twenty_calls_at_once_get_their_own_answers(shared_servers: Shared, play
 def test_refusals_have_their_names(shared_servers: Shared, play: Play, era: str) -> None:
     expected = {
         "status_401": (ToolProblem.UNAUTHORIZED, None, "it answers 401 Unauthorized: not now"),
-        "status_403": (ToolProblem.UNAUTHORIZED, None, "403 Forbidden"),
+        "status_403": (ToolProblem.FORBIDDEN, None, "403 Forbidden"),
+        "scope": (ToolProblem.FORBIDDEN, None, 'it wants Bearer error="insufficient_scope", scope="orders:write"'),
+        "expired": (ToolProblem.UNAUTHORIZED, None, "invalid_token"),
         "oauth": (ToolProblem.UNAUTHORIZED, None, "invalid_grant"),
         "status_429": (ToolProblem.BUSY, 7.0, "429"),
         "status_503": (ToolProblem.BUSY, 7.0, "503 Service Unavailable"),

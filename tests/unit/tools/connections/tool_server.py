@@ -92,6 +92,11 @@ class Gate:
             return PlainTextResponse("not now", int(tool.removeprefix("bare_")))
         if tool == "oauth":
             return JSONResponse({"error": "invalid_grant"}, 400)
+        if tool == "scope":
+            wanted = 'Bearer error="insufficient_scope", scope="orders:write"'
+            return PlainTextResponse("", 403, {"www-authenticate": wanted})
+        if tool == "expired":
+            return JSONResponse({"error": "invalid_token"}, 403)
         if tool == "moved_far":
             return RedirectResponse("http://elsewhere.local/mcp", 307)
         if tool == "page":
