@@ -52,11 +52,17 @@ NONE_COMES = 300.0
 ENDS_WITHIN = 8.0
 """Seconds for the slots to end after an interruption."""
 DIES_OFTEN = 3
-"""So many deaths of its child before it has collected, and a slot is refused; so are so many that cannot start."""
+"""So many deaths of its child before it has collected, and a slot is refused. After so many in a row that could not
+start, the run uses one slot less."""
 NONE_YET = (
     "no slot has come yet: the cluster has no room for one (it takes one processor, and one of the resource `browser` "
     "where nodes declare it), or is about to start a machine"
 )
+STARTING = (
+    "slot {} on {}: its pytest process has given no sign of life for {:g} s. Python, pytest and its plugins have to be "
+    "loaded there first; this is waited for until {:g} s are over"
+)
+UNBORN = f"its pytest process has given no sign of life within {STARTS:g} s: Python and pytest did not start there"
 SHOWN = 200
 """The number of characters of a line of a log that a message shows."""
 NOT_COLLECTED = "slot {} did not collect it, although its files are the same{}"
@@ -154,6 +160,9 @@ class SlotState(Struct):
     """What the driver knows of one slot."""
 
     lease: Lease
+    host: str
+    began: float
+    """When its present child was to start."""
     batches: int = 0
     ready: bool = False
     """Whether its child has collected, and may have a batch."""
@@ -194,7 +203,9 @@ class ClusterDriver:
         """How many slots are not used because something is wrong with their machines."""
         self._refused_hosts: set[str] = set()
         self._failed = 0
-        """How many slots have ended before they came."""
+        """How many slots, one after the other, could not be started."""
+        self._waits_for_start = False
+        """Whether it was told that the child of a slot takes long to start."""
         self._patient = True
         self._ending = False
 
@@ -259,13 +270,21 @@ class ClusterDriver:
         for news in self._slots.wait(LOOK):
             self._hear(news)
         for name, state in list(self._states.items()):
-            if state.lease.over:
-                self._lose(name, state.down or "its lease is over: nothing was heard of it")
+            self._look_at(name, state)
         up = self.up
         for name in up:
             state = self._states[name]
             if state.ready and not (state.busy or state.leaving or self._ending or self._reporter.stops):
                 self._give(name, state, up)
+
+    def _look_at(self, name: str, state: SlotState) -> None:
+        """Give up a slot whose lease is over; say once what is waited for if a child takes long to start."""
+        if state.lease.over:
+            began = state.beats or state.down
+            self._lose(name, state, state.down or ("its lease is over: nothing was heard of it" if began else UNBORN))
+        elif not (state.beats or state.down or self._waits_for_start) and self._clock.now() - state.began > SOON:
+            self._waits_for_start = True
+            self._reporter.say(STARTING.format(name, state.host or "its machine", SOON, STARTS))
 
     def _give(self, name: str, state: SlotState, up: Sequence[str]) -> None:
         chosen = self._batches.next(name, up, self._may_begin)
@@ -304,21 +323,28 @@ class ClusterDriver:
             self._admit(news.slot, news.what.facts)
         elif state is None:
             if isinstance(news.what, Down):
-                self._not_up(news.slot, news.what.why)
+                self._not_started(news.slot, news.what.why)
         elif isinstance(news.what, Down):
             state.down = news.what.why
             if not any(self._ledger.held_by(news.slot)):
-                self._lose(news.slot, state.down)
+                self._lose(news.slot, state, state.down)
         else:
             self._listen(news.slot, state, news.what, news.blob)
 
-    def _not_up(self, name: str, why: str) -> None:
-        """A slot has ended before it could be asked anything: its machine was lost, or lacks this package."""
+    def _not_started(self, name: str, why: str) -> None:
+        """A slot has ended before its child could say anything: its machine was lost, lacks this package, or hangs.
+
+        Another one takes its place, but not without end.
+        """
         self._slots.drop(name)
         if not self._failed:
             self._reporter.say(f"slot {name} cannot be started: {why}")
         self._failed += 1
-        self._refused += self._failed % DIES_OFTEN == 0
+        if self._failed % DIES_OFTEN == 0:
+            self._refused += 1
+            left = max(self._cluster.most - self._refused, 0)
+            then = f"the run goes on with {left} at most" if left else "no further one is tried"
+            self._reporter.say(f"{self._failed} slots in a row could not be started (the last: {why}); {then}")
 
     def _admit(self, name: str, facts: NodeFacts) -> None:
         found = differences(self._cluster.facts, facts)
@@ -330,7 +356,7 @@ class ClusterDriver:
                 self._refused_hosts.add(facts.host)
                 self._reporter.say(told)
             return
-        self._states[name] = SlotState(Lease(self._clock, STARTS))
+        self._states[name] = SlotState(Lease(self._clock, STARTS), facts.host, self._clock.now())
         self._slots.start(name)
 
     def _listen(self, name: str, state: SlotState, message: FromSlot, blob: bytes) -> None:
@@ -374,6 +400,7 @@ class ClusterDriver:
     def _beat(self, name: str, state: SlotState, number: int) -> None:
         if not state.beats:
             state.lease, state.beats = Lease(self._clock), True
+            self._failed = 0
         state.lease.heard()
         self._slots.tell(name, BeatSeen(number))
 
@@ -441,12 +468,15 @@ class ClusterDriver:
             self._forget(name)
             return
         state.lease, state.beats, state.ended = Lease(self._clock, STARTS), False, False
+        state.began = self._clock.now()
         self._slots.start(name)
 
-    def _lose(self, name: str, why: str) -> None:
+    def _lose(self, name: str, state: SlotState, why: str) -> None:
         """Give up a slot whose child cannot write any more."""
         self._forget(name)
         self._return(name, f"slot {name} was lost ({why})")
+        if not state.beats:
+            self._not_started(name, why)
 
     def _forget(self, name: str) -> None:
         self._states.pop(name, None)

@@ -129,15 +129,15 @@ class ClusterRun:
         self._replay_earlier(earlier, replay, ledger)
         self._report_lost(task_items(session.items), replay, ledger)
         batches = Batches(self._components(session.items, ledger))
-        ties = _ties(stored.tasks if stored else task_items(session.items))
+        ties = _ties(stored.selection.tasks if stored else task_items(session.items))
         most = min(self._range(slots).most, max(len(batches), 1))
         cluster = Cluster(self.facts, ties, min(self._range(slots).fewest, most), most)
         driver = ClusterDriver(cluster, ledger, batches, slots, replay, SystemClock())
         try:
             if why := driver.run():
                 session.shouldstop = why
-                if stored is not None:
-                    stored.deserted = not driver.refused_all
+                if stored and stored.journal:
+                    stored.journal.deserted = not driver.refused_all
         except BaseException:
             driver.interrupt()
             raise
@@ -197,14 +197,14 @@ class ClusterRun:
         names = ("PYTEST_ADDOPTS", *(self._config.getoption("task_cluster_env") or ()))
         yield from ((name, os.environ[name]) for name in names if name in os.environ)
         if self._state.stored is not None:
-            yield STORE, json.dumps(self._state.stored.given())
+            yield STORE, json.dumps(self._state.stored.place.given())
 
     def _leave_out(self) -> Iterator[str]:
         """The folders below the project's that a run writes to."""
         root, alluredir = self._config.rootpath, self._config.getoption("--alluredir", None)
         folders = [self._state.settings.artifacts, *([Path(alluredir).absolute()] if alluredir else [])]
-        if self._state.stored is not None and self._state.stored.folder is not None:
-            folders.append(self._state.stored.folder)
+        if self._state.stored is not None and (folder := self._state.stored.place.folder) is not None:
+            folders.append(folder)
         yield from (str(each.relative_to(root)) for each in folders if each != root and each.is_relative_to(root))
 
     def _components(self, items: Sequence[pytest.Item], ledger: RunLedger) -> Any:

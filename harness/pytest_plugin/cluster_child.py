@@ -17,7 +17,7 @@ import warnings
 from collections import deque
 from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import pytest
 
@@ -45,6 +45,9 @@ from harness.pytest_plugin.cluster_line import FENCED, STORE, DriverLink, Driver
 from harness.pytest_plugin.state import STATE, UPLINK
 from harness.resilience import SystemClock
 from harness.resilience.watchdog import at_death_of_parent
+
+if TYPE_CHECKING:
+    from harness.runner.slot_store import SlotStore
 
 
 class Queue:
@@ -214,11 +217,12 @@ class ChildSession:
     def _put(self, reports: list[dict[str, Any]], attempt: int) -> str:
         """Put the directory of a failed task into the store of the run, if there is one; returns its place there."""
         state = self._config.stash.get(STATE, None)
+        stored: SlotStore | None = state.stored.slot if state and state.stored else None
         documents = [report["taskspec"] for report in reports if report.get("taskspec")]
-        if state is None or state.stored is None or not documents or documents[-1]["artifacts"] is None:
+        if stored is None or not documents or documents[-1]["artifacts"] is None:
             return ""
-        folder: Path = self._folder / "errors" / documents[-1]["key"]
-        return state.stored.put(folder, attempt) if folder.is_dir() else ""
+        folder = self._folder / "errors" / documents[-1]["key"]
+        return stored.put(folder, attempt) if folder.is_dir() else ""
 
     def _send_done(self, item: pytest.Item, reports: list[dict[str, Any]], stored: str) -> None:
         archive, lost = self._archives.pack(report["taskspec"] for report in reports if report.get("taskspec"))

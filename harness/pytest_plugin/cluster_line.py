@@ -28,7 +28,7 @@ CUT_OFF = "WORKER_CUT_OFF"
 _UNHEARD = "The driver of the cluster was not heard"
 _GIVEN = "The driver of the cluster has given the task to another slot"
 STORE = "TASKSPEC_STORE"
-"""The variable with the store of the run, for the process of a slot (`StoredRun.given`)."""
+"""The variable with the store of the run, for the process of a slot (`StorePlace.given`)."""
 CHECKED = 0.25
 """Seconds between two checks whether the driver was heard lately."""
 FENCED = 70

@@ -57,9 +57,10 @@ class ReportReplay:
         self._config: Any = session.config
         self._state = state
         self._items = {item.nodeid: item for item in session.items}
-        tasks = [*task_items(session.items), *(state.stored.tasks if state.stored else ())]
+        tasks = [*task_items(session.items), *(state.stored.selection.tasks if state.stored else ())]
         self._ids = {item.nodeid: item.loaded.spec.task_id for item in tasks}
         self._file = file
+        self._journal = state.stored.journal if state.stored else None
         self._nodes: dict[str, SlotNode] = {}
         self._unkept = False
         self._reruns: Counter[str] = Counter()
@@ -71,8 +72,8 @@ class ReportReplay:
 
     def done(self, slot: str, done: Done, blob: bytes) -> None:
         """Publish the files of an item, keep its result, then replay its reports."""
-        if self._state.stored is not None and done.stored:
-            self._state.stored.has(done.node, done.stored)
+        if self._journal is not None and done.stored:
+            self._journal.has(done.node, done.stored)
         self._unpack(done.node, blob, done.lost, done.stored)
         if self._file is not None:
             self._keep(self._file.done, done)

@@ -176,7 +176,7 @@ class RunHistory:
         self._config = config
         self._state = state
         self._root: Path = state.settings.root
-        self._stored = None if hasattr(config, "workerinput") else state.stored
+        self._stored = state.stored.journal if state.stored else None
         self._writes = not hasattr(config, "workerinput") and (state.settings.history_runs > 0 or bool(self._stored))
         self._executions = Executions(self._root)
         self._begun = False

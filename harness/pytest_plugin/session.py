@@ -55,7 +55,7 @@ def _plugins(config: pytest.Config, state: SessionState) -> Iterator[tuple[str, 
         from harness.pytest_plugin.stored import begin_store
 
         state.stored = begin_store(config, state)
-        yield "taskspec-store", state.stored
+        yield from state.stored.plugins(config)
     if asked_for(config):
         from harness.pytest_plugin.ci_page import CiPage
 

@@ -93,8 +93,8 @@ class Signals:
 
     def _status(self) -> int:
         """The exit status of a run that did not end in time."""
-        state = self._config.stash[STATE]
-        return state.stored.status(INTERRUPTED) if state.stored else INTERRUPTED
+        stored = self._config.stash[STATE].stored
+        return stored.journal.status(INTERRUPTED) if stored and stored.journal else INTERRUPTED
 
     def _say(self, text: str) -> None:
         if self._terminal is not None:

@@ -262,21 +262,6 @@ class StoreLedger(Sink):
             self._writer.note_write(task_id, self._attempt)
 
 
-def is_stored_within(seconds: float, put: Callable[[], None]) -> bool:
-    """Store something now, for so long at most; returns whether `put` has ended, and without a StoreError."""
-    stored = threading.Event()
-
-    def work() -> None:
-        with contextlib.suppress(StoreError):
-            put()
-            stored.set()
-
-    thread = threading.Thread(target=work, name="taskspec-store-put", daemon=True)
-    thread.start()
-    thread.join(seconds)
-    return stored.is_set()
-
-
 async def _in_thread(work: Callable[[], T]) -> T:
     """The result of blocking work. A thread whose answer nobody waits for any more does not hold up the process."""
     loop = asyncio.get_running_loop()

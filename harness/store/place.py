@@ -296,8 +296,26 @@ class RemoteStore(Store):
 
     def _problem(self, what: str, error: Exception) -> StoreError:
         why = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-        kind = StoreUnusable if isinstance(error, PermissionError | FileNotFoundError) else StoreError
-        return kind(f"{self.shown}: {what}: {_without(self._user, why)}")
+        lasting = isinstance(error, PermissionError | FileNotFoundError) or _is_without_keys(error)
+        kind = StoreUnusable if lasting else StoreError
+        return kind(f"{self.shown}: {what}: {_without(self._user, why)}{self._missing(error)}")
+
+    def _missing(self, error: Exception) -> str:
+        """Which variables with keys are not set, if a storage of S3 has found none."""
+        if not _is_without_keys(error) or not self.shown.lower().startswith(("s3://", "s3a://")):
+            return ""
+        missing = [name for name in _S3_KEYS if not os.environ.get(name)]
+        return f". Not set here: {' and '.join(missing)}" if missing else ""
+
+
+_KEYLESS = {"NoCredentialsError", "PartialCredentialsError", "ProfileNotFound", "DefaultCredentialsError"}
+"""How errors of the packages of storages are called that say that there are no keys, or half of them."""
+_S3_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+
+
+def _is_without_keys(error: Exception) -> bool:
+    """Return whether there are no keys to log in with: they do not come by themselves."""
+    return any(each.__name__ in _KEYLESS for each in type(error).__mro__)
 
 
 def _has_no_condition(error: BaseException | None) -> bool:

@@ -70,7 +70,8 @@ class Trouble:
 
     at: float
     kind: str
-    """`child` (killed), `node` (all is gone), `notice`, `browserless`, `freeze`, or `cut` (the line to its driver)."""
+    """`child` (killed), `node` (all is gone), `notice`, `browserless`, `mute` (its children never begin), `freeze`, or
+    `cut` (the line to its driver)."""
     seconds: float = 0.0
 
 
@@ -204,6 +205,7 @@ class Child:
 class SimulatedSlot:
     child: Child | None = None
     browserless: bool = False
+    mute: bool = False
     frozen: float = 0.0
     cut: float = 0.0
     gone: bool = False
@@ -280,7 +282,7 @@ class SimulatedSlots:
         if self.clock.now() >= slot.cut and child is not None:
             child.inbox.extend(slot.told)
             slot.told.clear()
-        if child is None:
+        if child is None or slot.mute:
             return
         child.browserless = slot.browserless
         child.step()
@@ -302,6 +304,8 @@ class SimulatedSlots:
                 slot.news.append(Down("the node is gone"))
             case "browserless":
                 slot.browserless = True
+            case "mute":
+                slot.mute = True
             case "notice":
                 slot.said.append(Leaving())
             case "freeze":

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.cluster.batches import Batches, components
-from harness.cluster.driver import NONE_YET, Cluster, ClusterDriver
+from harness.cluster.driver import NONE_YET, SOON, STARTING, STARTS, UNBORN, Cluster, ClusterDriver
 from harness.cluster.equality import NodeFacts
 from harness.cluster.lease import LEASE
 from harness.cluster.ledger import RunLedger
@@ -202,7 +202,40 @@ def test_without_any_browser_a_run_ends_and_says_why() -> None:
 def test_a_slot_that_cannot_start_is_told_once_and_tried_a_few_times() -> None:
     reports, simulated, why = run(project_of(4), {f"slot{number}": [Trouble(0, "node")] for number in range(1, 50)})
     assert (reports.results, why) == ([], "every slot of the cluster was refused")
-    assert reports.lines == ["slot slot1 cannot be started: the node is gone"]
+    assert reports.lines == [
+        "slot slot1 cannot be started: the node is gone",
+        "3 slots in a row could not be started (the last: the node is gone); the run goes on with 1 at most",
+        "6 slots in a row could not be started (the last: the node is gone); no further one is tried",
+    ]
+    assert len(simulated.slots) == 6
+
+
+def test_a_slot_whose_process_never_begins_is_replaced_a_few_times_and_it_is_said_what_is_waited_for() -> None:
+    troubles = {f"slot{number}": [Trouble(0, "mute")] for number in range(1, 50)}
+    reports, simulated, why = run(project_of(4), troubles, slots=1)
+    assert (reports.results, why) == ([], "every slot of the cluster was refused")
+    assert reports.lines == [
+        STARTING.format("slot1", "its machine", SOON, STARTS),
+        f"slot slot1 cannot be started: {UNBORN}",
+        f"3 slots in a row could not be started (the last: {UNBORN}); no further one is tried",
+    ]
+    assert len(simulated.slots) == 3
+    assert simulated.clock.now() < 3 * STARTS + SOON
+
+
+def test_a_machine_on_which_no_process_begins_does_not_take_the_work_of_the_others() -> None:
+    troubles = {f"slot{number}": [Trouble(0, "mute")] for number in (1, *range(3, 50))}
+    project = project_of(40, seconds=15.0)
+    reports, simulated, why = run(project, troubles, slots=2)
+    assert (why, Counter(reports.results)) == ("", {(node, "passed"): 1 for node in project})
+    assert len(simulated.slots) == 4
+
+
+def test_slots_that_start_in_between_end_the_row_of_those_that_do_not() -> None:
+    silent = {f"slot{number}": [Trouble(0, "mute")] for number in (1, 2, 4, 5)}
+    project = project_of(4, seconds=100.0)
+    reports, simulated, why = run(project, {**silent, "slot3": [Trouble(400, "node")]}, slots=1)
+    assert (why, Counter(reports.results)) == ("", {(node, "passed"): 1 for node in project})
     assert len(simulated.slots) == 6
 
 

@@ -134,7 +134,10 @@ def test_an_item_keeps_its_result_though_ctrl_c_ends_the_wait_for_the_store(tmp_
     told = {"taskspec": {"key": "K", "artifacts": str(folder / "errors" / "K")}}
     hook = SimpleNamespace(pytest_report_to_serializable=lambda **_: dict(told))
     child.pytest_configure(
-        cast("Any", SimpleNamespace(stash={STATE: SimpleNamespace(stored=Interrupted())}, hook=hook))
+        cast(
+            "Any",
+            SimpleNamespace(stash={STATE: SimpleNamespace(stored=SimpleNamespace(slot=Interrupted()))}, hook=hook),
+        )
     )
     child.pytest_runtest_logstart("t::K")
     child.pytest_runtest_logreport(cast("Any", SimpleNamespace(nodeid="t::K")))

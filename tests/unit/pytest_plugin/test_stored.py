@@ -1,4 +1,4 @@
-"""What a process does of a part that others have begun: each task has one end, and no write is done twice."""
+"""`--task-store` in the processes of a run: who stores what, and which store is refused."""
 
 from __future__ import annotations
 
@@ -8,61 +8,19 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from harness.model.events import StepStarted, WriteSeen
 from harness.model.settings import Settings
 from harness.pytest_plugin.state import UPLINK, SessionState
-from harness.pytest_plugin.stored import Earlier, StoredRun, StorePlace, begin_store, resumption, shows_write
-from harness.runner.stored_part import show_attempt, wrote_name
+from harness.pytest_plugin.stored import StoredRun, begin_store, shows_write
+from harness.pytest_plugin.stored_journal import StoredJournal
+from harness.pytest_plugin.stored_workers import StorePlace
+from harness.resilience import SystemClock
+from harness.runner.resumption import Earlier
+from harness.runner.slot_store import SlotStore
+from harness.runner.store_writer import StoreWriter
+from harness.runner.stored_part import show_attempt
 from tests.unit.reporting.history.runs import execution, failed, run
-
-TASKS = {"a::A": ("A", None), "b::B": ("B", None), "e::1": ("1", "E"), "e::2": ("2", "E")}
-
-
-def earlier(ended: dict[str, bool] | None = None, *wrote: str) -> Earlier:
-    return Earlier(ended or {}, frozenset(map(wrote_name, wrote)))
-
-
-def codes(found: Any) -> dict[str, str]:
-    return {task_id: failure.code for task_id, failure in found.lost.items()}
-
-
-def test_nothing_was_done() -> None:
-    found = resumption(TASKS, earlier())
-    assert (found.done, codes(found)) == (frozenset(), {})
-
-
-def test_what_has_an_end_does_not_run_and_what_only_began_does() -> None:
-    assert resumption(TASKS, earlier({"a::A": False}, "A")).done == {"a::A"}
-
-
-def test_a_task_that_had_begun_to_write_and_has_no_end_is_lost() -> None:
-    found = resumption(TASKS, earlier({}, "A"))
-    assert (found.done, codes(found)) == (frozenset(), {"A": "WORKER_CRASHED"})
-
-
-def test_an_episode_runs_again_from_its_start() -> None:
-    found = resumption(TASKS, earlier({"e::1": True}))
-    assert (found.done, codes(found)) == (frozenset(), {})
-    assert resumption(TASKS, earlier({"e::1": True, "e::2": True})).done == {"e::1", "e::2"}
-
-
-def test_an_episode_that_had_begun_to_write_does_not_run_again() -> None:
-    found = resumption(TASKS, earlier({"e::1": True}, "1"))
-    assert (found.done, codes(found)) == ({"e::1"}, {"2": "EPISODE_STATE_LOST"})
-    found = resumption(TASKS, earlier({"e::1": True}, "2"))
-    assert (found.done, codes(found)) == ({"e::1"}, {"2": "WORKER_CRASHED"})
-
-
-@given(st.sets(st.sampled_from(sorted(TASKS))), st.sets(st.sampled_from("AB12")))
-def test_nothing_runs_again_that_has_begun_to_write(ended: set[str], wrote: set[str]) -> None:
-    found = resumption(TASKS, earlier(dict.fromkeys(ended, True), *wrote))
-    runs = {nodeid for nodeid, (task_id, _) in TASKS.items() if nodeid not in found.done and task_id not in found.lost}
-    assert not {TASKS[nodeid][0] for nodeid in runs} & wrote
-    assert not {task_id for nodeid, (task_id, _) in TASKS.items() if nodeid in found.done} & set(found.lost)
-    assert found.done <= ended
 
 
 def test_a_step_that_begins_has_not_written() -> None:
@@ -76,7 +34,7 @@ def test_a_step_that_begins_has_not_written() -> None:
 
 
 def config(tmp_path: Path, *arguments: str, slot: bool = False, **options: Any) -> Any:
-    """What `StoredRun` asks of pytest's config: of a driver, or of the process of a slot."""
+    """What a store asks of pytest's config: of a driver, or of the process of a slot."""
     made = SimpleNamespace(
         stash={UPLINK: None} if slot else {},
         rootpath=tmp_path,
@@ -88,22 +46,36 @@ def config(tmp_path: Path, *arguments: str, slot: bool = False, **options: Any) 
     return made
 
 
-def stored(tmp_path: Path, place: StorePlace, *, slot: bool = False) -> StoredRun:
-    state = SessionState(Settings(root=tmp_path))
-    return StoredRun(config(tmp_path, slot=slot), state, place, "one", Earlier())
+def a_place() -> StorePlace:
+    return StorePlace(f"memory://{uuid4()}", "whole", "one")
+
+
+def slot_of(place: StorePlace) -> SlotStore:
+    return SlotStore(place.open(), place.attempt)
+
+
+def slot_in(stored: StoredRun) -> SlotStore:
+    """What the process of a slot has of a store, and no other."""
+    assert (stored.slot is not None, stored.journal) == (True, None)
+    return stored.slot
+
+
+def journal_of(tmp_path: Path, place: StorePlace) -> StoredJournal:
+    writer = StoreWriter(place.open(), place.attempt, SystemClock())
+    return StoredJournal(config(tmp_path), SessionState(Settings(root=tmp_path)), writer, place.attempt, Earlier())
 
 
 def test_a_directory_that_a_slot_has_stored_is_not_stored_again(tmp_path: Path) -> None:
-    place = StorePlace(f"memory://{uuid4()}", "whole")
+    place = a_place()
     part = place.open()
     folder = tmp_path / "errors" / "T-1"
     folder.mkdir(parents=True)
     (folder / "error_report.json").write_text("{}")
     show_attempt(part, "one")
-    name = stored(tmp_path, place, slot=True).put(folder, 2)
+    name = slot_of(place).put(folder, 2)
     assert part.names("errors") == [f"{name}/error_report.json"]
     assert name == "errors/one.2/T-1"
-    driver, ended = stored(tmp_path, place), execution(failed("T-1", "CRITERIA_UNMET", artifacts="errors/T-1"))
+    driver, ended = journal_of(tmp_path, place), execution(failed("T-1", "CRITERIA_UNMET", artifacts="errors/T-1"))
     driver.has(ended.nodeid, name)
     driver.add(ended)
     driver.add(execution(failed("T-2", "CRITERIA_UNMET", artifacts="errors/T-1")))  # no slot has stored it
@@ -114,28 +86,28 @@ def test_a_directory_that_a_slot_has_stored_is_not_stored_again(tmp_path: Path) 
 
 
 def test_a_slot_that_may_see_another_store_leaves_the_directory_to_its_driver(tmp_path: Path) -> None:
-    place = StorePlace(f"memory://{uuid4()}", "whole")
+    place = a_place()
     (tmp_path / "T-1").mkdir()
     (tmp_path / "T-1" / "error_report.json").write_text("{}")
-    assert stored(tmp_path, place, slot=True).put(tmp_path / "T-1", 1) == ""
+    assert slot_of(place).put(tmp_path / "T-1", 1) == ""
     assert place.open().names() == []
 
 
 def test_a_slot_that_sees_another_store_is_refused_and_one_that_cannot_ask_goes_on(tmp_path: Path) -> None:
-    there, given = config(tmp_path, slot=True), StorePlace(str(tmp_path / "store"), "whole")
-    there.workerinput = {"taskspec_store": given.url, "taskspec_part": given.part, "taskspec_attempt": "one"}
+    there, given = config(tmp_path, slot=True), StorePlace(str(tmp_path / "store"), "whole", "one")
+    there.workerinput = given.given()
     state = SessionState(Settings(root=tmp_path))
     with pytest.raises(pytest.UsageError, match="is not the store of the run, seen from this machine"):
         begin_store(there, state)
     there.workerinput["taskspec_store"] = str(tmp_path / ("x" * 300))  # no name of a file, so nothing can be asked
-    assert begin_store(there, state).put(tmp_path, 1) == ""
+    assert slot_in(begin_store(there, state)).put(tmp_path, 1) == ""
     there.workerinput["taskspec_store"] = given.url
     show_attempt(given.open(), "one")
-    assert begin_store(there, state).attempt == "one"
+    assert begin_store(there, state).place.attempt == "one"
 
 
 def test_a_run_that_its_machines_have_left_is_to_be_repeated(tmp_path: Path) -> None:
-    found = stored(tmp_path, StorePlace(f"memory://{uuid4()}", "whole"))
+    found = journal_of(tmp_path, a_place())
     assert found.status(2) == 2
     found.deserted = True
     assert (found.status(2), found.status(4)) == (75, 4)
@@ -163,7 +135,7 @@ def test_a_store_that_pytest_takes_for_a_path_of_tests_is_refused(
         with pytest.raises(pytest.UsageError, match="Expected: --task-store="):
             begin_store(given, SessionState(Settings(root=tmp_path)))
     else:
-        assert begin_store(given, SessionState(Settings(root=tmp_path))).earlier == Earlier()
+        assert begin_store(given, SessionState(Settings(root=tmp_path))).selection.earlier == Earlier()
 
 
 def test_a_store_may_be_in_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

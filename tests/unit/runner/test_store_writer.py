@@ -13,49 +13,11 @@ import pytest
 from harness.model.events import TaskEnded, TaskStarted
 from harness.recovery.failure import Failed
 from harness.resilience import SystemClock
-from harness.runner.store_writer import StoreLedger, StoreWriter, is_stored_within
+from harness.runner.store_writer import StoreLedger, StoreWriter
 from harness.runner.stored_part import wrote_name
 from harness.store import Store, StoreError, open_store
 from tests.unit.fakes import FakeClock, Theatre
-
-PATIENT = 20.0
-
-
-class Unwilling(Store):
-    """A store that fails so many times, or for ever, or does not answer until it is released."""
-
-    def __init__(self, under: Store, failures: float = 0, answers: threading.Event | None = None) -> None:
-        super().__init__(under.shown)
-        self.under, self.failures, self.answers = under, failures, answers
-        self.done: list[str] = []
-
-    def _may_fail(self, name: str) -> None:
-        if self.answers is not None:
-            self.answers.wait(PATIENT)
-        self.failures -= 1
-        if self.failures >= 0:
-            raise StoreError(f"{name}: no answer")
-        self.done.append(name.split("/", maxsplit=1)[0])
-
-    def put(self, name: str, data: bytes) -> None:
-        self._may_fail(name)
-        self.under.put(name, data)
-
-    def put_new(self, name: str, data: bytes) -> bool:
-        self._may_fail(name)
-        return self.under.put_new(name, data)
-
-    def get(self, name: str) -> bytes | None:
-        return self.under.get(name)
-
-    def names(self, below: str = "") -> list[str]:
-        return self.under.names(below)
-
-    def matching(self, pattern: str) -> list[str]:
-        return self.under.matching(pattern)
-
-    def at(self, name: str) -> Store:
-        return self.under.at(name)
+from tests.unit.runner.stores import PATIENT, Unwilling
 
 
 @pytest.fixture
@@ -225,14 +187,6 @@ def test_a_process_that_is_not_certain_of_its_store_does_not_write(under: Store)
     sees.append(True)
     asyncio.run(own.before_write(plan()))
     assert under.names() == [wrote_name("T-1")]
-
-
-def test_something_is_stored_at_once_or_not_at_all(under: Store) -> None:
-    assert is_stored_within(PATIENT, lambda: under.put("a", b""))
-    assert not is_stored_within(PATIENT, lambda: Unwilling(under, failures=1).put("b", b""))
-    answers = threading.Event()
-    assert not is_stored_within(0.1, lambda: Unwilling(under, answers=answers).put("c", b""))
-    answers.set()
 
 
 def test_a_write_that_was_only_seen_is_noted(under: Store) -> None:
