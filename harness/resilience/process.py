@@ -129,15 +129,25 @@ class Child:
 class PipedChild(Child):
     """A command that the harness speaks with over its standard input and output; its log is its standard error."""
 
-    def __init__(self, program: Program, log: Path, clock: Clock) -> None:
-        """Start it; raises OSError if its log or its folder cannot be used."""
+    def __init__(self, program: Program, log: Path, clock: Clock, errors: int | None = None) -> None:
+        """Start it; raises OSError if its log or its folder cannot be used.
+
+        `errors`: a descriptor for its standard error, of whoever writes the log himself.
+        """
+        self._errors = errors
         super().__init__(program, log, Path(os.devnull), clock)
 
     def _start(self, program: Program, output: IO[bytes], told: str) -> subprocess.Popen[bytes]:
         leash, self._leash = os.pipe()
         try:
             return _watched(
-                program, leash, told, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=output, pass_fds=(leash,)
+                program,
+                leash,
+                told,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=output if self._errors is None else self._errors,
+                pass_fds=(leash,),
             )
         except BaseException:
             os.close(self._leash)

@@ -65,12 +65,13 @@ class RunTools:
         self._recover = recover
         self._mended = mended
         self._servers: dict[tuple[str, int], ToolServer] = {}
-        self._clean = Redactor.of(settings).text
+        self._redactor = Redactor.of(settings)
         self.only_reads = False
         """Whether the steps of tasks call no tool that writes: nobody has agreed to it."""
 
     def of(self, plan: Plan, emit: Callable[[Event], None], slot: int = 0) -> TaskTools:
         """The tools for one task and the tasks inside it. `emit` receives the events of the task itself."""
+        self._redactor = self._redactor.plus(plan.all_secrets)  # a server may say what any task has given it
         return TaskTools(self, plan, emit, slot)
 
     @asynccontextmanager
@@ -106,6 +107,9 @@ class RunTools:
             self._servers[key] = self.make(name, self._hosts(slot), slot, file)
         return self._servers[key]
 
+    def _clean(self, text: str) -> str:
+        return self._redactor.text(text)
+
     def is_ours(self, name: str, slot: int) -> bool:
         """Whether a service of the harness is behind the address of the server."""
         url = self.settings.tools[name].url
@@ -119,7 +123,7 @@ class RunTools:
         from harness.tools.server import ServerTerms, ToolServer
 
         table = self.settings.tools[name]
-        place = ServerPlace(name, table, self.settings.root, hosts, self.clock)
+        place = ServerPlace(name, table, self.settings.root, hosts, self.clock, self._clean)
         terms = ServerTerms(
             self.clock,
             self._emit if file is not None else self._emit_own,

@@ -45,6 +45,8 @@ class ServerPlace(Struct, frozen=True):
     hosts: Mapping[str, int]
     """Host name, in lower case -> port on 127.0.0.1; read at each request."""
     clock: Clock
+    clean: Callable[[str], str] = str
+    """Takes secrets out of what its process writes to its standard error."""
 
     def argv(self) -> tuple[str, ...]:
         assert self.settings.command is not None
@@ -109,7 +111,7 @@ def _connect_of(place: ServerPlace, environ: Mapping[str, str]) -> Connect:
     from harness.tools.stdio import over_stdio
 
     program = Program(place.argv(), place.environment(environ), place.folder)
-    return over_stdio(program, log_of(place.root, place.name), place.clock)
+    return over_stdio(program, log_of(place.root, place.name), place.clock, place.clean)
 
 
 def _not_installed(server: str) -> Failure:

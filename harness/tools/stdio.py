@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from threading import Thread
 from typing import IO, TYPE_CHECKING, Any, Final
 
-from harness.resilience import Clock
+from harness.resilience import Clock, poll_until
 from harness.resilience.process import INTENDED, PipedChild, Program
 from harness.tools.connection import ToolConnection
 from harness.tools.exchange import Connect, ConnectionEvents, ServerDied, ToolProblem, ToolServerError
@@ -28,24 +30,58 @@ AFTER_EOF: Final = 1.0
 AFTER_SIGTERM: Final = 1.5
 
 
-def over_stdio(program: Program, log: Path, clock: Clock, *, longest: int = LONGEST) -> Connect:
-    """Connections to a server that `program` starts; its standard error goes to the end of `log`.
+LONGEST_LINE: Final = 1024 * 1024
+"""Bytes of its standard error that are redacted together: a line, unless it is longer."""
+Clean = Callable[[str], str]
+
+
+def over_stdio(program: Program, log: Path, clock: Clock, clean: Clean = str, *, longest: int = LONGEST) -> Connect:
+    """Connections to a server that `program` starts; its standard error goes to the end of `log`, through `clean`.
 
     `longest`: bytes of one message; an answer that is longer is GARBLED.
     """
 
     def connect(events: ConnectionEvents) -> ToolConnection:
-        return ToolConnection(ProcessLink(program, log, clock, longest), events)
+        return ToolConnection(ProcessLink(program, log, clock, clean, longest), events)
 
     return connect
+
+
+class CleanLog:
+    """Writes the standard error of a process into a log without secrets, in a thread that ends with the process."""
+
+    def __init__(self, log: Path, clean: Clean) -> None:
+        """`errors` is the descriptor for the process. Close it here when the process has it."""
+        self._log, self._clean = log, clean
+        read, self.errors = os.pipe()
+        self._copying = Thread(target=self._copy, args=(read,), name="log of a tool server", daemon=True)
+        self._copying.start()
+
+    def _copy(self, read: int) -> None:
+        with os.fdopen(read, "rb") as said:
+            while line := said.readline(LONGEST_LINE):
+                clean = self._clean(line.decode(errors="replace")).encode("utf-8", "replace")
+                with contextlib.suppress(OSError), self._log.open("ab", buffering=0) as log:  # a full disk stops nobody
+                    log.write(clean)
+
+    def close(self) -> None:
+        """Close this end of the descriptor, so that its last line is known when the process has ended."""
+        os.close(self.errors)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether everything is written. What the process has left behind may still hold the descriptor."""
+        return not self._copying.is_alive()
 
 
 class ProcessLink:
     """A process and its pipes."""
 
-    def __init__(self, program: Program, log: Path, clock: Clock, longest: int) -> None:
+    def __init__(self, program: Program, log: Path, clock: Clock, clean: Clean, longest: int) -> None:
         self._program, self._log, self._clock, self._longest = program, log, clock, longest
+        self._clean = clean
         self._child: PipedChild | None = None
+        self._said: CleanLog | None = None
         self._input: LineWriter | None = None
         self._output: LineReader | None = None
         self._stopping = False
@@ -82,7 +118,11 @@ class ProcessLink:
             self._log.parent.mkdir(parents=True, exist_ok=True)
             with self._log.open("a", encoding="utf-8") as log:
                 log.write(f"--- started at {self._clock.wall().isoformat(timespec='milliseconds')}\n")
-            self._child = PipedChild(self._program, self._log, self._clock)
+            self._said = CleanLog(self._log, self._clean)
+            try:
+                self._child = PipedChild(self._program, self._log, self._clock, self._said.errors)
+            finally:
+                self._said.close()
         except OSError as error:
             raise ToolServerError(ToolProblem.UNREACHED, f"its process did not start: {error}") from error
         return self._child
@@ -110,6 +150,8 @@ class ProcessLink:
     async def _reap(self, child: PipedChild) -> None:
         """End what it has left in its group, and keep how it ended."""
         code = await child.stop(AFTER_SIGTERM)
+        if (said := self._said) is not None:
+            await poll_until(self._clock, lambda: said.is_whole, LOOK, REST)
         intended = self._stopping or code == INTENDED
         code = None if code == INTENDED else 128 - code if code is not None and code < 0 else code
         self._died = ServerDied(code, "\n".join(child.tail()), intended)

@@ -37,6 +37,7 @@ def answer(method: str, parameters: dict[str, Any], folder: Path) -> dict[str, A
 
 def called(tool: str, to: str, folder: Path) -> dict[str, Any]:
     """Do what the tool does, and count it."""
+    print(f"{tool} for {to}, as {os.environ.get('MAILBOX_TOKEN', 'nobody')}", file=sys.stderr, flush=True)
     with (folder / "effects.txt").open("a") as file:
         file.write(f"{tool} {to}\n")
     mails = [line.split()[1] for line in (folder / "effects.txt").read_text().splitlines() if line.startswith("send")]

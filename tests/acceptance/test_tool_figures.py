@@ -182,3 +182,6 @@ def test_no_output_has_a_secret(run: SimpleNamespace) -> None:
     for secret in (TOKEN, "swordfish", "box-77"):
         assert [str(path) for path in kept if secret.encode() in path.read_bytes()] == []
         assert secret not in run.shown
+    assert "get_code for ann [redacted], as [redacted]\n" in (run.folder / ".harness/logs/tool-mail.log").read_text(
+        "utf-8"
+    )

@@ -225,6 +225,17 @@ def test_changed_tools_are_told(raw: Raw, play: Play) -> None:
     play(raw("old"), scene)
 
 
+def test_a_log_has_no_secret_that_a_server_writes(raw: Raw, play: Play, tmp_path: Path) -> None:
+    async def scene(connection: ToolConnection, _: Told) -> None:
+        await refused(connection, "exit")
+        assert connection.died is not None
+        assert connection.died.log_end.splitlines()[-1] == "out of [redacted]"
+        log = (tmp_path / "logs" / "tool-raw.log").read_text("utf-8")
+        assert log.splitlines()[-1] == "out of [redacted]"
+
+    play(raw("new", clean=lambda text: text.replace("order", "[redacted]")), scene)
+
+
 async def not_opened(connection: ToolConnection, within: float) -> ToolServerError:
     with pytest.raises(ToolServerError) as caught:
         await connection.open(within)
