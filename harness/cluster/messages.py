@@ -63,7 +63,7 @@ class Done(Struct, frozen=True, tag="done"):
     files: str = ""
     """The archive of its files on the node; empty: it has left none."""
     lost: str = ""
-    """Which of its files do not travel, and why."""
+    """Which of its files do not travel, or do not reach the store of the run, and why."""
     stored: str = ""
     """Where its directory is in the store of the run; empty: the child has not put it there."""
 

@@ -47,7 +47,7 @@ from harness.resilience import SystemClock
 from harness.resilience.watchdog import at_death_of_parent
 
 if TYPE_CHECKING:
-    from harness.runner.slot_store import SlotStore
+    from harness.runner.slot_store import SlotStore, StoredFolder
 
 
 class Queue:
@@ -207,24 +207,24 @@ class ChildSession:
         for warned in self._warned:
             self._wire.send(warned)
         self._warned.clear()
-        stored = ""
+        stored: StoredFolder | None = None
         try:
             stored = self._put(reports, self._attempts.get(item.nodeid, 0))
         finally:  # Ctrl-C ends the wait for the store, and the item keeps its result
             self._send_done(item, reports, stored)
         return result
 
-    def _put(self, reports: list[dict[str, Any]], attempt: int) -> str:
-        """Put the directory of a failed task into the store of the run, if there is one; returns its place there."""
+    def _put(self, reports: list[dict[str, Any]], attempt: int) -> StoredFolder | None:
+        """Put the directory of a failed task into the store of the run; returns None if there is nothing to put."""
         state = self._config.stash.get(STATE, None)
         stored: SlotStore | None = state.stored.slot if state and state.stored else None
         documents = [report["taskspec"] for report in reports if report.get("taskspec")]
         if stored is None or not documents or documents[-1]["artifacts"] is None:
-            return ""
+            return None
         folder = self._folder / "errors" / documents[-1]["key"]
-        return stored.put(folder, attempt) if folder.is_dir() else ""
+        return stored.put(folder, attempt) if folder.is_dir() else None
 
-    def _send_done(self, item: pytest.Item, reports: list[dict[str, Any]], stored: str) -> None:
+    def _send_done(self, item: pytest.Item, reports: list[dict[str, Any]], stored: StoredFolder | None) -> None:
         archive, lost = self._archives.pack(report["taskspec"] for report in reports if report.get("taskspec"))
         place = item.location
         self._wire.send(
@@ -234,8 +234,8 @@ class ChildSession:
                 location=(place[0], place[1], place[2]),
                 reports=tuple(self._without_folder(reports)),
                 files=str(archive or ""),
-                lost=lost,
-                stored=stored,
+                lost="; ".join(filter(None, (lost, stored.trouble if stored else ""))),
+                stored=stored.name if stored else "",
             )
         )
 

@@ -184,7 +184,7 @@ class ReportReplay:
     def _unpack(self, node: str, blob: bytes, lost: str = "", stored: str = "") -> None:
         """Put the files of tasks where they would be had these run here. If that fails, the results count.
 
-        `lost`: what did not travel, and why. `stored`: where the store has all of them.
+        `lost`: what did not travel, or was not stored, and why. `stored`: where the store has all of them.
         """
         if lost:
             self.say(f"{node}: {lost}" + (f"; they are only in the store, in {stored}" if stored else ""))

@@ -83,7 +83,7 @@ def _begin(config: pytest.Config, state: SessionState) -> StoredRun:
 
 def _begin_worker(config: pytest.Config, state: SessionState, given: Mapping[str, Any]) -> StoredRun:
     place = StorePlace.of(given)
-    slot = SlotStore(place.open(), place.attempt) if UPLINK in config.stash else None
+    slot = SlotStore(place.open(), place.attempt, SystemClock()) if UPLINK in config.stash else None
     if slot is not None:
         slot.refuse_other()
     return _stored(place, _writer(place), StoredSelection(config, state, place, earlier_of(given)), slot=slot)

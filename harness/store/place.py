@@ -296,8 +296,7 @@ class RemoteStore(Store):
 
     def _problem(self, what: str, error: Exception) -> StoreError:
         why = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-        lasting = isinstance(error, PermissionError | FileNotFoundError) or _is_without_keys(error)
-        kind = StoreUnusable if lasting else StoreError
+        kind = StoreUnusable if _is_lasting(error) else StoreError
         return kind(f"{self.shown}: {what}: {_without(self._user, why)}{self._missing(error)}")
 
     def _missing(self, error: Exception) -> str:
@@ -311,6 +310,15 @@ class RemoteStore(Store):
 _KEYLESS = {"NoCredentialsError", "PartialCredentialsError", "ProfileNotFound", "DefaultCredentialsError"}
 """How errors of the packages of storages are called that say that there are no keys, or half of them."""
 _S3_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+
+
+def _is_lasting(error: Exception) -> bool:
+    """Return whether a storage would refuse the same again: there is no such bucket, no permission, or no key.
+
+    EINVAL is what s3fs makes of other refusals, also of an expired token (status 400).
+    """
+    refused = isinstance(error, OSError) and error.errno in (errno.EINVAL, errno.EPERM)
+    return refused or isinstance(error, PermissionError | FileNotFoundError) or _is_without_keys(error)
 
 
 def _is_without_keys(error: Exception) -> bool:

@@ -17,6 +17,7 @@ from harness.pytest_plugin.cluster_line import DriverLink
 from harness.pytest_plugin.cluster_options import REFUSED, refuse_options
 from harness.pytest_plugin.state import STATE, SessionState
 from harness.recovery.failure import Failed, Failure
+from harness.runner.slot_store import StoredFolder
 
 SERVICE = {"hosts": {"shop.test": "auto"}, "health": "http://shop.test/"}
 
@@ -120,30 +121,38 @@ def test_a_fixed_port_serves_one_slot_of_a_machine(tmp_path: Path) -> None:
 class Interrupted:
     """A store that is asked when Ctrl-C comes."""
 
-    def put(self, folder: Path, number: int) -> str:
+    def put(self, folder: Path, number: int) -> StoredFolder:
         assert (folder.name, number) == ("K", 0)
         raise KeyboardInterrupt
 
 
-def test_an_item_keeps_its_result_though_ctrl_c_ends_the_wait_for_the_store(tmp_path: Path) -> None:
-    folder = tmp_path / "child"
+class Hangs:
+    """A store that did not answer."""
+
+    def put(self, folder: Path, number: int) -> StoredFolder:
+        return StoredFolder(trouble="it hangs")
+
+
+def child_with_a_failed_task(folder: Path, store: object) -> tuple[ChildSession, list[Any], Any]:
+    """A child, what it has sent, and the protocol of an item that is to end now."""
     (folder / "errors" / "K").mkdir(parents=True)
     (folder / "errors" / "K" / "error_report.json").write_text("{}")
     sent: list[Any] = []
     child = ChildSession(cast("Any", SimpleNamespace(send=sent.append)), folder, "slot1", "run", "")
     told = {"taskspec": {"key": "K", "artifacts": str(folder / "errors" / "K")}}
     hook = SimpleNamespace(pytest_report_to_serializable=lambda **_: dict(told))
-    child.pytest_configure(
-        cast(
-            "Any",
-            SimpleNamespace(stash={STATE: SimpleNamespace(stored=SimpleNamespace(slot=Interrupted()))}, hook=hook),
-        )
-    )
+    state = SimpleNamespace(stored=SimpleNamespace(slot=store))
+    child.pytest_configure(cast("Any", SimpleNamespace(stash={STATE: state}, hook=hook)))
     child.pytest_runtest_logstart("t::K")
     child.pytest_runtest_logreport(cast("Any", SimpleNamespace(nodeid="t::K")))
     item: Any = SimpleNamespace(nodeid="t::K", location=("t", 0, "K"))
     protocol = child.pytest_runtest_protocol(item)
     next(protocol)
+    return child, sent, protocol
+
+
+def test_an_item_keeps_its_result_though_ctrl_c_ends_the_wait_for_the_store(tmp_path: Path) -> None:
+    child, sent, protocol = child_with_a_failed_task(tmp_path / "child", Interrupted())
     with pytest.raises(KeyboardInterrupt):
         protocol.send(None)
     done = sent[-1]
@@ -151,3 +160,10 @@ def test_an_item_keeps_its_result_though_ctrl_c_ends_the_wait_for_the_store(tmp_
     child.pytest_unconfigure()
     assert [each.name for each in tmp_path.iterdir()] == ["child-1.tar"]
     assert Path(done.files).is_file()  # its slot may not have read it yet
+
+
+def test_the_trouble_of_the_store_is_told_with_the_result(tmp_path: Path) -> None:
+    _, sent, protocol = child_with_a_failed_task(tmp_path / "child", Hangs())
+    with pytest.raises(StopIteration):
+        protocol.send(None)
+    assert (sent[-1].stored, sent[-1].lost) == ("", "it hangs")

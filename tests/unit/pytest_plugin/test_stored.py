@@ -17,7 +17,7 @@ from harness.pytest_plugin.stored_journal import StoredJournal
 from harness.pytest_plugin.stored_workers import StorePlace
 from harness.resilience import SystemClock
 from harness.runner.resumption import Earlier
-from harness.runner.slot_store import SlotStore
+from harness.runner.slot_store import SlotStore, StoredFolder
 from harness.runner.store_writer import StoreWriter
 from harness.runner.stored_part import show_attempt
 from tests.unit.reporting.history.runs import execution, failed, run
@@ -51,7 +51,7 @@ def a_place() -> StorePlace:
 
 
 def slot_of(place: StorePlace) -> SlotStore:
-    return SlotStore(place.open(), place.attempt)
+    return SlotStore(place.open(), place.attempt, SystemClock())
 
 
 def slot_in(stored: StoredRun) -> SlotStore:
@@ -72,7 +72,7 @@ def test_a_directory_that_a_slot_has_stored_is_not_stored_again(tmp_path: Path) 
     folder.mkdir(parents=True)
     (folder / "error_report.json").write_text("{}")
     show_attempt(part, "one")
-    name = slot_of(place).put(folder, 2)
+    name = slot_of(place).put(folder, 2).name
     assert part.names("errors") == [f"{name}/error_report.json"]
     assert name == "errors/one.2/T-1"
     driver, ended = journal_of(tmp_path, place), execution(failed("T-1", "CRITERIA_UNMET", artifacts="errors/T-1"))
@@ -89,7 +89,7 @@ def test_a_slot_that_may_see_another_store_leaves_the_directory_to_its_driver(tm
     place = a_place()
     (tmp_path / "T-1").mkdir()
     (tmp_path / "T-1" / "error_report.json").write_text("{}")
-    assert slot_of(place).put(tmp_path / "T-1", 1) == ""
+    assert slot_of(place).put(tmp_path / "T-1", 1) == StoredFolder()
     assert place.open().names() == []
 
 
@@ -100,7 +100,7 @@ def test_a_slot_that_sees_another_store_is_refused_and_one_that_cannot_ask_goes_
     with pytest.raises(pytest.UsageError, match="is not the store of the run, seen from this machine"):
         begin_store(there, state)
     there.workerinput["taskspec_store"] = str(tmp_path / ("x" * 300))  # no name of a file, so nothing can be asked
-    assert slot_in(begin_store(there, state)).put(tmp_path, 1) == ""
+    assert slot_in(begin_store(there, state)).put(tmp_path, 1) == StoredFolder()
     there.workerinput["taskspec_store"] = given.url
     show_attempt(given.open(), "one")
     assert begin_store(there, state).place.attempt == "one"
