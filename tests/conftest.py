@@ -22,6 +22,7 @@ from harness.browser.executable import find
 from harness.cli.commands import Imported
 from harness.model.browser_settings import BrowserSettings
 from harness.pytest_plugin.gc import RareGarbage
+from tests import forked_workers
 
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -30,14 +31,15 @@ os.environ.setdefault("NODE_COMPILE_CACHE", str(Path(__file__).parents[1] / ".py
 costs.
 """
 os.environ.pop("CI", None)  # a run in CI replays what models have answered; the tests of that set it themselves
-for _name in [name for name in os.environ if name.startswith("PYTEST_XDIST_")]:
-    del os.environ[_name]  # a run that a test starts is no worker of this one
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # of a job in the background: nobody would hear Ctrl-C
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Search rarely for garbage while the tests are collected, and never again among what they consist of."""
+    for name in [name for name in os.environ if name.startswith("PYTEST_XDIST_")]:
+        del os.environ[name]  # a run that a test starts is no worker of this one
+    config.pluginmanager.register(forked_workers)
     config.pluginmanager.register(rare := RareGarbage())
     config.add_cleanup(rare.end)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -93,18 +92,9 @@ class Project:
         """The same without a pytester, for runs that several tests look at; what was written."""
         return warm().run("pytest", "-p", "no:cacheprovider", *args, cwd=self.path, timeout=600).stdout
 
-    def start(self, *args: str) -> subprocess.Popen[str]:
-        """pytest as a process that can be interrupted."""
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-        return subprocess.Popen(
-            [sys.executable, "-m", "pytest", *args],
-            cwd=self.path,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        )
+    def start(self, *args: str) -> Forked:
+        """pytest as a process that can be interrupted, and leads a process group of its own."""
+        return warm().start("pytest", *args, cwd=self.path, start_new_session=True)
 
     def report(self, task_id: str, root: str = "errors") -> dict[str, Any]:
         document: dict[str, Any] = json.loads((self.path / root / task_id / "error_report.json").read_text("utf-8"))
@@ -117,7 +107,7 @@ def pytester(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pyte
 
     def popen(command: list[str], stdin: object, stdout: IO[str], stderr: IO[str]) -> Forked:
         assert command[1] == "-mpytest"
-        return warm().start("pytest", command[2:], stdout, stderr)
+        return warm().start("pytest", *command[2:], stdout=stdout, stderr=stderr)
 
     monkeypatch.setattr(pytester, "popen", popen)
     return pytester

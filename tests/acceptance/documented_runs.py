@@ -72,7 +72,7 @@ class Sandbox:
     def _served(self, line: str, says: str, folder: str) -> Done:
         (module, *arguments), place = self._words(line), self._base / folder
         with tempfile.TemporaryFile("w+") as output:
-            forked = warm().start(module, arguments, output, output, cwd=place, environment=self._environment)
+            forked = warm().start(module, *arguments, stdout=output, cwd=place, environment=self._environment)
             try:
                 said = _awaited(output.fileno(), says)
                 for address in _ADDRESS.findall(said)[-1:]:

@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 from harness.cli.main import app
 from harness.reporting.history.reading import load_run
 from harness.reporting.history.record import RunRecord
+from tests.acceptance.warm import Forked, warm
 
 BOUND = 90.0
 PROJECT = """
@@ -40,7 +41,7 @@ class Suite:
         self.url = f"http://127.0.0.1:{json.loads(self.app.stdout.readline())['port']}"
         self.folder = folder
         self.ids = [f"T-{number}" for number in range(tasks)]
-        self.started: list[subprocess.Popen[str]] = []
+        self.started: list[Forked] = []
         (folder / "tasks").mkdir(parents=True)
         (folder / "pyproject.toml").write_text(PROJECT.format(url=self.url), "utf-8")
         for number in range(tasks):
@@ -55,17 +56,10 @@ class Suite:
         document = {"task_id": f"T-{number}", "goal": "g", "timeout": 60, "step_timeout": 20, "steps": steps}
         (self.folder / "tasks" / f"T-{number}.task.json").write_text(json.dumps(document), "utf-8")
 
-    def start(self, *arguments: str, environ: Mapping[str, str] = os.environ) -> subprocess.Popen[str]:
+    def start(self, *arguments: str, environ: Mapping[str, str] = os.environ) -> Forked:
         """pytest as a process of its own; it is to be ended with `end`."""
-        process = subprocess.Popen(
-            [sys.executable, "-m", "pytest", "tasks/", *QUIET, *arguments],
-            cwd=self.folder,
-            env={**environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        )
+        options = ("tasks/", *QUIET, *arguments)
+        process = warm().start("pytest", *options, cwd=self.folder, environment=environ, start_new_session=True)
         self.started.append(process)
         return process
 
@@ -106,7 +100,7 @@ def merged_store(place: object, output: Path, *more: str) -> tuple[RunRecord, st
     return load_run(output), done.stderr
 
 
-def end(process: subprocess.Popen[str]) -> tuple[int, str]:
+def end(process: Forked) -> tuple[int, str]:
     """Wait for the end of a process: exit status and output."""
     try:
         output, _ = process.communicate(timeout=BOUND)

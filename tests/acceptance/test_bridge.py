@@ -7,7 +7,6 @@ import hashlib
 import http.client
 import json
 import re
-import subprocess
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from harness.reporting.redaction import MARK
 from harness.serve.tokens import Tokens, TokenScope
 from tests.acceptance.bridge_agent import Cut, CuttingProxy, LastingAgent
 from tests.acceptance.conftest import Project
+from tests.acceptance.warm import Forked
 
 SHOP = "http://shop.local"
 BUY: list[dict[str, Any]] = [
@@ -45,7 +45,7 @@ ALL = tuple((side, count, inside) for side in ("up", "down") for count in range(
 class BridgeRun:
     """pytest that serves agents; `agent` connects to it."""
 
-    def __init__(self, process: subprocess.Popen[str]) -> None:
+    def __init__(self, process: Forked) -> None:
         self.process = process
         self.said = ""
         assert process.stdout is not None

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import functools
 import re
-import subprocess
-import sys
 
 import pytest
 
@@ -13,6 +11,7 @@ from tests.acceptance import test_docs_reports, test_docs_runs, test_docs_sites
 from tests.acceptance.documented import ROOT, Command
 from tests.acceptance.documented_rules import RULES, Left
 from tests.acceptance.documented_tests import COMMANDS, options, rules_of
+from tests.acceptance.warm import warm
 
 LEFT = [(each, rule) for each in COMMANDS for rule in rules_of(each) if isinstance(rule, Left)]
 MODULES = (test_docs_reports, test_docs_runs, test_docs_sites)
@@ -34,8 +33,9 @@ def test_each_project_is_that_of_one_module() -> None:
 
 @functools.cache
 def told(module: str, command: str) -> str:
-    command_line = [sys.executable, "-m", module, command, "--help"]
-    return subprocess.run(command_line, capture_output=True, text=True, check=True, timeout=60).stdout
+    done = warm().run(module, command, "--help", cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 @pytest.mark.parametrize(("command", "rule"), LEFT, ids=[command.text for command, _ in LEFT])

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +17,7 @@ from tests.acceptance.conftest import Project
 from tests.acceptance.model_server import ModelServer, model_server
 from tests.acceptance.test_recordings import AGENT, KEY, without_network
 from tests.acceptance.test_recordings import SETTINGS as MODELS
-from tests.acceptance.warm import harness, warm
+from tests.acceptance.warm import Forked, harness, start_harness, warm
 
 AGENTS = """
 from pathlib import Path
@@ -124,13 +122,10 @@ def test_two_agents_are_compared_and_judged_by_a_gate(walks: Project) -> None:
     assert (again.returncode, "out has an evaluation: go on with it (--resume)" in again.stderr) == (2, True)
 
 
-def started(project: Project, *args: str, until: str) -> subprocess.Popen[str]:
+def started(project: Project, *args: str, until: str) -> Forked:
     """The command as a process, when it has told a line that begins so: each trial is told when it is on the disk."""
-    command = [sys.executable, "-c", "from harness.cli import main; main()", "eval", ".", "--agents", "sure,unsure"]
-    process = subprocess.Popen(
-        [*command, *args], cwd=project.path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )  # fmt: skip
+    words = ("eval", ".", "--agents", "sure,unsure", *args)
+    process = start_harness(*words, cwd=project.path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     assert process.stderr is not None
     for line in process.stderr:
         if line.lstrip().startswith(until):

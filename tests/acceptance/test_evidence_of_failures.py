@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.warm import harness, warm
+from tests.acceptance.warm import harness, start_harness, warm
 
 APP = Path(__file__).with_name("stranger_app.py")
 MISSING: dict[str, Any] = {"act": "click", "selector": "#nope"}
@@ -154,13 +154,7 @@ def test_a_task_that_wrote_is_not_run_again_where_nothing_keeps_states_apart(run
 
 def test_open_finds_the_trace_of_a_task_that_passed(run: Run) -> None:
     assert "GREEN passed, and its trace was not kept; `pytest --task-tracing on` keeps" in run.untraced
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tests.acceptance.command", "open", "GREEN", "--no-browser"],
-        cwd=run.path,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={"PYTHONPATH": ":".join([str(APP.parents[2]), *sys.path]), "PATH": ""},
-    )
+    process = start_harness("open", "GREEN", "--no-browser", cwd=run.path, environment={"PATH": ""})
     try:
         assert process.stdout is not None
         assert process.stdout.readline().startswith("errors/.kept/GREEN/trace.zip at http://127.0.0.1:")

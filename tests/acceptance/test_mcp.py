@@ -30,7 +30,7 @@ from tests.acceptance.conftest import Project
 from tests.acceptance.documented import ROOT, blocks
 from tests.acceptance.test_bridge import BUY, ONE_ORDER, BridgeRun, serve
 from tests.acceptance.test_bridge_clients import shipped
-from tests.acceptance.warm import harness
+from tests.acceptance.warm import harness, start_harness
 
 PYTHON = ("-P", "-c", "from harness.cli import main; main()")
 WAYS = {"HTTP-NEW": "2026-07-28", "HTTP-OLD": "legacy", "STDIO-NEW": "2026-07-28", "STDIO-OLD": "legacy"}
@@ -187,10 +187,8 @@ class Spoken:
     """`harness mcp` as a process, spoken to line by line."""
 
     def __init__(self, folder: Path, *args: str) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, *PYTHON, "mcp", *args],
-            cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
+        pipe = subprocess.PIPE
+        self.process = start_harness("mcp", *args, cwd=folder, stdin=pipe, stdout=pipe, stderr=pipe)
         info = {"clientInfo": {"name": "test", "version": "1"}, "capabilities": {}}
         self.server = self.asked("initialize", protocolVersion="2025-11-25", **info)["serverInfo"]
         assert self.server == {"name": "taskspec", "version": version("pytest-taskspec")}

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -211,8 +209,7 @@ def test_nobody_asks_before_the_time_that_the_provider_has_asked_to_wait(
     for number in range(20):
         _task(tmp_path, f"T-{number}", ["gpt"])
 
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", *options]
-    ended = subprocess.run(command, check=False, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    ended = warm().run("pytest", "-p", "no:cacheprovider", "-q", *options, cwd=tmp_path, timeout=300)
 
     assert ended.returncode == 0, ended.stdout + ended.stderr
     requests = sorted(mock.requests, key=lambda each: each.started_at)

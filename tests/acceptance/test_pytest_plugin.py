@@ -16,6 +16,7 @@ import psutil
 import pytest
 
 from tests.acceptance.conftest import Project
+from tests.acceptance.warm_workers import workers_of
 from tests.browser.processes import words
 
 OPEN = {"act": "open", "url": "http://shop.local/"}
@@ -515,7 +516,7 @@ def test_a_task_whose_worker_dies_has_a_report(project: Project) -> None:
     project.task("B-2")
     process = project.start("-n", "1", "--max-worker-restart", "1")
     family = family_with_browser(process.pid)
-    (worker,) = [p for p in psutil.Process(process.pid).children() if "import sys;exec" in " ".join(words(p))]
+    (worker,) = workers_of(process.pid)
     worker.kill()
     output, _ = process.communicate(timeout=90)
     report = project.report("A-1")

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import re
 import signal
-import subprocess
-import sys
 from collections.abc import Awaitable, Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -26,6 +23,7 @@ from harness.serve.tokens import Tokens, TokenScope
 from tests.acceptance.conftest import Project
 from tests.acceptance.test_bridge import BUY, ONE_ORDER
 from tests.acceptance.test_mcp import Spoken, gone
+from tests.acceptance.warm import start_harness
 from tests.unit.bridge.stage import message
 
 OPEN = {"act": "open", "url": "http://shop.local/"}
@@ -40,13 +38,7 @@ class ServedProject:
         if "[tool.harness.serve]" not in settings.read_text("utf-8"):
             with settings.open("a", encoding="utf-8") as file:
                 file.write('\n[tool.harness.serve]\ntasks = ["."]\n')
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", "from harness.cli import main; main()", "serve"],
-            cwd=self.path,
-            env={**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONPATH": os.pathsep.join(sys.path)},
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        self.process = start_harness("serve", cwd=self.path, environment={"PYTHONUNBUFFERED": "1"})
         assert self.process.stdout is not None
         self.said, found = "", None
         while found is None and (line := self.process.stdout.readline()):

@@ -25,6 +25,7 @@ from harness.resilience import SystemClock
 from harness.resilience.process import Identity
 from tests.acceptance.conftest import Project
 from tests.acceptance.supervised import free_base, pyproject, site_pid
+from tests.acceptance.warm import Forked, start_harness
 from tests.ports import listens
 from tests.unit.environment.services.conftest import PROGRAM, alive, eventually, programs, sites
 
@@ -66,9 +67,8 @@ class Desk:
         (found,) = self.status()
         return found
 
-    def process(self, *args: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-c", "from harness.cli import main; main()", "services", *args]
-        return subprocess.Popen(command, cwd=self.root, stdout=-1, stderr=-1, text=True)
+    def process(self, *args: str) -> Forked:
+        return start_harness("services", *args, cwd=self.root, stderr=subprocess.PIPE)
 
     def left(self) -> list[str]:
         """Processes, and files that say that somebody runs."""
@@ -323,7 +323,7 @@ def test_a_start_that_is_broken_off_leaves_nothing(
     assert desk.nothing_is_left()
 
 
-def _close(process: subprocess.Popen[str]) -> None:
+def _close(process: Forked) -> None:
     for pipe in (process.stdout, process.stderr):
         assert pipe is not None
         pipe.close()

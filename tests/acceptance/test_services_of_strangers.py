@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.conftest import INI
+from tests.acceptance.warm import Forked, warm
 
 APP = Path(__file__).with_name("stranger_app.py")
 SETTINGS = """
@@ -73,15 +73,11 @@ def checkout(folder: Path, more: str = "", services_for: str = "tasks", **change
     return folder
 
 
-def start(folder: Path, *args: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-v", *(args or ("tasks",))]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    return subprocess.Popen(
-        command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
+def start(folder: Path, *args: str) -> Forked:
+    return warm().start("pytest", "-p", "no:cacheprovider", "-v", *(args or ("tasks",)), cwd=folder)
 
 
-def ended(run: subprocess.Popen[str]) -> str:
+def ended(run: Forked) -> str:
     said = run.communicate(timeout=240)[0]
     assert run.returncode == 0, said
     return said

@@ -14,7 +14,7 @@ import pytest
 from harness.spec.names import slug
 from tests.acceptance.conftest import Project
 from tests.acceptance.test_pytest_plugin import family_with_browser
-from tests.browser.processes import words
+from tests.acceptance.warm_workers import workers_of
 
 OPEN = {"act": "open", "url": "http://shop.local/"}
 WRONG = ["title() == 'Nothing'"]
@@ -314,7 +314,7 @@ def test_a_case_whose_worker_dies_has_the_report(project: Project) -> None:
     project.task("T", goal="${param.x}", parametrize={"x": ["a", "b"]}, steps=steps, episode_id="ep")
     process = project.start("-n", "1", "--max-worker-restart", "0")
     family = family_with_browser(process.pid)
-    (worker,) = [p for p in psutil.Process(process.pid).children() if "import sys;exec" in " ".join(words(p))]
+    (worker,) = workers_of(process.pid)
     worker.kill()
     output, _ = process.communicate(timeout=90)
     report = project.report(slug("T[a]"))

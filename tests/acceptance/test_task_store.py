@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.acceptance.preempted import Suite, end, ends_in, until
+from tests.acceptance.warm import Forked
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def suite(tmp_path: Path) -> Iterator[Suite]:
     made.close()
 
 
-def kill(process: subprocess.Popen[str], number: int = signal.SIGKILL) -> None:
+def kill(process: Forked, number: int = signal.SIGKILL) -> None:
     """As a machine that is taken away: everything that the process has started goes too."""
     if number == signal.SIGKILL:
         os.killpg(process.pid, number)

@@ -8,7 +8,6 @@ import re
 import shutil
 import socket
 import subprocess
-import sys
 import urllib.error
 import urllib.request
 import xml.etree.ElementTree as ET
@@ -23,7 +22,7 @@ from playwright.sync_api import Page, sync_playwright
 from harness.browser.executable import find
 from harness.model.browser_settings import BrowserSettings
 from tests.acceptance.conftest import Project
-from tests.acceptance.warm import harness, warm
+from tests.acceptance.warm import harness, start_harness, warm
 
 NASTY = "<img src=x onerror=alert(1)> | ::error::no \x1b[31m"
 
@@ -202,9 +201,7 @@ def viewer() -> Iterator[Page]:
 
 
 def test_the_trace_opens_in_playwright_s_viewer(project_path: Path, viewer: Page) -> None:
-    command = [sys.executable, "-m", "tests.acceptance.command", "open", "WROTE-1", "--no-browser"]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    with subprocess.Popen(command, cwd=project_path, env=environment, stdout=subprocess.PIPE, text=True) as process:
+    with start_harness("open", "WROTE-1", "--no-browser", cwd=project_path) as process:
         assert process.stdout is not None
         try:
             address = process.stdout.readline().partition(" at ")[2].partition(" (")[0]

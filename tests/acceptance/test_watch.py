@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import queue
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -14,6 +13,8 @@ from pathlib import Path
 import pytest
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
+
+from tests.acceptance.warm import start_harness
 
 PYTHON = "def read(world):\n    return {'answer': ANSWER}\n"
 TASK = """task_id: T
@@ -31,10 +32,7 @@ class Watch:
     """The command, its keys, and the lines that it prints."""
 
     def __init__(self, folder: Path, stdin: int = subprocess.PIPE) -> None:
-        command = [sys.executable, "-c", "from harness.cli import main; main()", "watch", "tasks"]
-        self.process = subprocess.Popen(
-            command, cwd=folder, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-        )
+        self.process = start_harness("watch", "tasks", cwd=folder, stdin=stdin)
         self._lines: queue.Queue[str] = queue.Queue()
         threading.Thread(target=self._read, daemon=True).start()
 

@@ -1,8 +1,7 @@
 """Processes that begin where the imports end: forked from one that has made them, a second of work saved for each.
 
 What runs in them is real: a process of its own with its own arguments, folder, environment and output, which loads
-its plugins by their entry points and ends as any Python does. Only the importing was done before. Tests of signals
-start their processes themselves.
+its plugins by their entry points and ends as any Python does. Only the importing was done before.
 """
 
 from __future__ import annotations
@@ -20,15 +19,17 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from collections.abc import Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from pydantic import BaseModel
 
 from harness.cli.commands import Imported
-from tests.acceptance.warm_workers import fork_workers
+from tests.acceptance.warm_workers import fork_workers, number_of_workers
 
 OF_PYTEST = (
     "_argcomplete", "faulthandler", "helpconfig", "junitxml", "pastebin", "pytester", "setuponly", "setupplan",
@@ -55,45 +56,54 @@ REWRITTEN = (
 UNUSED = ("hypothesispytest", "pytest_httpserver", "anyio", "platformdirs", "faker", "llmock")
 """Plugins of the environment for which what is run here has no use; loading them takes longer than pytest itself."""
 ROOT = Path(__file__).parents[2]
+COMMAND = "tests.acceptance.command"
 
 
 class Warm:
-    """One such process, and those that are forked from it, one after the other."""
+    """One such process, and those that are forked from it."""
 
     def __init__(self) -> None:
         ours, theirs = socket.socketpair()
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.acceptance.warm", str(theirs.fileno())], pass_fds=[theirs.fileno()], cwd=ROOT
-        )
+        command = [sys.executable, "-m", "tests.acceptance.warm", str(theirs.fileno())]
+        self._process = subprocess.Popen(command, pass_fds=[theirs.fileno()], cwd=ROOT, stdin=subprocess.DEVNULL)
         theirs.close()
         self._socket = ours
 
     def start(
         self,
         module: str,
-        arguments: Sequence[str],
-        stdout: IO[str],
-        stderr: IO[str],
-        *,
+        *arguments: str,
+        stdin: int = subprocess.DEVNULL,
+        stdout: int | IO[str] = subprocess.PIPE,
+        stderr: int | IO[str] = subprocess.STDOUT,
         cwd: Path | None = None,
         environment: Mapping[str, str] | None = None,
+        start_new_session: bool = False,
     ) -> Forked:
         """`python -m module arguments`, in the current folder unless told, with the current environment and more."""
         order = {
             "module": module,
-            "arguments": list(arguments),
+            "arguments": arguments,
             "cwd": str(cwd or Path.cwd()),
             "environment": {**os.environ, **(environment or {})},
+            "start_new_session": start_new_session,
         }
-        socket.send_fds(self._socket, [json.dumps(order).encode() + b"\n"], [stdout.fileno(), stderr.fileno()])
-        return Forked(int(_line(self._socket)), self._socket)
+        told, tells = socket.socketpair()
+        with contextlib.ExitStack() as theirs:
+            theirs.enter_context(tells)
+            reads, our_stdin = _channel(stdin, "w", theirs)
+            writes, our_stdout = _channel(stdout, "r", theirs)
+            errors, our_stderr = (writes, None) if stderr == subprocess.STDOUT else _channel(stderr, "r", theirs)
+            given = [reads, writes, errors, tells.fileno()]
+            socket.send_fds(self._socket, [json.dumps(order).encode() + b"\n"], given)
+            return Forked(told, our_stdin, our_stdout, our_stderr)
 
     def run(
         self, module: str, *arguments: str, cwd: Path, timeout: float = 120, **environment: str
     ) -> subprocess.CompletedProcess[str]:
         """`python -m module arguments` in a folder, to its end. Raises subprocess.TimeoutExpired, having killed it."""
         with tempfile.TemporaryFile("w+") as stdout, tempfile.TemporaryFile("w+") as stderr:
-            forked = self.start(module, arguments, stdout, stderr, cwd=cwd, environment=environment)
+            forked = self.start(module, *arguments, stdout=stdout, stderr=stderr, cwd=cwd, environment=environment)
             try:
                 code = forked.wait(timeout)
             except subprocess.TimeoutExpired:
@@ -109,6 +119,18 @@ class Warm:
         self._process.wait(10)
 
 
+def _channel(wanted: int | IO[str], ours: str, theirs: contextlib.ExitStack) -> tuple[int, IO[str] | None]:
+    """What the process gets for a standard stream, and our end if it is a pipe; `theirs` closes what only it needs."""
+    if wanted == subprocess.PIPE:
+        reads, writes = os.pipe()
+        kept, given = (reads, writes) if ours == "r" else (writes, reads)
+        theirs.callback(os.close, given)
+        return given, os.fdopen(kept, ours)
+    if wanted == subprocess.DEVNULL:
+        return theirs.enter_context(open(os.devnull, "r+")).fileno(), None
+    return (wanted if isinstance(wanted, int) else wanted.fileno()), None
+
+
 @functools.cache
 def warm() -> Warm:
     """The one of this process."""
@@ -119,31 +141,89 @@ def warm() -> Warm:
 
 def harness(*args: str, cwd: Path, timeout: float = 120, **environment: str) -> subprocess.CompletedProcess[str]:
     """The command `harness`, to its end."""
-    return warm().run("tests.acceptance.command", *args, cwd=cwd, timeout=timeout, **environment)
+    return warm().run(COMMAND, *args, cwd=cwd, timeout=timeout, **environment)
+
+
+def start_harness(*args: str, **options: Any) -> Forked:
+    """The command `harness`, as a process; the options are those of `Warm.start`."""
+    return warm().start(COMMAND, *args, **options)
 
 
 class Forked:
-    """As much of a `subprocess.Popen` as `pytester.run` asks for."""
+    """As much of a `subprocess.Popen` of text as the tests ask for."""
 
-    stdin = None
+    def __init__(
+        self, told: socket.socket, stdin: IO[str] | None, stdout: IO[str] | None, stderr: IO[str] | None
+    ) -> None:
+        self._told, self._rests = told, list[_Rest]()
+        self.stdin, self.stdout, self.stderr = stdin, stdout, stderr
+        self.returncode: int | None = None
+        self.pid = int(_line(told))
 
-    def __init__(self, pid: int, told: socket.socket) -> None:
-        self.pid = pid
-        self._told = told
+    def __enter__(self) -> Forked:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for pipe in (self.stdin, self.stdout, self.stderr):
+            if pipe is not None:
+                pipe.close()
+        self.wait()
 
     def wait(self, timeout: float | None = None) -> int:
         """The exit code, negative for a signal. Raises subprocess.TimeoutExpired."""
-        self._told.settimeout(timeout)
-        try:
-            return int(_line(self._told))
-        except TimeoutError:
-            assert timeout is not None
-            raise subprocess.TimeoutExpired(str(self.pid), timeout) from None
-        finally:
-            self._told.settimeout(None)
+        if self.returncode is None:
+            self._told.settimeout(timeout)
+            try:
+                self.returncode = int(_line(self._told))
+            except (TimeoutError, BlockingIOError):
+                assert timeout is not None
+                raise subprocess.TimeoutExpired(str(self.pid), timeout) from None
+            self._told.close()
+        return self.returncode
+
+    def poll(self) -> int | None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.wait(0)
+        return self.returncode
+
+    def communicate(self, timeout: float | None = None) -> tuple[str, str]:
+        """End its input; what it writes until its end. Raises subprocess.TimeoutExpired: then it may be asked again."""
+        if self.stdin is not None:
+            self.stdin.close()
+        end = None if timeout is None else time.monotonic() + timeout
+        self._rests = self._rests or [_Rest(self.stdout), _Rest(self.stderr)]
+        for rest in self._rests:
+            rest.join(end and max(0, end - time.monotonic()))
+            if rest.is_alive():
+                assert timeout is not None
+                raise subprocess.TimeoutExpired(str(self.pid), timeout)
+        self.wait(end and max(0, end - time.monotonic()))
+        stdout, stderr = self._rests
+        return stdout.text, stderr.text
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        os.kill(self.pid, signal.SIGKILL)
+        self.send_signal(signal.SIGKILL)
+
+
+class _Rest(threading.Thread):
+    """Reads a pipe to its end."""
+
+    def __init__(self, pipe: IO[str] | None) -> None:
+        super().__init__(daemon=True)
+        self._pipe, self.text = pipe, ""
+        self.start()
+
+    def run(self) -> None:
+        if self._pipe is not None:
+            with self._pipe:
+                self.text = self._pipe.read()
 
 
 def _line(connection: socket.socket) -> str:
@@ -155,36 +235,69 @@ def _line(connection: socket.socket) -> str:
     return line.decode()
 
 
+class _Children:
+    """The processes that run: of each, the exit code is told as it ends."""
+
+    def __init__(self) -> None:
+        self._telling: dict[int, socket.socket] = {}
+        signal.signal(signal.SIGCHLD, self._reap)
+
+    def fork(self, tells: socket.socket) -> bool:
+        """Fork, and tell the pid. In the fork: true, and nothing is left of the others."""
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})  # until it is known whom to tell
+        try:
+            if pid := os.fork():
+                self._telling[pid] = tells
+                tells.sendall(f"{pid}\n".encode())
+                return False
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            for each in (tells, *self._telling.values()):
+                each.close()
+            return True
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
+
+    def _reap(self, _number: int, _frame: object) -> None:
+        for pid in list(self._telling):
+            ended, status = os.waitpid(pid, os.WNOHANG)
+            if ended:
+                with contextlib.suppress(OSError), self._telling.pop(pid) as tells:
+                    tells.sendall(f"{os.waitstatus_to_exitcode(status)}\n".encode())
+
+
 def serve(connection: socket.socket) -> Mapping[str, str | list[str]] | None:
-    """Fork for each order, and answer with pid and exit code. In the fork: what it is to run."""
+    """Fork for each order. In the fork: what it is to run."""
+    children = _Children()
     while True:
-        message, fds, _, _ = socket.recv_fds(connection, 1 << 20, 2)
+        message, fds, _, _ = socket.recv_fds(connection, 1 << 20, 4)
         if not message:
             return None
         while not message.endswith(b"\n"):
             message += connection.recv(1 << 20)
         order = json.loads(message)
-        pid = os.fork()
-        if not pid:
+        *streams, tells = fds
+        if children.fork(socket.socket(fileno=tells)):
             connection.close()
-            _become(order["cwd"], order["environment"], fds)
+            _become(order, streams)
             return {"module": order["module"], "arguments": order["arguments"]}
-        for fd in fds:
+        for fd in streams:
             os.close(fd)
-        with contextlib.suppress(OSError):
-            connection.sendall(f"{pid}\n".encode())
-            connection.sendall(f"{os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])}\n".encode())
 
 
-def _become(cwd: str, environment: Mapping[str, str], fds: Sequence[int]) -> None:
-    os.chdir(cwd)
+def _become(order: Mapping[str, Any], streams: Sequence[int]) -> None:
+    if order["start_new_session"]:
+        os.setsid()
+    os.chdir(order["cwd"])
     os.environ.clear()
-    os.environ.update(environment)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    for fd, number in zip([nothing, *fds], range(3), strict=True):
+    os.environ.update(order["environment"])
+    for number, fd in enumerate(streams):
         os.dup2(fd, number)
+    for fd in streams:
         os.close(fd)
-    sys.path[0] = cwd
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(write_through="PYTHONUNBUFFERED" in os.environ)
+    tempfile.tempdir = None  # it is for TMPDIR to say
+    sys.path[0] = order["cwd"]
     sys.path.append(str(ROOT))
     of_workers: list[str] = vars(sys.modules["xdist.plugin"])["_sys_path"]
     of_workers[:] = sys.path  # it is kept from the moment in which xdist is imported
@@ -236,7 +349,7 @@ def main() -> None:
     gc.freeze()  # pytest collects garbage as it ends: not what is shared by all
     if found := serve(connection):
         sys.argv = [str(found["module"]), *found["arguments"]]
-        if found["module"] == "pytest" and fork_workers(sys.argv):
+        if found["module"] == "pytest" and fork_workers(number_of_workers(sys.argv)):
             return
         runpy.run_module(str(found["module"]), run_name="__main__", alter_sys=True)
 

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
+import psutil
 from execnet import gateway_io
 from execnet.gateway_base import Popen2IO
 
@@ -49,10 +50,10 @@ class _Sleeper:
         os.kill(self.pid, signal.SIGKILL)
 
 
-def fork_workers(arguments: Sequence[str]) -> bool:
-    """Fork as many as pytest's arguments ask for; whether this process is one of them, and has done its work."""
+def fork_workers(number: int) -> bool:
+    """Fork so many for the run that begins; whether this process is one of them, and has done its work."""
     sleepers: list[_Sleeper] = []
-    for _ in range(_number(arguments)):
+    for _ in range(number):
         ours, theirs = socket.socketpair()
         if pid := os.fork():
             theirs.close()
@@ -68,7 +69,13 @@ def fork_workers(arguments: Sequence[str]) -> bool:
     return False
 
 
-def _number(arguments: Sequence[str]) -> int:
+def workers_of(pid: int) -> list[psutil.Process]:
+    """Those that were forked for this run, and are running."""
+    return [each for each in psutil.Process(pid).children() if "tests.acceptance.warm" in each.cmdline()]
+
+
+def number_of_workers(arguments: Sequence[str]) -> int:
+    """How many pytest's arguments ask for."""
     return next((int(n) for option, n in pairwise(arguments) if option == "-n" and n.isdigit()), 0)
 
 
@@ -100,6 +107,7 @@ def _sleep_and_work(waking: socket.socket) -> None:
     for number, fd in enumerate(fds):
         os.dup2(fd, number)
         os.close(fd)
+    sys.stdin = os.fdopen(0, closefd=False)  # pytest takes it away
     sys.argv = ["-c"]
     main = sys.modules["__main__"] = types.ModuleType("__main__")
     exec(gateway_io.popen_bootstrapline, vars(main))

@@ -6,8 +6,6 @@ import json
 import os
 import re
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,6 +16,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from harness.reporting.telemetry.log import events_of
 from harness.spec.names import new_run_id
+from tests.acceptance.warm import Forked, start_harness
 from tests.browser.test_dashboard import CONTRASTS, DESKTOP, PHONE
 
 RUN = new_run_id(datetime.now(UTC), os.getpid())
@@ -36,7 +35,7 @@ class Served:
         self.events = events_of(root, run)
         self.events.parent.mkdir(parents=True)
         self.lines = 0
-        self.process: subprocess.Popen[str] | None = None
+        self.process: Forked | None = None
 
     def add(self, kind: str, task: str = "", step: int | None = None, **fields: Any) -> None:
         stamp = {"at": "2026-01-02T03:04:05+00:00", "level": "INFO", "type": kind, "run": self.run, "worker": ""}
@@ -56,10 +55,8 @@ class Served:
 
     def start(self, port: int = 0) -> str:
         """Start the server; return the address that it prints."""
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", "from harness.cli import main; main()", "serve", "--port", str(port)],
-            cwd=self.root, env={**os.environ, "PYTHONUNBUFFERED": "1"}, stdout=subprocess.PIPE, text=True,
-        )  # fmt: skip
+        environment = {"PYTHONUNBUFFERED": "1"}
+        self.process = start_harness("serve", "--port", str(port), cwd=self.root, environment=environment)
         assert self.process.stdout is not None
         found = re.search(r"http\S+", self.process.stdout.readline())
         assert found is not None
