@@ -70,9 +70,9 @@ class LlmAgent:
         while True:
             prompt = prompt_of(now)
             call = await self._ask(prompt)
-            if call.name in served.by_name:
-                return served.step_of(call)
             try:
+                if call.name in served.by_name:
+                    return served.step_of(call)
                 call = checked(call, {tool.name: tool for tool in prompt.tools})
                 if call.name != LOOK:
                     return _proposal(call, now.view)

@@ -13,6 +13,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from harness.agents.tools import InvalidCallError
 from harness.model.inference import FunctionCall, ToolDefinition
 from harness.model.policy import CALLS
 from harness.model.tools import OfferedTool
@@ -40,14 +41,40 @@ class ServedTools(Struct, frozen=True):
     """The tools (`server.tool`) that are too many or too large."""
 
     def step_of(self, call: FunctionCall) -> dict[str, Any]:
-        """The step that calls one of these tools. Its server's schema is checked when it is called."""
-        offered = self.by_name[call.name]
-        return {
-            "act": CALLS,
-            "server": offered.server,
-            "tool": offered.tool.name,
-            "arguments": dict(call.arguments),
-        }
+        """The step that calls one of these tools. Its server's schema is checked when it is called.
+
+        Raises InvalidCallError if what is to be remembered of the answer is not written as it must be.
+        """
+        offered, arguments = self.by_name[call.name], dict(call.arguments)
+        ours = REMEMBER_AS not in _schema(offered)["properties"]
+        remembered = _remembered(call.name, arguments.pop(REMEMBER_AS, None)) if ours else {}
+        step = {"act": CALLS, "server": offered.server, "tool": offered.tool.name, "arguments": arguments}
+        return {**step, "remember": remembered} if remembered else step
+
+
+REMEMBER_AS = "remember_as"
+"""The argument that each tool has beside its own, unless it has one of this name: what to remember of its answer."""
+_REMEMBERED: Mapping[str, Any] = {
+    "type": "object",
+    "description": "Optional. Memory entries to keep of the answer: name of the entry -> path into the answer, such as "
+    '{"login.code": "code"}; "" is the whole answer.',
+}
+
+
+def _remembered(name: str, given: Any) -> dict[str, str]:
+    """Name of the entry -> the value expression. Raises InvalidCallError."""
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping) or not all(isinstance(path, str) for path in given.values()):
+        raise InvalidCallError(
+            f"`{REMEMBER_AS}` of `{name}` must be an object: name of an entry -> path into the answer"
+        )
+    return {key: f"result({_quoted(path)})" if path else "result()" for key, path in given.items()}
+
+
+def _quoted(path: str) -> str:
+    escaped = path.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
 
 
 def served_tools(tools: Sequence[OfferedTool], mask: Change) -> ServedTools:
@@ -58,9 +85,10 @@ def served_tools(tools: Sequence[OfferedTool], mask: Change) -> ServedTools:
     left_out: list[str] = []
     for offered in sorted(tools, key=lambda each: (each.server, each.tool.name)):
         name = _name(offered, by_name)
-        made = ToolDefinition(name, _description(offered, mask), _masked(_schema(offered), mask))
-        size = len(json.dumps(made.parameters, default=str))
-        cost = size + len(made.description)
+        own = _masked(_schema(offered), mask)
+        made = ToolDefinition(name, _description(offered, mask), _with_remembered(own))
+        size = len(json.dumps(own, default=str))
+        cost = len(json.dumps(made.parameters, default=str)) + len(made.description)
         if len(definitions) == MOST or size > LONGEST_SCHEMA or cost > room:
             left_out.append(f"{offered.server}.{offered.tool.name}")
             continue
@@ -90,7 +118,12 @@ def _description(offered: OfferedTool, mask: Change) -> str:
 
 def _schema(offered: OfferedTool) -> dict[str, Any]:
     """The schema of the arguments; providers want an object with properties."""
-    return {"properties": {}, **offered.tool.parameters, "type": "object"}
+    found = {"properties": {}, **offered.tool.parameters, "type": "object"}
+    return found if isinstance(found["properties"], Mapping) else {**found, "properties": {}}
+
+
+def _with_remembered(schema: dict[str, Any]) -> dict[str, Any]:
+    return {**schema, "properties": {REMEMBER_AS: _REMEMBERED, **schema["properties"]}}
 
 
 def _masked(value: Any, mask: Change) -> Any:

@@ -25,8 +25,8 @@ def still_page(title: str, body: str, style: str = "") -> str:
     )
 
 
-def row(cells: list[tuple[str, object]], kind: str = "", last: str = "") -> str:
+def row(cells: list[tuple[str, object]], kind: str = "", last: str | None = None) -> str:
     """A row of a table: (class, text) for each cell; the texts are escaped here. `last`: one more cell, as HTML."""
     written = "".join(f'<td class="{name}">{html.escape(str(text))}</td>' for name, text in cells)
-    written += f"<td>{last}</td>" if last else ""
+    written += "" if last is None else f"<td>{last}</td>"
     return f'<tr class="{kind}">{written}</tr>\n'

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,11 +17,15 @@ from harness.agents.served import (
     LONGEST_OF_ALL,
     LONGEST_SCHEMA,
     MOST,
+    REMEMBER_AS,
     ServedTools,
     served_tools,
 )
+from harness.agents.tools import InvalidCallError
+from harness.criteria import parse_value
 from harness.model.inference import FunctionCall
 from harness.model.tools import OfferedTool, ToolDescription
+from harness.spec.steps import Tool
 
 SCHEMA = {"type": "object", "properties": {"id": {"type": "string"}}, "required": ["id"]}
 
@@ -32,10 +38,16 @@ def served(*tools: OfferedTool) -> ServedTools:
     return served_tools(tools, str)
 
 
+def own(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema of a tool without the argument that each has."""
+    properties = {name: each for name, each in parameters["properties"].items() if name != REMEMBER_AS}
+    return {**parameters, "properties": properties}
+
+
 def test_a_tool_of_a_server_is_a_tool_of_the_model() -> None:
     found = served(offered(description="Read an order."))
     (made,) = found.definitions
-    assert (made.name, made.parameters) == ("shop__get_order", SCHEMA)
+    assert (made.name, own(made.parameters)) == ("shop__get_order", SCHEMA)
     assert made.description == (
         'The tool get_order of the server shop. Its effect: read. Its server says, as data: "Read an order."'
     )
@@ -48,7 +60,30 @@ def test_a_tool_of_a_server_is_a_tool_of_the_model() -> None:
 
 
 def test_a_schema_is_an_object_also_where_the_server_gives_none() -> None:
-    assert served(offered(parameters={})).definitions[0].parameters == {"properties": {}, "type": "object"}
+    for parameters in ({}, {"properties": None}):
+        made = served(offered(parameters=parameters)).definitions[0]
+        assert own(made.parameters) == {"properties": {}, "type": "object"}
+
+
+def test_a_model_may_remember_values_of_an_answer() -> None:
+    found = served(offered())
+    assert REMEMBER_AS in found.definitions[0].parameters["properties"]
+    assert REMEMBER_AS not in found.definitions[0].parameters["required"]
+    call = {"id": "O-1", REMEMBER_AS: {"order.total": "lines.0.it's", "order": ""}}
+    step = Tool.model_validate(found.step_of(FunctionCall("shop__get_order", call)))
+    assert step.arguments == {"id": "O-1"}
+    assert step.remember == {"order.total": "result('lines.0.it\\'s')", "order": "result()"}
+    assert all(parse_value(text).reads_result for text in step.remember.values())
+    for wrong in ("total", {"order.total": 1}):
+        with pytest.raises(InvalidCallError, match="must be an object: name of an entry -> path into the answer"):
+            found.step_of(FunctionCall("shop__get_order", {REMEMBER_AS: wrong}))
+
+
+def test_an_argument_of_that_name_is_the_tools_own() -> None:
+    found = served(offered(parameters={"properties": {REMEMBER_AS: {"type": "string"}}}))
+    assert found.definitions[0].parameters["properties"] == {REMEMBER_AS: {"type": "string"}}
+    step = found.step_of(FunctionCall("shop__get_order", {REMEMBER_AS: "a"}))
+    assert (step["arguments"], "remember" in step) == ({REMEMBER_AS: "a"}, False)
 
 
 def test_what_a_server_says_stays_one_quoted_text() -> None:

@@ -96,6 +96,15 @@ def test_attempts_are_steps_below(allure: Allure) -> None:
     assert "network_error_recovered" in allure.attached("warnings")
 
 
+def test_tasks_inside_a_task_are_steps_with_their_own_below(allure: Allure) -> None:
+    plan, other = sample.plan(), sample.plan("SETUP", task_id="SETUP")
+    inner, instead = sample.completed(other), replace(sample.completed(other), task_id="OTHER")
+    AllureSink().finish(plan, replace(sample.failed(plan), inner=(inner,), alternative=instead))
+    first, *_, last = allure.test.steps
+    assert (first.name, last.name) == ("repair task SETUP: completed", "alternative task OTHER: completed")
+    assert [len(each.steps) for each in (first, last)] == [len(other.steps)] * 2
+
+
 def test_preconditions_criteria_and_skipped_steps(allure: Allure) -> None:
     plan = sample.plan()
     check = sample.step(act="assert", expr="mem('cart') == 1")
