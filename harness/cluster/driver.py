@@ -101,7 +101,7 @@ class SlotPool(Protocol):
         ...
 
     def tell(self, slot: str, message: ToChild) -> None:
-        """Send a message to the child of a slot. One that does not arrive is lost: the lease ends then."""
+        """Send a message to the child of a slot. It comes once and in order, unless the slot is given up."""
         ...
 
     def want(self, number: int) -> None:

@@ -1,5 +1,8 @@
 """The slots of a Ray cluster: an actor for each, which Ray never restarts and whose calls it never repeats.
 
+A connection may break, and what was under way is lost then. So messages are numbered and acknowledged, and what was not
+is sent again, by calls that may come twice.
+
 This is the only module that imports Ray, and only a run with `--task-cluster` imports it.
 """
 
@@ -18,7 +21,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from harness.cluster.delivery import Inbox, Outbox
 from harness.cluster.driver import Down, News, Up
+from harness.cluster.lease import LEASE
 from harness.cluster.messages import ToChild, encode, from_slot
 from harness.cluster.place import ClusterPlace
 from harness.cluster.slot import ClusterSlot, SlotOrder, hears_sigterm, own_folder
@@ -40,6 +45,12 @@ THREADS = 4
 """Calls that an actor answers at once: a poll waits, and must not hold up the others."""
 
 
+AGAIN = 1.0
+"""Seconds after which a slot whose connection broke is asked again."""
+BROKEN_FOR = LEASE
+"""Seconds for which that is tried: after these its lease is over."""
+
+
 class ClusterError(Exception):
     """The cluster cannot be used; the message says why, and what to do."""
 
@@ -57,13 +68,44 @@ class _Actor:
 
     def __init__(self, handle: Any) -> None:
         self.handle = handle
-        self.waits: Any = handle.begin.remote()
-        """The call whose answer is awaited: the facts first, then polls."""
         self.up = False
+        self.told: Outbox[tuple[int, bytes]] = Outbox()
+        self.heard: Inbox[tuple[bytes, bytes]] = Inbox()
+        self.broken_since: float | None = None
+        """When its connection broke; None: it works."""
+        self.due = 0.0
+        """When it is asked again after that."""
+        self.expected = 0
+        """The number of the last message that was told before it was asked."""
         self.children = 0
         """How many children it was told to start: what is meant for one must not reach the next."""
         self.silent = False
         """Whether it is dead for Ray."""
+        self.waits: Any = None
+        """The call whose answer is awaited: the facts first, then polls. None: it is asked again when it is due."""
+        self.ask()
+
+    def ask(self) -> None:
+        """Ask for what is to be known next."""
+        self.expected = self.told.number
+        self.waits = self.handle.poll.remote(self.heard.number) if self.up else self.handle.begin.remote()
+
+    def tell(self, line: bytes) -> None:
+        """Tell its present child something, or nothing to start it."""
+        self.handle.tell.remote([self.told.put((self.children, line))])
+
+    def answers(self, taken: int) -> None:
+        """It has taken all messages up to this one. If one from before the question is missing, it was lost."""
+        self.broken_since = None
+        self.told.acknowledged(taken)
+        if taken < self.expected:
+            self.handle.tell.remote(self.told.kept)
+
+    def breaks(self, now: float) -> bool:
+        """Its connection has broken; returns whether it is asked again."""
+        self.broken_since = now if self.broken_since is None else self.broken_since
+        self.waits, self.due = None, now + AGAIN
+        return now - self.broken_since < BROKEN_FOR
 
 
 class RaySlots:
@@ -99,7 +141,12 @@ class RaySlots:
             self._actors[name] = _Actor(self._kind.options(**options).remote(self._order(name)))
 
     def wait(self, seconds: float) -> list[News]:
-        pending = {each.waits: name for name, each in self._actors.items() if not each.silent}
+        for each in self._actors.values():
+            if each.waits is None and not each.silent and each.due <= self._clock.now():
+                each.ask()
+        pending = {
+            each.waits: name for name, each in self._actors.items() if not each.silent and each.waits is not None
+        }
         if not pending:
             asyncio.run(self._clock.sleep(seconds))
             return []
@@ -115,28 +162,30 @@ class RaySlots:
         try:
             value = self._ray.get(answer)
         except self._ray.exceptions.RayError as error:
-            # Also if it may come back: with a connection messages of both sides are lost, and nothing repeats them.
-            actor.silent = True
-            yield News(name, Down(cause(error)))
+            lives = isinstance(error, self._ray.exceptions.ActorUnavailableError)
+            if not (lives and actor.breaks(self._clock.now())):
+                actor.silent = True
+                yield News(name, Down(cause(error)))
             return
-        actor.waits = actor.handle.poll.remote()
-        if not actor.up:
-            actor.up = True
-            yield News(name, Up(value))
-            return
-        for line, blob in value:
-            yield News(name, from_slot(line), blob)
+        if actor.up:
+            taken, said = value
+            actor.answers(taken)
+            found = [News(name, from_slot(line), blob) for line, blob in actor.heard.take(said)]
+        else:
+            actor.up, actor.broken_since, found = True, None, [News(name, Up(value))]
+        actor.ask()
+        yield from found
 
     def start(self, name: str) -> None:
         """Start the child of a slot."""
         if (actor := self._actors.get(name)) is not None:
             actor.children += 1
-            actor.handle.start.remote(actor.children)
+            actor.tell(b"")
 
     def tell(self, slot: str, message: ToChild) -> None:
         actor = self._actors.get(slot)
         if actor is not None and not actor.silent:
-            actor.handle.tell.remote(actor.children, encode(message))
+            actor.tell(encode(message))
 
     def drop(self, slot: str) -> None:
         actor = self._actors.pop(slot, None)

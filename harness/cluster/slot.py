@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import os
-import queue
 import shutil
 import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
 import psutil
 from msgspec import Struct
 
+from harness.cluster.delivery import Inbox, Outbox
 from harness.cluster.equality import NodeFacts, differences
 from harness.cluster.messages import Died, Done, Ended, FromSlot, Leaving, encode, from_slot
 from harness.resilience import SystemClock
@@ -64,7 +64,10 @@ class ClusterSlot:
         self._order = order
         self._root = self._project()
         self._folder = own_folder(Path(tempfile.gettempdir()), PREFIX)
-        self._said: queue.SimpleQueue[tuple[FromSlot, bytes]] = queue.SimpleQueue()
+        self._said: Outbox[tuple[bytes, bytes]] = Outbox()
+        """The messages to the driver, each with the content of the file that it names."""
+        self._told: Inbox[tuple[int, bytes]] = Inbox()
+        self._saying, self._hearing = threading.Condition(), threading.Lock()
         self._child: PipedChild | None = None
         self._number = 0
         self._closed = False
@@ -85,8 +88,20 @@ class ClusterSlot:
                 self._child = self._spawn()
                 threading.Thread(target=self._read, args=(self._child,), daemon=True).start()
 
-    def tell(self, number: int, line: bytes) -> None:
-        """Pass a message on to the child with this number; it is lost if another one runs, or none."""
+    def tell(self, messages: Iterable[tuple[int, tuple[int, bytes]]]) -> None:
+        """Take numbered messages of the driver, each with the number of the child that it is for.
+
+        An empty one starts that child; others are passed on to it.
+        """
+        with self._hearing:
+            for number, line in self._told.take(messages):
+                if line:
+                    self._pass_on(number, line)
+                else:
+                    self.start(number)
+
+    def _pass_on(self, number: int, line: bytes) -> None:
+        """Give a message to the child with this number; it is lost if another one runs, or none."""
         child = self._child
         if child is not None and number == self._number:
             with suppress(OSError, ValueError):
@@ -94,20 +109,24 @@ class ClusterSlot:
                 stdin.write(line)
                 stdin.flush()
 
-    def poll(self, within: float = POLLED) -> list[tuple[bytes, bytes]]:
-        """The messages since the last poll, each with the content of its file; waits for the first one."""
-        found: list[tuple[bytes, bytes]] = []
-        with suppress(queue.Empty):
-            said = self._said.get(timeout=within)
-            while True:
-                message, blob = said
-                found.append((encode(message), blob))
-                said = self._said.get_nowait()
-        return found
+    def poll(self, heard: int, within: float = POLLED) -> tuple[int, list[tuple[int, tuple[bytes, bytes]]]]:
+        """The number of the last message that was taken, and what was said since the message `heard`.
+
+        It waits for something to be said.
+        """
+        with self._saying:
+            self._said.acknowledged(heard)
+            self._saying.wait_for(lambda: self._said.kept, within)
+            return self._told.number, self._said.kept
 
     def leave(self) -> None:
         """The machine is about to be taken away."""
-        self._said.put((Leaving(), b""))
+        threading.Thread(target=self._say, args=(Leaving(),), daemon=True).start()  # a signal may come while it is said
+
+    def _say(self, message: FromSlot, blob: bytes = b"") -> None:
+        with self._saying:
+            self._said.put((encode(message), blob))
+            self._saying.notify_all()
 
     def close(self, grace: float = 3.0) -> None:
         """End the child and remove the folder. Bounded."""
@@ -148,7 +167,7 @@ class ClusterSlot:
         with suppress(OSError, ValueError):
             for line in stdout:
                 with suppress(ValueError):  # it is no message: some program has written to the descriptor
-                    self._said.put(_with_content(from_slot(line)))
+                    self._say(*_with_content(from_slot(line)))
         self._over(child)
 
     def _over(self, child: PipedChild) -> None:
@@ -157,7 +176,7 @@ class ClusterSlot:
             mine = self._child is child
             self._child = None if mine else self._child
         if mine:
-            self._said.put((Died(code, tuple(child.tail())), b""))
+            self._say(Died(code, tuple(child.tail())))
 
 
 def own_folder(place: Path, prefix: str) -> Path:

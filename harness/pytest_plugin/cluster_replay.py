@@ -20,6 +20,7 @@ from harness.cluster.run_file import RunFile
 from harness.pytest_plugin.lost import report_lost_task
 from harness.pytest_plugin.selection import task_items
 from harness.pytest_plugin.state import BROWSER, SessionState
+from harness.pytest_plugin.stored_workers import UNNOTED
 from harness.pytest_plugin.telemetry import OUTPUT, telemetry_of
 from harness.recovery.failure import Failure
 from harness.reporting.files import shown_path
@@ -139,6 +140,8 @@ class ReportReplay:
             case Ended(output=output, interrupted=records):
                 self._unpack(f"slot {slot}", blob)
                 telemetry.take_problems(output.get(OUTPUT, {}))
+                if self._journal is not None:
+                    self._journal.note_writes(output.get(UNNOTED, ()))
                 self._state.told_browser = self._state.told_browser or output.get(BROWSER, "")
                 place = str(self._state.settings.artifacts)
                 self._state.interrupted += [TaskRecord.model_validate(replaced(each, PLACE, place)) for each in records]

@@ -17,7 +17,7 @@ from harness.pytest_plugin.crashed_workers import journal_words
 from harness.pytest_plugin.state import UPLINK, SessionState
 from harness.pytest_plugin.stored_journal import StoredJournal
 from harness.pytest_plugin.stored_selection import StoredSelection
-from harness.pytest_plugin.stored_workers import StorePlace, WorkersOfStore, earlier_of, refusing
+from harness.pytest_plugin.stored_workers import StorePlace, WorkerOfStore, WorkersOfStore, earlier_of, refusing
 from harness.reporting.history.attempts import ends
 from harness.reporting.history.record import checkout_of
 from harness.resilience import SystemClock
@@ -36,6 +36,8 @@ class StoredRun(Struct, frozen=True):
     """Lets the tasks of this process begin to write."""
     selection: StoredSelection
     """Leaves out what earlier processes have done."""
+    writer: StoreWriter
+    """Stores beside the tasks."""
     journal: StoredJournal | None = None
     """In the process that sees all reports: the only one, the controller of xdist, or the driver of a cluster."""
     slot: SlotStore | None = None
@@ -46,8 +48,11 @@ class StoredRun(Struct, frozen=True):
         yield "taskspec-store", self.selection
         if self.journal is not None:
             yield "taskspec-store-journal", self.journal
-        if is_controller(config):
-            yield "taskspec-store-workers", WorkersOfStore(self.place, self.selection.earlier)
+        else:
+            yield "taskspec-store-worker", WorkerOfStore(self.writer)
+        if is_controller(config) and self.journal is not None:
+            workers = WorkersOfStore(self.place, self.selection.earlier, self.journal.note_writes)
+            yield "taskspec-store-workers", workers
 
 
 def begin_store(config: pytest.Config, state: SessionState) -> StoredRun:
@@ -104,7 +109,7 @@ def _stored(
     """What a process has of the store. One without a driver, or on its machine, certainly sees the right one."""
     check = slot.check if slot else lambda: None
     ledger = StoreLedger(place.open(), place.attempt, SystemClock(), writer, shows_write, check=check)
-    return StoredRun(place, ledger, selection, journal, slot)
+    return StoredRun(place, ledger, selection, writer, journal, slot)
 
 
 def shows_write(event: Event) -> bool:

@@ -15,6 +15,7 @@ from harness.reporting.history.record import Execution, RunRecord
 from harness.runner.resumption import Earlier
 from harness.runner.store_writer import CUT_OFF, StoreWriter
 from harness.runner.stored_part import ERRORS
+from harness.spec.names import list_some
 
 LAST = 30.0
 """Seconds that the end of a run waits for the store, as long as it takes anything in that time."""
@@ -22,6 +23,10 @@ LAST_OF_INTERRUPTED = 25.0
 """The same after a signal: the machine is about to be taken away."""
 ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 """The signals by which a machine says that it is taken away. Ctrl-C is a person's."""
+UNNOTED = (
+    "it does not know what these tasks have done: {}. They have clicked something that posts, without `effect: write`, "
+    "and a repetition of this part would do that again, so none is asked for (status 1): {}"
+)
 
 
 class StoredJournal:
@@ -62,6 +67,11 @@ class StoredJournal:
         told = self._with_stored_folder(execution)
         self._writer.tell(ended_line(told), told.record.artifacts if told.record else None)
 
+    def note_writes(self, task_ids: Iterable[str]) -> None:
+        """A worker or slot that has ended could not note that these tasks were seen to write."""
+        for task_id in task_ids:
+            self._writer.note_write(task_id, self._attempt)
+
     def _with_stored_folder(self, execution: Execution) -> Execution:
         record = execution.record
         if record is None or record.artifacts is None:
@@ -83,8 +93,10 @@ class StoredJournal:
         stored = self._flush()
         self._incomplete = not stored
         notes = [f"left out: {each}" for each in self._writer.left_out]
-        if not stored:
-            why = self._writer.problem or "it did not take everything in time"
+        why = self._writer.problem or "it did not take everything in time"
+        if unnoted := self._writer.unnoted:
+            notes.append(UNNOTED.format(list_some(list(unnoted)), why))
+        elif not stored:
             notes.append(f"not everything is stored, so this part is to be repeated (status 75): {why}")
         elif self._writer.problem:
             notes.append(f"it failed for a while, and has everything now: {self._writer.problem}")
@@ -114,9 +126,14 @@ class StoredJournal:
         return result
 
     def status(self, status: int) -> int:
-        """The exit status: that of the whole part, or 75 if it is to be repeated."""
+        """The exit status: that of the whole part, or 75 if it is to be repeated.
+
+        No repetition is asked for if it could do a write again.
+        """
         if status in (pytest.ExitCode.INTERNAL_ERROR, pytest.ExitCode.USAGE_ERROR):
             return status
+        if self._writer.unnoted:
+            return int(pytest.ExitCode.TESTS_FAILED)
         if self._state.stopped_by in ENDING or self._incomplete or self._cut_off or self.deserted:
             return OF_THE_MACHINE
         if status in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED) and self._earlier.ended:

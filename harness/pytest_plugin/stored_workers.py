@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from harness.reporting.history.file import HistoryError
 from harness.runner.resumption import Earlier
+from harness.runner.store_writer import StoreWriter
 from harness.store import Store, StoreError, StoreUnusable, open_store
 
 OF_THE_MACHINE = 75
@@ -23,6 +24,8 @@ URL, PART, ATTEMPT = "taskspec_store", "taskspec_part", "taskspec_attempt"
 EARLIER = "taskspec_earlier"
 """Key of `workerinput`: what earlier attempts have done. A process of a cluster does not get it: its driver acts on it.
 """
+UNNOTED = "taskspec_unnoted"
+"""Key of `workeroutput`: ids of tasks that were seen to write, and of which the store did not know that in the end."""
 REFUSED = "taskspec_refused"
 """Key of `workeroutput`: why a worker of xdist cannot use the store, and the exit status."""
 
@@ -65,12 +68,25 @@ def earlier_of(given: Mapping[str, Any]) -> Earlier:
     return Earlier(ended, frozenset(written))
 
 
+class WorkerOfStore:
+    """A plugin of a worker, of xdist or of a cluster: what it could not note itself, its controller or driver notes."""
+
+    def __init__(self, writer: StoreWriter) -> None:
+        self._writer = writer
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        config: Any = session.config
+        config.workeroutput[UNNOTED] = list(self._writer.unnoted)
+
+
 class WorkersOfStore:
     """A plugin of the controller of xdist: its workers go on with the same, whenever they start."""
 
-    def __init__(self, place: StorePlace, earlier: Earlier) -> None:
+    def __init__(self, place: StorePlace, earlier: Earlier, take_over: Callable[[Iterable[str]], None]) -> None:
+        """`take_over` notes that these tasks were seen to write."""
         self._place = place
         self._earlier = earlier
+        self._take_over = take_over
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
@@ -79,7 +95,9 @@ class WorkersOfStore:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
-        if refused := getattr(node, "workeroutput", {}).get(REFUSED):
+        told: Mapping[str, Any] = getattr(node, "workeroutput", {})
+        self._take_over(told.get(UNNOTED, ()))
+        if refused := told.get(REFUSED):
             pytest.exit(*refused)
 
 

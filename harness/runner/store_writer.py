@@ -61,6 +61,7 @@ class StoreWriter:
         """Folders and Allure results; one that fails goes to the end."""
         self._after: dict[str, list[str]] = {}
         """Name of a folder that is not stored yet -> the lines that name it."""
+        self._unnoted: dict[str, None] = {}
         self._busy = False
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
@@ -90,7 +91,15 @@ class StoreWriter:
 
     def note_write(self, task_id: str, attempt: str) -> None:
         """Note that a task was seen to write, unless somebody else has."""
-        self._add(self._small, partial(self._note, wrote_name(task_id), attempt))
+        with self._changed:
+            self._unnoted[task_id] = None
+        self._add(self._small, partial(self._note, task_id, attempt))
+
+    @property
+    def unnoted(self) -> tuple[str, ...]:
+        """Ids of the tasks that were seen to write, and of which the store does not know that yet."""
+        with self._changed:
+            return tuple(self._unnoted)
 
     def flush(self, seconds: float) -> bool:
         """Wait until everything is stored, at most so long; returns whether it is."""
@@ -187,8 +196,10 @@ class StoreWriter:
                 self._put_file(path, f"{RESULTS}/{path.name}")
                 self._known[path.name] = state
 
-    def _note(self, name: str, attempt: str) -> None:
-        self._store.put_new(name, attempt.encode())
+    def _note(self, task_id: str, attempt: str) -> None:
+        self._store.put_new(wrote_name(task_id), attempt.encode())
+        with self._changed:
+            self._unnoted.pop(task_id, None)
 
 
 class StoreLedger(Sink):

@@ -135,6 +135,59 @@ def test_every_task_has_one_result_and_at_most_one_order(seed: int, tmp_path: Pa
     print(f"{kind} at {moment:.1f}: {sum(result == ['passed'] for result in results.values())} of {TASKS} passed")
 
 
+BREAKS = """
+import os
+import socket
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+
+PLACE = Path({place!r})
+
+
+def ports():
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if "_RaySlot" in " ".join(process.cmdline()):
+                yield from (each.laddr.port for each in process.net_connections() if each.status == "LISTEN")
+
+
+def breaks():
+    broken = 0
+    while True:
+        time.sleep(2.0)
+        there = set(ports())
+        for each in psutil.Process().net_connections():
+            if each.raddr and each.raddr.port in there:
+                with suppress(OSError), socket.socket(fileno=os.dup(each.fd)) as line:
+                    line.shutdown(socket.SHUT_RDWR)
+                    broken += 1
+        if broken:
+            PLACE.write_text(str(broken))
+
+
+threading.Thread(target=breaks, daemon=True).start()
+"""
+"""A plugin of the driver that breaks its connections to all slots every two seconds, and counts them."""
+
+
+def test_a_connection_that_breaks_costs_no_slot_and_no_task(tmp_path: Path, site: OrderSite) -> None:
+    project, counted = ClusterProject(tmp_path / "project", site), tmp_path / "broken"
+    for number in range(TASKS):
+        project.task(f"T{number}", 1.0, hold=1.0)
+    plugin = BREAKS.format(place=str(counted))
+    code, out = project.run("--task-cluster", "local:2", "--junitxml", "junit.xml", "-v", plugin=plugin)
+    assert (code, f"{TASKS} passed" in out) == (pytest.ExitCode.OK, True), out
+    assert "run again" not in out
+    assert "was lost" not in out
+    assert site.orders == {f"T{number}": 1 for number in range(TASKS)}
+    assert int(counted.read_text()) >= 4
+    print(f"{counted.read_text()} connections were broken")
+
+
 @pytest.mark.parametrize("frozen", ["child", "all below the slot", "the slot too"])
 def test_nothing_of_a_frozen_slot_outlives_its_driver(frozen: str, tmp_path: Path, site: OrderSite) -> None:
     project = ClusterProject(tmp_path / "project", site)

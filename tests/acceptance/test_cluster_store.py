@@ -114,6 +114,22 @@ def test_a_store_that_fails_is_told_once_and_nothing_is_written_without_it(
     assert project.site.orders == {f"T{number}": 1 for number in range(3)}
 
 
+def test_a_click_of_a_slot_that_the_store_does_not_know_asks_for_no_repetition(
+    project: ClusterProject, store: Path
+) -> None:
+    """Neither its slot nor the driver could note the click, which its file does not declare."""
+    page = {"act": "open", "url": "http://shop.test/?order=SEEN&slow=6&hold=0"}
+    project.task("SEEN", steps=[page, {"act": "click", "selector": "#buy"}, {"act": "wait", "selector": "#done"}])
+    project.task("READS", writes=False)
+    process = project.start(*ON)
+    until(lambda: ends_in(store, "READS") >= 1, WHILE)
+    (store / "whole").rename(store / "away")
+    (store / "whole").write_text("no folder")
+    out, _ = process.communicate(timeout=120)
+    assert project.site.orders == {"SEEN": 1}, out
+    assert (process.returncode, "what these tasks have done: SEEN." in out) == (1, True), out
+
+
 WHILE = 120.0
 """Seconds for slots to start and do something on a machine that is busy."""
 SMALL = "import harness.cluster.archives\n\nharness.cluster.archives.MOST_BYTES = 2000\n"

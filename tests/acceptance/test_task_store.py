@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections.abc import Iterator
@@ -144,6 +145,30 @@ def test_a_store_that_fails_in_the_middle_is_told_once_and_nothing_is_written_wi
     status, output = suite.run("--task-store", str(store))
     assert (status, "3 passed, 1 deselected" in output) == (0, True), output
     assert suite.placed() == {"i0": 1, "i2": 1}
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("options", [(), ("-n", "1")], ids=["one", "xdist"])
+def test_a_click_that_posts_unknown_to_the_store_asks_for_no_repetition(
+    suite: Suite, tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    """Its file does not say that it writes, so it does not ask; a repetition would place a second order."""
+    store = tmp_path / "store"
+    steps = [
+        {"act": "open", "url": f"{suite.url}/slow?seconds=4"},
+        {"act": "open", "url": f"{suite.url}/buy?item=i1&more="},
+        {"act": "click", "selector": "#post"},
+        {"act": "wait", "selector": "#order"},
+    ]
+    document = {"task_id": "T-1", "goal": "g", "timeout": 60, "step_timeout": 20, "steps": steps}
+    (suite.folder / "tasks" / "T-1.task.json").write_text(json.dumps(document), "utf-8")
+    process = suite.start("--task-store", str(store), "-k", "T-1", *options)
+    until(lambda: suite.asked("/slow?seconds=4"))
+    (store / "whole").rename(store / "away")
+    (store / "whole").write_text("no folder")
+    status, output = end(process)
+    assert suite.placed() == {"i1": 1}
+    assert (status, "what these tasks have done: T-1." in output) == (1, True), output
 
 
 @pytest.mark.thorough

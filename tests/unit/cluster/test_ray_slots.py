@@ -5,16 +5,19 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from harness.cluster import ray_slots
-from harness.cluster.driver import Down, News
+from harness.cluster.delivery import Inbox
+from harness.cluster.driver import Down, News, Up
+from harness.cluster.messages import BeatSeen, Idle, encode
 from harness.cluster.place import ClusterPlace
-from harness.cluster.ray_slots import ClusterError, RaySlots, cause, check
-from tests.unit.fakes import FakeClock
+from harness.cluster.ray_slots import AGAIN, BROKEN_FOR, ClusterError, RaySlots, cause, check
+from tests.unit.cluster.simulation import Time
 
 
 def test_without_ray_it_is_said_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -39,37 +42,108 @@ def test_a_slot_that_could_not_start_says_the_error_and_not_who_had_it() -> None
     assert cause(RuntimeError(died)) == "The actor died unexpectedly before finishing this task."
 
 
-class Connection:
-    """Stands in for Ray, with slots that all answer with an error."""
+class Broken(OSError):
+    """The connection to a slot that lives has broken."""
 
-    exceptions = SimpleNamespace(RayError=OSError)
+
+class Dead(OSError):
+    """A slot has ended."""
+
+
+class FakeSlot:
+    """The far end of one slot. The first message to it is lost; it says something that is kept until it is known."""
+
+    def __init__(self) -> None:
+        self.told: Inbox[tuple[int, bytes]] = Inbox()
+        self.heard: list[bytes] = []
+        self.lost = 0
+        self.begin, self.poll = self.call(lambda: "facts"), self.call(self.answer)
+        self.tell = SimpleNamespace(remote=self.take)
+
+    def call(self, answer: Callable[..., object]) -> Any:
+        return SimpleNamespace(remote=lambda *given: lambda: answer(*given))
+
+    def answer(self, heard: int) -> object:
+        said = [(1, (encode(Idle(1)), b"")), (2, (encode(Idle(2)), b""))]
+        return self.told.number, [each for each in said if each[0] > heard]
+
+    def take(self, messages: list[tuple[int, tuple[int, bytes]]]) -> None:
+        if self.lost:
+            self.heard += [line for _, line in self.told.take(messages)]
+        self.lost += 1
+
+
+class Connection:
+    """Stands in for Ray: a call is answered, or raises the next error if that is one."""
+
+    exceptions = SimpleNamespace(RayError=OSError, ActorUnavailableError=Broken)
+
+    def __init__(self, *errors: OSError | None) -> None:
+        self.errors = list(errors)
+        self.far = FakeSlot()
 
     def cluster_resources(self) -> dict[str, float]:
         return {"CPU": 1.0}
 
     def remote(self, **_: object) -> Any:
-        called = SimpleNamespace(remote=lambda *_: "answer")
-        actor = SimpleNamespace(begin=called, facts=called, poll=called)
-        options = SimpleNamespace(remote=lambda _: actor)
+        options = SimpleNamespace(remote=lambda _: self.far)
         return lambda _: SimpleNamespace(options=lambda **_: options)
 
     def wait(self, waiting: list[object], **_: object) -> tuple[list[object], list[object]]:
         return waiting, []
 
-    def get(self, _: object) -> object:
-        raise OSError("the actor is temporarily unavailable")
+    def get(self, called: Callable[[], object]) -> object:
+        error = self.errors.pop(0) if self.errors else None
+        answer = called()  # it is done in any case
+        if error is not None:
+            raise error
+        return answer
 
 
-def test_a_slot_whose_connection_broke_is_not_heard_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was on the way is lost, for example that it has done its batch; it would be waited for without an end."""
-    monkeypatch.setattr(ray_slots, "connected", lambda *_: Connection())
+def slots_over(monkeypatch: pytest.MonkeyPatch, connection: Connection, clock: Time) -> RaySlots:
+    monkeypatch.setattr(ray_slots, "connected", lambda *_: connection)
     order: Any = str
-    slots = RaySlots(ClusterPlace.parse("auto"), order, FakeClock())
+    slots = RaySlots(ClusterPlace.parse("auto"), order, clock)
     slots.want(1)
-    assert slots.wait(0.1) == [News("slot1", Down("the actor is temporarily unavailable"))]
-    assert slots.wait(0.1) == []
+    return slots
+
+
+def news(slots: RaySlots, clock: Time, seconds: float) -> list[News]:
+    """What is heard within this time, until the first slot is given up."""
+    found: list[News] = []
+    until = clock.now() + seconds
+    while clock.now() < until and not any(isinstance(each.what, Down) for each in found):
+        found += slots.wait(AGAIN / 2)
+        clock.seconds += AGAIN / 2
+    return found
+
+
+def test_a_slot_that_has_ended_is_not_heard_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Time()
+    slots = slots_over(monkeypatch, Connection(Dead("the actor died")), clock)
+    assert news(slots, clock, 5) == [News("slot1", Down("the actor died"))]
+    assert news(slots, clock, 5) == []
     slots.want(1)
-    assert [each.slot for each in slots.wait(0.1)] == ["slot2"]
+    assert news(slots, clock, 1)[0].slot == "slot2"
+
+
+def test_a_slot_whose_connection_broke_is_asked_again_and_nothing_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The answers that were lost with it are given again, and so is what it was told and did not take."""
+    clock, error = Time(), Broken("the actor is temporarily unavailable")
+    connection = Connection(error, None, error, error)
+    slots = slots_over(monkeypatch, connection, clock)
+    assert [type(each.what) for each in news(slots, clock, 2.5 * AGAIN)] == [Up]
+    slots.start("slot1")
+    slots.tell("slot1", BeatSeen(1))
+    assert [each.what for each in news(slots, clock, 10 * AGAIN)] == [Idle(1), Idle(2)]
+    assert connection.far.heard == [b"", encode(BeatSeen(1))]
+
+
+def test_a_slot_whose_connection_stays_broken_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Time()
+    slots = slots_over(monkeypatch, Connection(*[Broken("unavailable")] * 1000), clock)
+    assert news(slots, clock, 10 * BROKEN_FOR) == [News("slot1", Down("unavailable"))]
+    assert BROKEN_FOR <= clock.now() <= BROKEN_FOR + 2 * AGAIN
 
 
 def test_nothing_of_ray_is_imported_with_the_module() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from io import BytesIO
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -22,7 +23,8 @@ class SilentChild:
 
     def __init__(self) -> None:
         self.ends = Event()
-        self.pipes: tuple[Any, Any] = (None, self)
+        self.heard = BytesIO()
+        self.pipes: tuple[Any, Any] = (self.heard, self)
 
     def __iter__(self) -> SilentChild:
         return self
@@ -75,12 +77,26 @@ def test_a_child_that_has_died_is_started_again_only_by_its_next_number(
     slot = slot_of(tmp_path, NodeFacts.here(tmp_path))
     slot.begin()
     children[0].ends.set()
-    ((line, _),) = slot.poll(10.0)
-    assert b'"died"' in line
+    _, ((number, (line, _)),) = slot.poll(0, 10.0)
+    assert (number, b'"died"' in line) == (1, True)
+    assert slot.poll(0, 10.0) == (0, [(1, (line, b""))])  # the answer before was lost
+    assert slot.poll(1, 0.0) == (0, [])
     slot.start(1)  # the driver has not heard of the death yet
     assert len(children) == 1
     slot.start(2)
     assert len(children) == 2
+    slot.close()
+
+
+def test_messages_that_come_twice_or_too_early_reach_the_child_once_and_in_order(
+    tmp_path: Path, children: list[SilentChild]
+) -> None:
+    slot = slot_of(tmp_path, replace(NodeFacts.here(tmp_path), project="another"))
+    start, first, second = (1, (1, b"")), (2, (1, b"first\n")), (3, (1, b"second\n"))
+    for messages in ([second], [start], [start, first], [first, second], [(4, (2, b"for the next child\n"))]):
+        slot.tell(messages)
+    assert slot.poll(0, 0.0) == (4, [])
+    assert (len(children), children[0].heard.getvalue()) == (1, b"first\nsecond\n")
     slot.close()
 
 

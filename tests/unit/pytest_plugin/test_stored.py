@@ -11,16 +11,19 @@ import pytest
 
 from harness.model.events import StepStarted, WriteSeen
 from harness.model.settings import Settings
+from harness.pytest_plugin import stored_journal
 from harness.pytest_plugin.state import UPLINK, SessionState
 from harness.pytest_plugin.stored import StoredRun, begin_store, shows_write
 from harness.pytest_plugin.stored_journal import StoredJournal
-from harness.pytest_plugin.stored_workers import StorePlace
+from harness.pytest_plugin.stored_workers import StorePlace, WorkerOfStore, WorkersOfStore
 from harness.resilience import SystemClock
 from harness.runner.resumption import Earlier
 from harness.runner.slot_store import SlotStore, StoredFolder
 from harness.runner.store_writer import StoreWriter
 from harness.runner.stored_part import show_attempt
+from harness.store import Store
 from tests.unit.reporting.history.runs import execution, failed, run
+from tests.unit.runner.stores import Unwilling
 
 
 def test_a_step_that_begins_has_not_written() -> None:
@@ -60,8 +63,8 @@ def slot_in(stored: StoredRun) -> SlotStore:
     return stored.slot
 
 
-def journal_of(tmp_path: Path, place: StorePlace) -> StoredJournal:
-    writer = StoreWriter(place.open(), place.attempt, SystemClock())
+def journal_of(tmp_path: Path, place: StorePlace, store: Store | None = None) -> StoredJournal:
+    writer = StoreWriter(store or place.open(), place.attempt, SystemClock())
     return StoredJournal(config(tmp_path), SessionState(Settings(root=tmp_path)), writer, place.attempt, Earlier())
 
 
@@ -111,6 +114,26 @@ def test_a_run_that_its_machines_have_left_is_to_be_repeated(tmp_path: Path) -> 
     assert found.status(2) == 2
     found.deserted = True
     assert (found.status(2), found.status(4)) == (75, 4)
+
+
+@pytest.mark.parametrize("unseen", [False, True], ids=["declared", "seen"])
+def test_no_repetition_is_asked_for_that_would_do_a_write_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unseen: bool
+) -> None:
+    """A worker saw that its task writes, could not tell the store, and its controller cannot either."""
+    monkeypatch.setattr(stored_journal, "LAST", 0.1)
+    place = a_place()
+    store = Unwilling(place.open(), failures=10**6)
+    own, journal = StoreWriter(store, place.attempt, SystemClock()), journal_of(tmp_path, place, store)
+    if unseen:
+        own.note_write("T-1", "one")
+    worker: Any = SimpleNamespace(config=SimpleNamespace(workeroutput={}))
+    WorkerOfStore(own).pytest_sessionfinish(worker)
+    WorkersOfStore(place, Earlier(), journal.note_writes).pytest_testnodedown(worker.config)
+    (line,) = journal.finish(run())
+    assert (journal.status(1), "status 1" in line, "what these tasks have done: T-1" in line) == (
+        (1, True, True) if unseen else (75, False, False)
+    )
 
 
 @pytest.mark.parametrize(

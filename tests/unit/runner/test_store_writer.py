@@ -198,7 +198,18 @@ def test_a_write_that_was_only_seen_is_noted(under: Store) -> None:
         own.on_event(event, None)  # type: ignore[arg-type]
     assert any(isinstance(event, TaskStarted) for event in theatre.events)
     assert writer.flush(PATIENT)
-    assert under.get(wrote_name("T-2")) == b"one"
+    assert (under.get(wrote_name("T-2")), writer.unnoted) == (b"one", ())
+
+
+def test_it_is_known_of_which_writes_the_store_does_not_know(under: Store) -> None:
+    store = Unwilling(under, failures=10**6)
+    writer = StoreWriter(store, "one", SystemClock())
+    writer.note_write("T-1", "one")
+    assert not writer.flush(0.2)
+    assert writer.unnoted == ("T-1",)
+    store.failures = 0
+    assert writer.flush(PATIENT)
+    assert (under.get(wrote_name("T-1")), writer.unnoted) == (b"one", ())
 
 
 def test_what_was_seen_does_not_let_a_task_write(under: Store) -> None:
