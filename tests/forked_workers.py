@@ -10,7 +10,7 @@ import importlib
 import os
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,6 +18,7 @@ import pytest
 from hypothesis import find
 from hypothesis.strategies import just
 
+from tests.acceptance.warm import warm
 from tests.acceptance.warm_workers import fork_workers
 
 ROOT = Path(__file__).parents[1]
@@ -26,7 +27,10 @@ ROOT = Path(__file__).parents[1]
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_setupnodes(config: pytest.Config, specs: Sequence[object]) -> None:
     """Fork them, before anything of the run is in the way; a fork goes no further than this."""
-    import_tests(config.args, config.invocation_params.dir)
+    modules = list(test_modules(config.args, config.invocation_params.dir))
+    if any(name.startswith("tests.acceptance.") for name in modules):
+        warm()  # one for all of them; it makes its own imports at the same time
+    import_all(modules)
     find(just(None), lambda _: True)  # Hypothesis reads the constants of all modules when it is first asked
     gc.collect()
     gc.freeze()  # it is shared by all
@@ -36,10 +40,14 @@ def pytest_xdist_setupnodes(config: pytest.Config, specs: Sequence[object]) -> N
         os._exit(0)  # what the controller has registered for its end is none of the worker's business
 
 
-def import_tests(arguments: Sequence[str], folder: Path) -> None:
-    """Import the test modules that are below these paths, under the names that pytest gives them."""
-    for path in dict.fromkeys(path for each in arguments for path in _files(folder / each.partition("::")[0])):
-        name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+def test_modules(arguments: Sequence[str], folder: Path) -> Iterator[str]:
+    """The modules that are below these paths, under the names that pytest gives them."""
+    paths = dict.fromkeys(path for each in arguments for path in _files(folder / each.partition("::")[0]))
+    return (".".join(path.relative_to(ROOT).with_suffix("").parts) for path in paths)
+
+
+def import_all(modules: Iterable[str]) -> None:
+    for name in modules:
         with suppress(Exception, pytest.skip.Exception), warnings.catch_warnings():  # whoever collects it tells it
             warnings.simplefilter("error")
             importlib.import_module(name)

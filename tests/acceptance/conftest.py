@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, TypeVar
@@ -36,7 +34,7 @@ INI = f"[pytest]\naddopts = {' '.join(f'-p no:{name}' for name in UNUSED)}\n"
 @pytest.fixture(scope="session")
 def sites() -> Iterator[dict[str, int]]:
     """Host -> port of the demo sites, running."""
-    process = subprocess.Popen([sys.executable, "-m", "harness.demo", "--port", "0"], stdout=subprocess.PIPE, text=True)
+    process = warm().start("harness.demo", "--port", "0", stderr=2)
     assert process.stdout is not None
     hosts = json.loads(process.stdout.readline())["hosts"]
     yield hosts

@@ -60,7 +60,7 @@ COMMAND = "tests.acceptance.command"
 
 
 class Warm:
-    """One such process, and those that are forked from it."""
+    """One such process, and those that are forked from it. Whoever is forked from its owner may use it too."""
 
     def __init__(self) -> None:
         ours, theirs = socket.socketpair()
@@ -94,8 +94,9 @@ class Warm:
             reads, our_stdin = _channel(stdin, "w", theirs)
             writes, our_stdout = _channel(stdout, "r", theirs)
             errors, our_stderr = (writes, None) if stderr == subprocess.STDOUT else _channel(stderr, "r", theirs)
-            given = [reads, writes, errors, tells.fileno()]
-            socket.send_fds(self._socket, [json.dumps(order).encode() + b"\n"], given)
+            socket.send_fds(self._socket, [b"\n"], [tells.fileno()])
+            socket.send_fds(told, [b"\n"], [reads, writes, errors])
+            told.sendall(json.dumps(order).encode() + b"\n")
             return Forked(told, our_stdin, our_stdout, our_stderr)
 
     def run(
@@ -133,7 +134,7 @@ def _channel(wanted: int | IO[str], ours: str, theirs: contextlib.ExitStack) -> 
 
 @functools.cache
 def warm() -> Warm:
-    """The one of this process."""
+    """The one of this process, or of the one that this has been forked from."""
     warm = Warm()
     atexit.register(warm.close)
     return warm
@@ -268,20 +269,18 @@ class _Children:
 def serve(connection: socket.socket) -> Mapping[str, str | list[str]] | None:
     """Fork for each order. In the fork: what it is to run."""
     children = _Children()
-    while True:
-        message, fds, _, _ = socket.recv_fds(connection, 1 << 20, 4)
-        if not message:
-            return None
-        while not message.endswith(b"\n"):
-            message += connection.recv(1 << 20)
-        order = json.loads(message)
-        *streams, tells = fds
-        if children.fork(socket.socket(fileno=tells)):
+    while given := socket.recv_fds(connection, 1, 1)[1]:
+        tells = socket.socket(fileno=given[0])
+        streams = socket.recv_fds(tells, 1, 3)[1]
+        with tells.makefile("rb") as lines:
+            order = json.loads(lines.readline())
+        if children.fork(tells):
             connection.close()
             _become(order, streams)
             return {"module": order["module"], "arguments": order["arguments"]}
         for fd in streams:
             os.close(fd)
+    return None
 
 
 def _become(order: Mapping[str, Any], streams: Sequence[int]) -> None:
