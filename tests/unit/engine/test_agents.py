@@ -345,7 +345,7 @@ def test_thirty_steps_are_the_usual_budget() -> None:
     result = play(agent, theatre)
     assert (failure(result).code, result.final_state) == ("BUDGET_EXCEEDED", "aborted")
     assert len(theatre.session.acts) == 30
-    assert "max_steps 30" in failure(result).message
+    assert "`max_steps` allows 30 steps, the usual number for agents" in failure(result).message
 
 
 def test_a_task_may_allow_more_or_fewer_steps() -> None:

@@ -131,9 +131,9 @@ def test_tasks_that_stand_in_for_each_other_are_refused() -> None:
 @pytest.mark.parametrize(
     ("budget", "acts", "words"),
     [
-        ({"max_steps": 2}, 2, "max_steps 2"),
-        ({"max_seconds": 5}, 3, "max_seconds 5"),
-        ({"max_requests": 3}, 1, "max_requests 3 (4 were sent)"),
+        ({"max_steps": 2}, 2, "`max_steps` allows 2 steps, and another one was to begin"),
+        ({"max_seconds": 5}, 3, "`max_seconds` allows 5 seconds, and they are over"),
+        ({"max_requests": 3}, 1, "`max_requests` allows 3 requests, and the task's pages have sent 4"),
     ],
 )
 def test_a_budget_ends_the_task(budget: dict[str, Any], acts: int, words: str) -> None:
@@ -163,7 +163,7 @@ def test_requests_of_the_last_step_count_too() -> None:
     theatre.session.script = [work]
     result = play(theatre, budget={"max_requests": 3})
     assert result.failure is not None
-    assert "max_requests 3 (4 were sent)" in result.failure.message
+    assert "`max_requests` allows 3 requests, and the task's pages have sent 4" in result.failure.message
 
 
 def test_a_budget_of_retries_counts_those_of_all_steps() -> None:
@@ -172,7 +172,10 @@ def test_a_budget_of_retries_counts_those_of_all_steps() -> None:
     result = play(theatre, steps=[CLICK] * 3, budget={"max_retries": 2})
     assert len(theatre.session.acts) == 4
     assert result.failure is not None
-    assert "max_retries 2 (refused)" in result.failure.message
+    assert (
+        "`max_retries` allows 2 retries, fallbacks included, and another one is needed (refused)"
+        in result.failure.message
+    )
 
 
 def test_a_budget_that_is_kept_changes_nothing() -> None:
