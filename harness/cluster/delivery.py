@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class Outbox(Generic[T]):
+class SendBuffer(Generic[T]):
     """What one side sends. It is sent again until the other side says that it has come."""
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class Outbox(Generic[T]):
         return list(self._kept)
 
 
-class Inbox(Generic[T]):
+class ReceiveBuffer(Generic[T]):
     """What the other side receives, whatever comes twice, or before what was sent earlier."""
 
     def __init__(self) -> None:

@@ -21,7 +21,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from harness.cluster.delivery import Inbox, Outbox
+from harness.cluster.delivery import ReceiveBuffer, SendBuffer
 from harness.cluster.driver import Down, News, Up
 from harness.cluster.lease import LEASE
 from harness.cluster.messages import ToChild, encode, from_slot
@@ -69,8 +69,8 @@ class _Actor:
     def __init__(self, handle: Any) -> None:
         self.handle = handle
         self.up = False
-        self.told: Outbox[tuple[int, bytes]] = Outbox()
-        self.heard: Inbox[tuple[bytes, bytes]] = Inbox()
+        self.told: SendBuffer[tuple[int, bytes]] = SendBuffer()
+        self.heard: ReceiveBuffer[tuple[bytes, bytes]] = ReceiveBuffer()
         self.broken_since: float | None = None
         """When its connection broke; None: it works."""
         self.due = 0.0

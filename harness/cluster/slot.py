@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 from msgspec import Struct
 
-from harness.cluster.delivery import Inbox, Outbox
+from harness.cluster.delivery import ReceiveBuffer, SendBuffer
 from harness.cluster.equality import NodeFacts, differences
 from harness.cluster.messages import Died, Done, Ended, FromSlot, Leaving, encode, from_slot
 from harness.resilience import SystemClock
@@ -64,9 +64,9 @@ class ClusterSlot:
         self._order = order
         self._root = self._project()
         self._folder = own_folder(Path(tempfile.gettempdir()), PREFIX)
-        self._said: Outbox[tuple[bytes, bytes]] = Outbox()
+        self._said: SendBuffer[tuple[bytes, bytes]] = SendBuffer()
         """The messages to the driver, each with the content of the file that it names."""
-        self._told: Inbox[tuple[int, bytes]] = Inbox()
+        self._told: ReceiveBuffer[tuple[int, bytes]] = ReceiveBuffer()
         self._saying, self._hearing = threading.Condition(), threading.Lock()
         self._child: PipedChild | None = None
         self._number = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.cluster.delivery import Inbox, Outbox
+from harness.cluster.delivery import ReceiveBuffer, SendBuffer
 
 ARRIVES = st.lists(st.sampled_from(["now", "late", "never"]), max_size=20)
 
@@ -13,20 +13,20 @@ ARRIVES = st.lists(st.sampled_from(["now", "late", "never"]), max_size=20)
 @given(st.lists(st.tuples(st.integers(0, 3), ARRIVES, st.booleans()), max_size=12))
 def test_each_message_arrives_once_and_in_order(rounds: list[tuple[int, list[str], bool]]) -> None:
     """In each round something new is said, all that is kept is sent, and an acknowledgement may be lost."""
-    outbox, inbox = Outbox[int](), Inbox[int]()
+    sender, receiver = SendBuffer[int](), ReceiveBuffer[int]()
     taken: list[int] = []
     late: list[tuple[int, int]] = []
     said = 0
     for new, ways, acknowledged in [*rounds, (1, [], True)]:
         for _ in range(new):
-            outbox.put(said)
+            sender.put(said)
             said += 1
-        sent = list(zip(outbox.kept, [*ways, *["now"] * len(outbox.kept)], strict=False))
+        sent = list(zip(sender.kept, [*ways, *["now"] * len(sender.kept)], strict=False))
         overtaken, late = late, [each for each, way in sent if way == "late"]
-        taken += inbox.take(each for each, way in sent if way == "now")
-        taken += inbox.take(reversed(overtaken))
+        taken += receiver.take(each for each, way in sent if way == "now")
+        taken += receiver.take(reversed(overtaken))
         assert taken == list(range(len(taken)))
         if acknowledged:
-            outbox.acknowledged(inbox.number)
+            sender.acknowledged(receiver.number)
     assert taken == list(range(said))
-    assert outbox.kept == []
+    assert sender.kept == []

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from harness.cluster import ray_slots
-from harness.cluster.delivery import Inbox
+from harness.cluster.delivery import ReceiveBuffer
 from harness.cluster.driver import Down, News, Up
 from harness.cluster.messages import BeatSeen, Idle, encode
 from harness.cluster.place import ClusterPlace
@@ -54,7 +54,7 @@ class FakeSlot:
     """The far end of one slot. The first message to it is lost; it says something that is kept until it is known."""
 
     def __init__(self) -> None:
-        self.told: Inbox[tuple[int, bytes]] = Inbox()
+        self.told: ReceiveBuffer[tuple[int, bytes]] = ReceiveBuffer()
         self.heard: list[bytes] = []
         self.lost = 0
         self.begin, self.poll = self.call(lambda: "facts"), self.call(self.answer)
