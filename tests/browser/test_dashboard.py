@@ -20,11 +20,13 @@ OPENS = 8.0
 Open = Callable[..., Page]
 
 CONTRASTS = """() => {
-  const channels = (color) => {
+  const known = new Map();
+  const painted = (color) => {
     const context = new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true });
     context.fillStyle = color; context.fillRect(0, 0, 1, 1);
     return [...context.getImageData(0, 0, 1, 1).data];
   };
+  const channels = (color) => known.get(color) ?? known.set(color, painted(color)).get(color);
   const light = ([r, g, b]) => [r, g, b].map((c) => c / 255)
     .map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4))
     .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
