@@ -182,6 +182,7 @@ def _call(tool: str, arguments: dict[str, Any], books: Books, say: Callable[[str
             os.kill(os.getpid(), signal.SIGKILL)
         case "stop":
             os.kill(os.getpid(), signal.SIGSTOP)
+            time.sleep(LONG)  # the signal stops another thread first, and this one would still answer
         case "hang":
             time.sleep(LONG)
         case "garble":
