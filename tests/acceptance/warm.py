@@ -88,6 +88,7 @@ class Warm:
             "environment": {**os.environ, **(environment or {})},
             "start_new_session": start_new_session,
         }
+        text = json.dumps(order).encode() + b"\n"
         told, tells = socket.socketpair()
         with contextlib.ExitStack() as theirs:
             theirs.enter_context(tells)
@@ -96,7 +97,7 @@ class Warm:
             errors, our_stderr = (writes, None) if stderr == subprocess.STDOUT else _channel(stderr, "r", theirs)
             socket.send_fds(self._socket, [b"\n"], [tells.fileno()])
             socket.send_fds(told, [b"\n"], [reads, writes, errors])
-            told.sendall(json.dumps(order).encode() + b"\n")
+            told.sendall(text)
             return Forked(told, our_stdin, our_stdout, our_stderr)
 
     def run(
@@ -273,9 +274,10 @@ def serve(connection: socket.socket) -> Mapping[str, str | list[str]] | None:
         tells = socket.socket(fileno=given[0])
         streams = socket.recv_fds(tells, 1, 3)[1]
         with tells.makefile("rb") as lines:
-            order = json.loads(lines.readline())
-        if children.fork(tells):
+            text = lines.readline()
+        if text and children.fork(tells):  # without a text, who wanted it has ended meanwhile
             connection.close()
+            order = json.loads(text)
             _become(order, streams)
             return {"module": order["module"], "arguments": order["arguments"]}
         for fd in streams:
