@@ -22,6 +22,8 @@ from tests.acceptance.warm import warm
 from tests.acceptance.warm_workers import fork_workers
 
 ROOT = Path(__file__).parents[1]
+USUAL = gc.get_threshold()
+"""How often Python searches for garbage: the controller does it rarely while it imports, and a worker begins anew."""
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -34,10 +36,13 @@ def pytest_xdist_setupnodes(config: pytest.Config, specs: Sequence[object]) -> N
     find(just(None), lambda _: True)  # Hypothesis reads the constants of all modules when it is first asked
     gc.collect()
     gc.freeze()  # it is shared by all
+    rare = gc.get_threshold()
+    gc.set_threshold(*USUAL)
     if fork_workers(len(specs)):
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(0)  # what the controller has registered for its end is none of the worker's business
+    gc.set_threshold(*rare)
 
 
 def test_modules(arguments: Sequence[str], folder: Path) -> Iterator[str]:
