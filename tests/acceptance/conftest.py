@@ -13,7 +13,7 @@ from typing import IO, Any, TypeVar
 
 import pytest
 
-from tests.acceptance.warm import UNUSED, Forked, warm
+from tests.acceptance.warm import UNUSED, Forked, Warm, warm
 
 PYPROJECT = """
 [tool.harness]
@@ -32,6 +32,12 @@ clock = "world.now"
 
 T = TypeVar("T")
 INI = f"[pytest]\naddopts = {' '.join(f'-p no:{name}' for name in UNUSED)}\n"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Let the runs of a test share one driver of Playwright, unless it is marked `own_driver`."""
+    Warm.own_driver = item.get_closest_marker("own_driver") is not None
 
 
 @pytest.fixture(scope="session")

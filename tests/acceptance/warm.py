@@ -1,8 +1,9 @@
 """Processes that begin where the imports end: forked from one that has made them, a second of work saved for each.
 
 What runs in them is real: a process of its own with its own arguments, folder, environment and output, which loads
-its plugins by their entry points and ends as any Python does. Only the importing was done before. Tests of signals
-start their processes themselves.
+its plugins by their entry points, and ends as any Python does: threads are awaited, and what is registered with
+`atexit` runs. Only the importing was done before, the driver of Playwright may be shared (shared_driver.py), and at its
+very end the memory is left to the system. Tests of signals start their processes themselves.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from typing import IO
 from pydantic import BaseModel
 
 from harness.cli.commands import Imported
+from tests.acceptance.shared_driver import SharedDriver, connect_to
 from tests.acceptance.warm_workers import fork_workers
 
 OF_PYTEST = (
@@ -60,6 +62,9 @@ ROOT = Path(__file__).parents[2]
 class Warm:
     """One such process, and those that are forked from it, one after the other."""
 
+    own_driver = False
+    """Whether each run starts a driver of Playwright for itself; tests of that are marked `own_driver`."""
+
     def __init__(self) -> None:
         ours, theirs = socket.socketpair()
         self._process = subprocess.Popen(
@@ -67,6 +72,7 @@ class Warm:
         )
         theirs.close()
         self._socket = ours
+        self._driver = SharedDriver()
 
     def start(
         self,
@@ -84,6 +90,7 @@ class Warm:
             "arguments": list(arguments),
             "cwd": str(cwd or Path.cwd()),
             "environment": {**os.environ, **(environment or {})},
+            "driver": None if self.own_driver else self._driver.address(),
         }
         socket.send_fds(self._socket, [json.dumps(order).encode() + b"\n"], [stdout.fileno(), stderr.fileno()])
         return Forked(int(_line(self._socket)), self._socket)
@@ -107,6 +114,7 @@ class Warm:
     def close(self) -> None:
         self._socket.close()
         self._process.wait(10)
+        self._driver.close()
 
 
 @functools.cache
@@ -168,6 +176,8 @@ def serve(connection: socket.socket) -> Mapping[str, str | list[str]] | None:
         if not pid:
             connection.close()
             _become(order["cwd"], order["environment"], fds)
+            if order["driver"]:
+                connect_to(order["driver"])
             return {"module": order["module"], "arguments": order["arguments"]}
         for fd in fds:
             os.close(fd)
@@ -221,7 +231,26 @@ def _known(values: Mapping[Path, object], read: property) -> property:
     return property(value)
 
 
+class _End:
+    """The end of a fork without the last work of Python, which frees one object after the other.
+
+    It would touch, and so copy, all of the memory that was shared until then: more work than most commands do.
+    """
+
+    def __init__(self) -> None:
+        self.code: int | None = None
+        """The exit code; None leaves everything to Python."""
+        atexit.register(self)
+
+    def __call__(self) -> None:
+        if self.code is not None:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(self.code)
+
+
 def main() -> None:
+    end = _End()  # registered first: it is called last
     connection = socket.socket(fileno=int(sys.argv[1]))
     connection.set_inheritable(False)
     for name in MODULES:
@@ -237,8 +266,14 @@ def main() -> None:
     if found := serve(connection):
         sys.argv = [str(found["module"]), *found["arguments"]]
         if found["module"] == "pytest" and fork_workers(sys.argv):
+            end.code = 0
             return
-        runpy.run_module(str(found["module"]), run_name="__main__", alter_sys=True)
+        try:
+            runpy.run_module(str(found["module"]), run_name="__main__", alter_sys=True)
+            end.code = 0
+        except SystemExit as ended:
+            end.code = ended.code if isinstance(ended.code, int) else None if ended.code else 0
+            raise
 
 
 if __name__ == "__main__":
