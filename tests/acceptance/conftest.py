@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import IO, Any, TypeVar
 
 import pytest
 
-from tests.acceptance.warm import UNUSED, Forked, warm
+from tests.acceptance.warm import UNUSED, Forked, Warm, shared_driver, warm
 
 PYPROJECT = """
 [tool.harness]
@@ -29,6 +30,17 @@ clock = "world.now"
 
 T = TypeVar("T")
 INI = f"[pytest]\naddopts = {' '.join(f'-p no:{name}' for name in UNUSED)}\n"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Let the runs of a test share one driver of Playwright, unless it is marked `own_driver`."""
+    Warm.own_driver = item.get_closest_marker("own_driver") is not None
+
+
+def pytest_unconfigure() -> None:
+    """End the shared driver of this process, if there is one: a forked worker calls nothing at its own end."""
+    shared_driver(os.getpid()).close()
 
 
 @pytest.fixture(scope="session")

@@ -279,6 +279,7 @@ def test_nothing_is_ordered_twice(troubled: Played, name: str) -> None:
     troubled.check(name, TROUBLED[name])
 
 
+@pytest.mark.own_driver
 @pytest.mark.parametrize("name", KILLED)
 @pytest.mark.thorough
 def test_nothing_is_ordered_twice_when_the_browser_is_killed(killed: Played, name: str) -> None:

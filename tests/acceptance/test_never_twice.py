@@ -193,6 +193,7 @@ def test_nothing_is_ordered_twice_on_the_way_back(shop: Shop, went_back: Any, na
     check(shop, went_back[name], name, BACK[name])
 
 
+@pytest.mark.own_driver
 @pytest.mark.parametrize(
     "name", [*SOME, *(pytest.param(each, marks=pytest.mark.thorough) for each in KILLED if each not in SOME)]
 )
@@ -237,6 +238,7 @@ def pytest_runtest_call(item):
 """A conftest.py: kills browser or driver at some moment after the order of a task has arrived."""
 
 
+@pytest.mark.own_driver
 @pytest.mark.thorough
 def test_nothing_is_ordered_twice_whenever_browser_or_driver_are_killed(
     shop: Shop, tmp_path_factory: pytest.TempPathFactory

@@ -1,7 +1,9 @@
 """Processes that begin where the imports end: forked from one that has made them, a second of work saved for each.
 
 What runs in them is real: a process of its own with its own arguments, folder, environment and output, which loads
-its plugins by their entry points and ends as any Python does. Only the importing was done before.
+its plugins by their entry points, and ends as any Python does: threads are awaited, and what is registered with
+`atexit` runs. Only the importing was done before, the driver of Playwright may be shared (shared_driver.py), and at its
+very end the memory is left to the system.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from typing import IO, Any
 from pydantic import BaseModel
 
 from harness.cli.commands import Imported
+from tests.acceptance.shared_driver import SharedDriver, connect_to
 from tests.acceptance.warm_workers import fork_workers, number_of_workers
 
 OF_PYTEST = (
@@ -62,6 +65,12 @@ COMMAND = "tests.acceptance.command"
 class Warm:
     """One such process, and those that are forked from it. Whoever is forked from its owner may use it too."""
 
+    own_driver = False
+    """Whether each run starts a driver of Playwright for itself; tests of that are marked `own_driver`.
+
+    One that leads a process group does so anyway: what it has started is looked at, or killed.
+    """
+
     def __init__(self) -> None:
         ours, theirs = socket.socketpair()
         command = [sys.executable, "-m", "tests.acceptance.warm", str(theirs.fileno())]
@@ -87,6 +96,7 @@ class Warm:
             "cwd": str(cwd or Path.cwd()),
             "environment": {**os.environ, **(environment or {})},
             "start_new_session": start_new_session,
+            "driver": None if self.own_driver or start_new_session else shared_driver(os.getpid()).address(),
         }
         text = json.dumps(order).encode() + b"\n"
         told, tells = socket.socketpair()
@@ -131,6 +141,12 @@ def _channel(wanted: int | IO[str], ours: str, theirs: contextlib.ExitStack) -> 
     if wanted == subprocess.DEVNULL:
         return theirs.enter_context(open(os.devnull, "r+")).fileno(), None
     return (wanted if isinstance(wanted, int) else wanted.fileno()), None
+
+
+@functools.cache
+def shared_driver(pid: int) -> SharedDriver:
+    """The one of this process, which starts when it is first asked for; a fork has another."""
+    return SharedDriver()
 
 
 @functools.cache
@@ -279,6 +295,8 @@ def serve(connection: socket.socket) -> Mapping[str, str | list[str]] | None:
             connection.close()
             order = json.loads(text)
             _become(order, streams)
+            if order["driver"]:
+                connect_to(order["driver"])
             return {"module": order["module"], "arguments": order["arguments"]}
         for fd in streams:
             os.close(fd)
@@ -335,7 +353,26 @@ def _known(values: Mapping[Path, object], read: property) -> property:
     return property(value)
 
 
+class _End:
+    """The end of a fork without the last work of Python, which frees one object after the other.
+
+    It would touch, and so copy, all of the memory that was shared until then: more work than most commands do.
+    """
+
+    def __init__(self) -> None:
+        self.code: int | None = None
+        """The exit code; None leaves everything to Python."""
+        atexit.register(self)
+
+    def __call__(self) -> None:
+        if self.code is not None:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(self.code)
+
+
 def main() -> None:
+    end = _End()  # registered first: it is called last
     connection = socket.socket(fileno=int(sys.argv[1]))
     connection.set_inheritable(False)
     for name in MODULES:
@@ -351,8 +388,14 @@ def main() -> None:
     if found := serve(connection):
         sys.argv = [str(found["module"]), *found["arguments"]]
         if found["module"] == "pytest" and fork_workers(number_of_workers(sys.argv)):
+            end.code = 0
             return
-        runpy.run_module(str(found["module"]), run_name="__main__", alter_sys=True)
+        try:
+            runpy.run_module(str(found["module"]), run_name="__main__", alter_sys=True)
+            end.code = 0
+        except SystemExit as ended:
+            end.code = ended.code if isinstance(ended.code, int) else None if ended.code else 0
+            raise
 
 
 if __name__ == "__main__":
