@@ -34,21 +34,24 @@ class SharedDriver:
         self._folder = Path(tempfile.mkdtemp(prefix="shared-"))
         self._address = self._folder / "driver"
         self._process: subprocess.Popen[str] | None = None
+        self._can = True
 
     def address(self) -> str:
-        """The socket where it listens. A process that has ended is replaced."""
-        if self._process is None or not runs(self._process.pid):
+        """The socket where it listens; empty if this version of Playwright is another one inside, so that it cannot.
+
+        A process that has ended is replaced.
+        """
+        if self._can and (self._process is None or not runs(self._process.pid)):
             self._end()
             self._process = self._started()
-        return str(self._address)
+            assert self._process.stdout is not None
+            self._can = self._process.stdout.readline() == "listening\n"
+        return str(self._address) if self._can else ""
 
     def _started(self) -> subprocess.Popen[str]:
         node, entry = DRIVER.compute_driver_executable()
         command = [node, str(SCRIPT), str(Path(entry).parent), str(self._address)]
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT)
-        assert process.stdout is not None
-        assert process.stdout.readline() == "listening\n"
-        return process
+        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT)
 
     def _end(self) -> None:
         if self._process is not None:

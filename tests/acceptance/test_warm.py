@@ -87,10 +87,21 @@ def test_a_driver_that_has_died_is_replaced(project: Project) -> None:
     assert after != before
 
 
-@pytest.mark.own_driver
-def test_a_run_starts_a_driver_of_its_own_if_its_test_says_so(project: Project) -> None:
-    """The shared one, if there is one, has nothing to do meanwhile."""
+DRIVERS = """
+import psutil, pytest
+
+@pytest.fixture(autouse=True)
+def drivers():
+    yield
+    started = [each for each in psutil.Process().children(recursive=True) if "run-driver" in each.cmdline()]
+    with open("drivers", "w") as file:
+        file.write(str(len(started)))
+"""
+
+
+@pytest.mark.parametrize("number", [0, pytest.param(1, marks=pytest.mark.own_driver)])
+def test_a_run_starts_a_driver_of_its_own_only_if_its_test_says_so(project: Project, number: int) -> None:
+    (project.path / "conftest.py").write_text(DRIVERS)
     project.task("T-1")
-    before = {each.pid: sum(each.cpu_times()[:2]) for each in shared_drivers()}
     project.run().assert_outcomes(passed=1)
-    assert {each.pid: sum(each.cpu_times()[:2]) for each in shared_drivers()} == before
+    assert (project.path / "drivers").read_text() == str(number)

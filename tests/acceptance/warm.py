@@ -96,7 +96,7 @@ class Warm:
             "cwd": str(cwd or Path.cwd()),
             "environment": {**os.environ, **(environment or {})},
             "start_new_session": start_new_session,
-            "driver": None if self.own_driver or start_new_session else shared_driver(os.getpid()).address(),
+            "driver": "" if self.own_driver or start_new_session else shared_driver(os.getpid()).address(),
         }
         text = json.dumps(order).encode() + b"\n"
         told, tells = socket.socketpair()
@@ -266,7 +266,8 @@ class _Children:
         try:
             if pid := os.fork():
                 self._telling[pid] = tells
-                tells.sendall(f"{pid}\n".encode())
+                with contextlib.suppress(OSError):  # whoever wanted it has ended meanwhile
+                    tells.sendall(f"{pid}\n".encode())
                 return False
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             for each in (tells, *self._telling.values()):
@@ -366,8 +367,9 @@ class _End:
 
     def __call__(self) -> None:
         if self.code is not None:
-            sys.stdout.flush()
-            sys.stderr.flush()
+            for stream in (sys.stdout, sys.stderr):
+                with contextlib.suppress(ValueError, OSError):  # a program may have closed it, and whoever reads it too
+                    stream.flush()
             os._exit(self.code)
 
 
