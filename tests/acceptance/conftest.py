@@ -46,12 +46,12 @@ def pytest_unconfigure() -> None:
 @pytest.fixture(scope="session")
 def sites() -> Iterator[dict[str, int]]:
     """Host -> port of the demo sites, running."""
-    process = warm().start("harness.demo", "--port", "0", stderr=2)
-    assert process.stdout is not None
-    hosts = json.loads(process.stdout.readline())["hosts"]
-    yield hosts
-    process.send_signal(signal.SIGTERM)
-    process.wait(10)
+    with warm().start("harness.demo", "--port", "0", stderr=2) as process:
+        assert process.stdout is not None
+        hosts = json.loads(process.stdout.readline())["hosts"]
+        yield hosts
+        process.send_signal(signal.SIGTERM)
+        process.wait(10)
 
 
 Wanted = Callable[[Mapping[str, T], str], dict[str, T]]
