@@ -29,7 +29,9 @@ CLOSED_BY_CODE: Final = 4000
 """The WebSocket's code when the bridge ends a connection; the reason has the code of `WIRE_CODES`."""
 
 LEFT: Final = (1000, 1001)
-"""The codes with which a client that leaves closes its connection (RFC 6455); one that breaks has another."""
+"""The codes with which a client that leaves closes its connection (RFC 6455)."""
+WITHOUT_CODE: Final = 1005
+"""The code of a client that closes without one, and, without the key `reason`, of a connection that broke (uvicorn)."""
 
 
 class SeenEvents(Protocol):
@@ -54,6 +56,12 @@ def websocket_routes(hub: BridgeHub, admit: Admit, follow: FollowRun | None = No
         await SocketOutlet(websocket, follow, BEHIND + hub.limits.replay_bytes).serve(hub, admit)
 
     return [WebSocketRoute("/bridge", endpoint)]
+
+
+def _has_left(message: Mapping[str, Any]) -> bool:
+    """Whether a client has closed its connection, which otherwise broke."""
+    code = message.get("code")
+    return code in LEFT or (code == WITHOUT_CODE and "reason" in message)
 
 
 def _whole(lines: Iterable[str]) -> Iterator[msgspec.Raw]:
@@ -150,7 +158,7 @@ class SocketOutlet:
         while not self._cut:
             message = await self._websocket.receive()
             if message["type"] != "websocket.receive":
-                self._broken = message.get("code") not in LEFT
+                self._broken = not _has_left(message)
                 return
             now = hub.clock.now()
             if len(moments) == A_SECOND and now - moments[0] < 1:

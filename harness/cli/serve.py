@@ -26,7 +26,7 @@ from harness.model.settings import Settings
 from harness.model.settings_errors import SettingsError
 from harness.reporting.files import shown_path
 from harness.serve.address import AlreadyServedError, ServeAddress, address_of, only_server, port_of_a_killed_server
-from harness.serve.tokens import Tokens, TokenScope, live_address
+from harness.serve.tokens import KEY, Tokens, TokenScope, live_address
 from harness.serve.users import is_used
 
 if TYPE_CHECKING:
@@ -58,11 +58,12 @@ def tokens_of(settings: Settings) -> Tokens:
     try:
         return Tokens.of(settings.root)
     except OSError as error:
-        fail(_no_key(error))
+        fail(_no_key(settings, error))
 
 
-def _no_key(error: OSError) -> str:
-    return f"the key of the server's tokens cannot be used: {error.strerror or error}{_space(error)}"
+def _no_key(settings: Settings, error: OSError) -> str:
+    why = f"{shown_path(settings.root / KEY)}: {error.strerror or error}{_space(error)}"
+    return f"the key of the server's tokens cannot be used: {why}"
 
 
 def _space(error: OSError) -> str:
@@ -74,7 +75,7 @@ def _address(settings: Settings, address: ServeAddress) -> str:
     try:
         return live_address(settings.root, address.url, datetime.now(UTC))
     except OSError as error:
-        fail(_no_key(error))
+        fail(_no_key(settings, error))
 
 
 @app.callback()

@@ -280,8 +280,8 @@ class ClusterDriver:
     def _look_at(self, name: str, state: SlotState) -> None:
         """Give up a slot whose lease is over; say once what is waited for if a child takes long to start."""
         if state.lease.over:
-            began = state.beats or state.down
-            self._lose(name, state, state.down or ("its lease is over: nothing was heard of it" if began else UNBORN))
+            silent = "its lease is over: nothing was heard of it" if state.beats else UNBORN
+            self._lose(name, state, state.down or silent)
         elif not (state.beats or state.down or self._waits_for_start) and self._clock.now() - state.began > SOON:
             self._waits_for_start = True
             self._reporter.say(STARTING.format(name, state.host or "its machine", SOON, STARTS))

@@ -85,7 +85,11 @@ class ClusterSlot:
         with self._lock:
             if self._child is None and number > self._number and not self._closed:
                 self._number = number
-                self._child = self._spawn()
+                try:
+                    self._child = self._spawn()
+                except OSError as error:
+                    self._say(Died(None, (f"its process did not start: {error}",)))
+                    return
                 threading.Thread(target=self._read, args=(self._child,), daemon=True).start()
 
     def tell(self, messages: Iterable[tuple[int, tuple[int, bytes]]]) -> None:

@@ -94,18 +94,20 @@ class SlotStore:
 
 
 def do_within(seconds: float, work: Callable[[], None]) -> None:
-    """Do something that may hang: on a thread that is left alone after so long. Raises TimeoutError, and StoreError of
-    the work.
+    """Do something that may hang: on a thread that is left alone after so long.
+
+    Raises TimeoutError, and what the work raises.
     """
-    errors: list[StoreError] = []
+    errors: list[Exception] = []
     done = threading.Event()
 
     def run() -> None:
         try:
             work()
-        except StoreError as error:
+        except Exception as error:  # noqa: BLE001 - it is raised below, on the thread that waits
             errors.append(error)
-        done.set()
+        finally:
+            done.set()
 
     threading.Thread(target=run, name="taskspec-store-put", daemon=True).start()
     if not done.wait(seconds):

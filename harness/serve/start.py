@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 from msgspec import Struct
 
@@ -116,15 +116,23 @@ def _start(root: Path, options: Sequence[str], clock: Clock) -> _Started:
         with log.open("ab") as output:
             output.write(f"--- started at {clock.wall().isoformat(timespec='milliseconds')}\n".encode())
             output.flush()  # a server on a full disk could not say why it ends
-            process = subprocess.Popen(
-                [sys.executable, *_COMMAND, *options],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                cwd=root,
-                start_new_session=True,
-            )
-            return _Started(process, output.tell())
+            said_from = output.tell()
+            return _Started(_spawn(root, options, output), said_from)
     except OSError as error:
         why = f"{LOG} cannot be written: {error.strerror or error}"
         raise NotServedError(f"the server could not be started: {why}; free space, or make it writable") from error
+
+
+def _spawn(root: Path, options: Sequence[str], output: IO[bytes]) -> subprocess.Popen[bytes]:
+    """Start the process. Raises NotServedError."""
+    try:
+        return subprocess.Popen(
+            [sys.executable, *_COMMAND, *options],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            cwd=root,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise NotServedError(f"the server could not be started: {error}") from error

@@ -167,7 +167,7 @@ def test_a_server_that_cannot_write_says_what_is_wrong(project: Project) -> None
     command = [sys.executable, "-c", "from harness.cli import main; main()", "serve"]
     for options, wrong in (
         (["--persist"], "the server could not be started: .harness/logs/serve.log cannot be written: File too large"),
-        ([], "the key of the server's tokens cannot be used: File too large"),
+        ([], "the key of the server's tokens cannot be used: .harness/serve.key: File too large"),
     ):
         ended = subprocess.run(
             [*command, *options],
@@ -190,7 +190,7 @@ def test_what_a_server_said_earlier_is_not_why_it_ended(project: Project) -> Non
     (project.path / ".harness/serve.key").mkdir()
     code, said = harness(project.path, "serve", "--persist")
     assert code == 1
-    assert "the key of the server's tokens cannot be used: Is a directory" in said or "it may yet" in said
+    assert "the key of the server's tokens cannot be used: .harness/serve.key: Is a directory" in said or "it may yet" in said
     assert "an old reason" not in said
 
 

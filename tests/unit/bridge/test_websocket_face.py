@@ -117,16 +117,23 @@ def test_a_client_that_does_not_read_is_cut_at_once_and_goes_on_when_it_comes_ba
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("broken", [True, False])
-def test_a_connection_that_breaks_is_told_from_one_that_its_client_closes(tmp_path: Path, broken: bool) -> None:
+@pytest.mark.parametrize(("code", "broken"), [(None, True), (1000, False), (1005, False), (1011, True)])
+def test_a_connection_that_breaks_is_told_from_one_that_its_client_closes(
+    tmp_path: Path, code: int | None, broken: bool
+) -> None:
+    """1005 is what JavaScript's `close()` sends: no code at all."""
+
     async def main() -> None:
         async with served(tmp_path) as (hub, port):
             connection, state = await joined(port)
             session = hub.sessions[state["session"]]
-            if broken:
+            if code is None:
                 connection.transport.abort()
+            elif code == 1005:
+                connection.protocol.send_close()
+                connection.send_data()
             else:
-                await connection.close()
+                await connection.close(code)
             async with asyncio.timeout(5):
                 await until(lambda: not session.attached)
             assert session.broken is broken

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from errno import ENOSPC
 from io import BytesIO
 from pathlib import Path
 from threading import Event
@@ -14,6 +15,7 @@ import pytest
 
 from harness.cluster import slot
 from harness.cluster.equality import NodeFacts
+from harness.cluster.messages import Died, from_slot
 from harness.cluster.slot import ClusterSlot, SlotOrder, own_folder
 from harness.values import replace
 
@@ -98,6 +100,20 @@ def test_messages_that_come_twice_or_too_early_reach_the_child_once_and_in_order
     assert slot.poll(0, 0.0) == (4, [])
     assert (len(children), children[0].heard.getvalue()) == (1, b"first\nsecond\n")
     slot.close()
+
+
+def test_a_child_whose_process_cannot_start_has_died(
+    tmp_path: Path, children: list[SilentChild], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> SilentChild:
+        raise OSError(ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(slot, "PipedChild", full)
+    made = slot_of(tmp_path, NodeFacts.here(tmp_path))
+    made.tell([(1, (1, b""))])
+    _, [(_, (line, _))] = made.poll(0)
+    made.close()
+    assert from_slot(line) == Died(None, ("its process did not start: [Errno 28] No space left on device",))
 
 
 def test_no_child_starts_on_a_machine_that_differs(tmp_path: Path, children: list[SilentChild]) -> None:

@@ -63,6 +63,8 @@ def test_what_is_done_within_a_time_raises_its_own_errors(under: Store, hanging:
         do_within(PATIENT, lambda: Unwilling(under, failures=1).put("b", b""))
     with pytest.raises(TimeoutError):
         do_within(SHORT, lambda: hanging.put("c", b""))
+    with pytest.raises(ZeroDivisionError):
+        do_within(PATIENT, lambda: print(1 / 0))
 
 
 def test_a_store_that_hangs_is_waited_for_once_and_tried_again_after_a_while(hanging: Hanging, folder: Path) -> None:
