@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from harness.model.figures import tool_calls
 from harness.model.record import Attempt, StepRecord, TaskResult
 from harness.model.tool_use import ToolErrorDetails, ToolErrorPayload, ToolErrorReport, call_code
 from harness.model.tools import LONGEST_DOCUMENT, ToolCall
@@ -111,11 +110,14 @@ def _of_tools(record: StepRecord) -> Iterable[Attempt]:
 
 
 def failed_call(result: TaskResult) -> ToolCall | None:
-    """The call of a tool behind the failure of a task; None if the failure is another one."""
+    """The call of a tool behind the failure of a task; None if the failure is another one.
+
+    It is one of the task's own calls: those of the tasks inside it have step numbers of their own.
+    """
     failure = result.failure
     if failure is None or not _is_of_tools(failure, result):
         return None
-    calls = [each for each in tool_calls(result) if each.outcome != "answered"]
+    calls = [each for each in result.tool_calls if each.outcome != "answered"]
     own = [each for each in calls if each.step == result.failed_index]
     return next(reversed(own or [each for each in calls if each.step is None]), None)
 

@@ -170,7 +170,9 @@ class ContextOptions(Declaration):
         None, description="Time zone of the browser, such as `Europe/Berlin`."
     )
     geolocation: Geolocation | None = Field(
-        None, description="Where the browser says it is. It grants pages the permission `geolocation`, too."
+        None,
+        description="Where the browser says it is. Without `permissions`, it grants pages the permission "
+        "`geolocation`; with `permissions`, pages may ask for the position only if `geolocation` is among them.",
     )
     permissions: tuple[Annotated[str, AfterValidator(_permission)], ...] | None = Field(
         None, description="Permissions that every page has without asking, such as `[geolocation, clipboard-read]`."
@@ -238,8 +240,8 @@ def playwright_options(options: ContextOptions, device: Mapping[str, Any]) -> di
     found = {name: value for name, value in device.items() if name != "default_browser_type"}
     given = {name: value for name, value in options.declared.items() if name != "device"}
     found |= {_PLAYWRIGHT.get(name, name): _in_its_form(name, value) for name, value in given.items()}
-    if found.get("geolocation"):  # a position that no page may ask for would have no effect
-        found["permissions"] = list(dict.fromkeys((*(found.get("permissions") or ()), "geolocation")))
+    if found.get("geolocation") and found.get("permissions") is None:  # else no page could ask for the position
+        found["permissions"] = ["geolocation"]
     return found
 
 

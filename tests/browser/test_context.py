@@ -36,12 +36,23 @@ def test_a_page_sees_what_the_context_emulates(run: Any, stage: Stage) -> None:
             viewport={"width": 640, "height": 480},
             color_scheme="dark",
             reduced_motion="reduce",
-            permissions=["notifications"],  # a position permits itself
+            permissions=["notifications", "geolocation"],
             geolocation={"latitude": 52.5, "longitude": 13.4, "accuracy": 7},
         )
         assert (told["language"], told["zone"], told["width"]) == ("de-DE", "Asia/Tokyo", 640)
         assert (told["dark"], told["calm"], told["place"]) == (True, True, [52.5, 13.4, 7])
         assert told["notifications"] == "granted"
+
+    run(body())
+
+
+@pytest.mark.parametrize(("declared", "place"), [({}, [1, 2, 0]), ({"permissions": []}, "denied")])
+def test_a_position_permits_itself_unless_permissions_are_declared(
+    run: Any, stage: Stage, declared: dict[str, Any], place: Any
+) -> None:
+    async def body() -> None:
+        told = await seen(stage, "place", geolocation={"latitude": 1, "longitude": 2}, **declared)
+        assert told["place"] == place
 
     run(body())
 

@@ -108,7 +108,7 @@ class AllureSink:
         )
 
     def _fill(self, test: TestResult, plan: Plan, result: TaskResult, browser: str) -> None:
-        redactor = self._redactor.plus(plan.secrets)
+        redactor = self._redactor.plus(plan.all_secrets)  # the calls of the tasks inside it are shown, too
         steps = step_results(result, redactor)
         around = [*fault_steps(result, redactor), *takeover_steps(result, redactor), *thinking_steps(result, redactor)]
         around += _put_calls(result, steps, redactor)
@@ -273,7 +273,9 @@ def inner_task(result: TaskResult, role: str, redactor: Redactor) -> TestStepRes
     step.start = milliseconds(result.started)
     step.stop = milliseconds(result.started + timedelta(seconds=result.elapsed))
     step.status = Status.PASSED if result.ok else _failure_status(result.failure)
-    step.steps = [inner for _, inner in step_results(result, redactor)]
+    steps = step_results(result, redactor)
+    of_channels = _put_calls(result, steps, redactor)
+    step.steps = sorted((*of_channels, *(inner for _, inner in steps)), key=_start_of)
     return step
 
 

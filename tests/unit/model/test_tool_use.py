@@ -141,6 +141,15 @@ def test_the_call_behind_a_failure() -> None:
     assert failed_call(unsure) is LOST
 
 
+@pytest.mark.parametrize("step", [1, None])
+def test_a_call_of_a_repair_task_is_not_behind_the_failure_of_the_task(step: int | None) -> None:
+    own, of_repair = replace(LOST, step=step), replace(ERROR, step=step)
+    repair = replace(sample.completed(PLAN), tool_calls=(of_repair,))
+    failed = replace(sample.failed(PLAN, Failure("TOOL_UNAVAILABLE", "m"), 1), inner=(repair,))
+    assert failed_call(replace(failed, tool_calls=(own,))) is own
+    assert failed_call(failed) is None
+
+
 def test_the_error_document() -> None:
     found = tool_error(LOST).model_dump()
     assert found["type"] == "tool_error"

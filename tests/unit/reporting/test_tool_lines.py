@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -139,6 +140,23 @@ def test_allure_has_each_call_with_its_document(allure: Allure) -> None:
     values = {each.name: each.value for each in allure.test.parameters}
     assert (values["tool calls"], values["tool failures"]) == ("2", "1")
     assert [label.value for label in allure.test.labels if label.name == "tool"] == ["mail.get_code"]
+
+
+def test_allure_has_the_calls_of_repair_and_alternative_tasks_below_their_steps(allure: Allure) -> None:
+    other = sample.plan(task_id="OTHER", steps=STEPS, secrets=("secret-of-other",))
+    during = replace(CALL, at=sample.START + timedelta(seconds=0.6), result={"text": "it is secret-of-other"})
+    inner = replace(
+        sample.completed(other), tool_calls=(during, replace(LOST, step=None, at=sample.START + timedelta(seconds=0.2)))
+    )
+    plan = sample.plan(alternative=other)
+    AllureSink().finish(plan, replace(sample.failed(plan), inner=(inner,), alternative=inner))
+    for task in (allure.test.steps[0], allure.test.steps[-1]):
+        own = {step.name.split(":")[0].split()[0]: step for step in task.steps}
+        assert [*own] == ["0.", "mail.get_code", "1."]
+        (below,) = own["1."].steps
+        assert below.name == "mail.get_code: answered in 0.2 s"
+        document = json.loads(str(allure.files.attachments[below.attachments[0].source]))
+        assert document["result"] == {"text": f"it is {MARK}"}
 
 
 def test_a_call_that_was_refused_had_an_answer() -> None:

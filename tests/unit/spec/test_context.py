@@ -55,7 +55,7 @@ def test_playwright_s_names_and_forms() -> None:
         timezone="Europe/Berlin",
         extra_headers={"X-A": "1"},
         java_script=False,
-        permissions=["notifications"],
+        permissions=["notifications", "geolocation"],
         geolocation={"latitude": 1, "longitude": 2},
         http_credentials={"username": "ann", "password": "pw"},
     )
@@ -70,6 +70,22 @@ def test_playwright_s_names_and_forms() -> None:
         "http_credentials": {"username": "ann", "password": "pw", "send": "unauthorized"},
     }
     assert playwright_options(options(viewport={"width": 5, "height": 6}), {})["viewport"] == {"width": 5, "height": 6}
+
+
+@pytest.mark.parametrize(
+    ("declared", "granted"),
+    [
+        ({}, ["geolocation"]),
+        ({"permissions": None}, ["geolocation"]),
+        ({"permissions": []}, []),
+        ({"permissions": ["notifications"]}, ["notifications"]),
+    ],
+)
+def test_a_position_permits_itself_unless_permissions_are_declared(
+    declared: dict[str, Any], granted: list[str]
+) -> None:
+    found = options(geolocation={"latitude": 1, "longitude": 2}, **declared)
+    assert playwright_options(found, {})["permissions"] == granted
 
 
 @pytest.mark.parametrize(
