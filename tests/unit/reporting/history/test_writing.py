@@ -20,7 +20,7 @@ import pytest
 from harness.reporting.history.file import HISTORY, HistoryError, open_writing
 from harness.reporting.history.reading import load_run, recent_runs
 from harness.reporting.history.record import OwnerProcess, RunRecord
-from harness.reporting.history.writing import RunWriter, keep_beside
+from harness.reporting.history.writing import RunWriter, keep_beside, save_run
 from harness.resilience import SystemClock
 from tests.unit.reporting.history.runs import execution, executions, failed, many, record, run
 
@@ -44,6 +44,21 @@ def test_each_task_is_there_at_once(writer: RunWriter, tmp_path: Path) -> None:
     writer.finish(run(), 10)
     assert load_run(tmp_path) == run(parts=load_run(tmp_path).executions, metrics=run().metrics)
     assert [each.nodeid for each in load_run(tmp_path).executions] == [each.nodeid for each in executions()]
+
+
+def test_a_later_version_adds_columns_meanwhile(writer: RunWriter, tmp_path: Path) -> None:
+    """A process that has the file open does not look at its schema again."""
+    assert recent_runs(tmp_path) != (), "it has the file open"
+    with closing(sqlite3.connect(tmp_path / HISTORY)) as database:
+        tables = [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        assert len(tables) == 7
+        for table in tables:
+            database.execute(f"ALTER TABLE {table} ADD COLUMN later TEXT NOT NULL DEFAULT 'x'")
+    for each in executions():
+        writer.add(each)
+    writer.finish(run(), 10)
+    save_run(tmp_path, run("20251116T100000-1"))
+    assert [(each.passed, each.failed, each.ending) for each in recent_runs(tmp_path)] == [(7, 10, "finished")] * 2
 
 
 def test_what_is_known_better_later(writer: RunWriter, tmp_path: Path) -> None:
