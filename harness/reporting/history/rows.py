@@ -30,7 +30,8 @@ def _insertion(table: str, columns: str, verb: str = "INSERT") -> str:
 
 _RUN = _insertion(
     "runs",
-    "run started finished ending exit_status commit_id branch shard note pid host process_started document",
+    "run started finished ending exit_status commit_id branch shard note "
+    "pid host process_started boot pid_namespace document",
     "INSERT OR REPLACE",
 )
 _EXECUTION = _insertion(
@@ -68,7 +69,7 @@ def insert_run(database: sqlite3.Connection, run: RunRecord, process: OwnerProce
     """Insert a run without its executions and events; it replaces one of the same name, with all its parts."""
     run = _without_parts(run)
     finished, ending, status, note = _ending(run)
-    who = (process.pid, process.host, process.started)
+    who = (process.pid, process.host, process.started, process.boot, process.namespace)
     facts: Row = (run.run, stamp(run.started), finished, ending, status, run.commit, run.branch, run.shard, note)
     database.execute(_RUN, (*facts, *who, run_document(run)))
 
