@@ -280,6 +280,22 @@ def _birth(process: psutil.Process) -> float:
     return float(stat.rpartition(")")[2].split()[_BIRTH])
 
 
+def boot_id() -> str:
+    """Identifies the time since the machine's start, within which `Identity` is comparable; empty except on Linux."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text("utf-8").strip()
+    except OSError:
+        return ""
+
+
+def pid_namespace() -> int:
+    """The namespace of the pids that this process sees; 0 except on Linux."""
+    try:
+        return Path("/proc/self/ns/pid").stat().st_ino
+    except OSError:
+        return 0
+
+
 # Finds the process that listens on a port.
 
 SHOWN = 300

@@ -12,38 +12,49 @@ from harness.reporting.files import shown_path
 
 # The tables of the history. Columns are for queries; `document` has the whole value, so that nothing is lost.
 
-SCHEMA: Final = 3
+SCHEMA: Final = 4
 """The version of the schema; it is the file's `user_version`."""
 APPLICATION: Final = 0x54534849
 """The `application_id` of the file: "TSHI" in ASCII."""
 
 _Columns = Mapping[str, tuple[str, str]]
-"""Name of a column of `executions` -> its type and default."""
-_ADDED: Final[Mapping[int, _Columns]] = {
-    2: {
-        "agent": ("TEXT", "''"),
-        "takeovers": ("INTEGER", "0"),
-        "model_calls": ("INTEGER", "0"),
-        "failed_calls": ("INTEGER", "0"),
-        "replayed_calls": ("INTEGER", "0"),
-        "input_tokens": ("INTEGER", "0"),
-        "cached_tokens": ("INTEGER", "0"),
-        "output_tokens": ("INTEGER", "0"),
-        "cost_usd": ("REAL", "0"),
-        "unpriced_calls": ("INTEGER", "0"),
+"""Name of a column -> its type and default."""
+_ADDED: Final[Mapping[str, Mapping[int, _Columns]]] = {
+    "executions": {
+        2: {
+            "agent": ("TEXT", "''"),
+            "takeovers": ("INTEGER", "0"),
+            "model_calls": ("INTEGER", "0"),
+            "failed_calls": ("INTEGER", "0"),
+            "replayed_calls": ("INTEGER", "0"),
+            "input_tokens": ("INTEGER", "0"),
+            "cached_tokens": ("INTEGER", "0"),
+            "output_tokens": ("INTEGER", "0"),
+            "cost_usd": ("REAL", "0"),
+            "unpriced_calls": ("INTEGER", "0"),
+        },
+        3: {
+            "tool_calls": ("INTEGER", "0"),
+            "tool_errors": ("INTEGER", "0"),
+            "tool_failures": ("INTEGER", "0"),
+        },
     },
-    3: {
-        "tool_calls": ("INTEGER", "0"),
-        "tool_errors": ("INTEGER", "0"),
-        "tool_failures": ("INTEGER", "0"),
+    "runs": {
+        4: {
+            "boot": ("TEXT", "''"),
+            "pid_namespace": ("INTEGER", "0"),
+        },
     },
 }
-"""Version of the schema -> what it has added. A writer adds it to an old file, a reader sees it with its defaults."""
+"""Table -> version of the schema -> what it has added.
+
+A writer adds it to an old file, a reader sees it with its defaults.
+"""
 
 
-def _added_since(version: int) -> _Columns:
-    """The columns that a file of this version lacks."""
-    return {name: how for each, columns in _ADDED.items() if each > version for name, how in columns.items()}
+def _added_since(version: int, table: str) -> _Columns:
+    """The columns of the table that a file of this version lacks."""
+    return {name: how for each, columns in _ADDED[table].items() if each > version for name, how in columns.items()}
 
 
 def _declared(columns: _Columns) -> list[str]:
@@ -51,7 +62,7 @@ def _declared(columns: _Columns) -> list[str]:
 
 
 TABLES: Final = (
-    """CREATE TABLE runs (
+    f"""CREATE TABLE runs (
     run TEXT PRIMARY KEY,
     started TEXT NOT NULL,
     finished TEXT,
@@ -64,7 +75,8 @@ TABLES: Final = (
     pid INTEGER,
     host TEXT NOT NULL,
     process_started REAL,
-    document TEXT NOT NULL
+    document TEXT NOT NULL,
+    {",".join(_declared(_added_since(1, "runs")))}
 )""",
     "CREATE INDEX runs_by_time ON runs (started)",
     f"""CREATE TABLE executions (
@@ -83,7 +95,7 @@ TABLES: Final = (
     retries INTEGER NOT NULL,
     recoveries INTEGER NOT NULL,
     recovered INTEGER NOT NULL,
-    {",".join(_declared(_added_since(1)))}
+    {",".join(_declared(_added_since(1, "executions")))}
 )""",
     "CREATE INDEX executions_by_run ON executions (run, nodeid)",
     "CREATE INDEX executions_by_node ON executions (nodeid)",
@@ -286,7 +298,11 @@ def _make(database: sqlite3.Connection, path: Path) -> None:
     database.execute("BEGIN IMMEDIATE")
     version = _version_of(database, path)
     if version != SCHEMA:
-        added = (f"ALTER TABLE executions ADD COLUMN {column}" for column in _declared(_added_since(version)))
+        added = (
+            f"ALTER TABLE {table} ADD COLUMN {column}"
+            for table in _ADDED
+            for column in _declared(_added_since(version, table))
+        )
         for statement in added if version else TABLES:
             database.execute(statement)
         database.execute(f"PRAGMA application_id = {APPLICATION}")
@@ -295,9 +311,11 @@ def _make(database: sqlite3.Connection, path: Path) -> None:
 
 
 def _show_added(database: sqlite3.Connection, version: int) -> None:
-    """Show the executions of an old file with the columns that it lacks: a reader never changes a file."""
-    values = ", ".join(f"{value} AS {name}" for name, (_, value) in _added_since(version).items())
-    database.execute(f"CREATE TEMP VIEW executions AS SELECT *, {values} FROM main.executions")  # noqa: S608 - ours
+    """Show the tables of an old file with the columns that they lack: a reader never changes a file."""
+    for table in _ADDED:
+        if added := _added_since(version, table):
+            values = ", ".join(f"{value} AS {name}" for name, (_, value) in added.items())
+            database.execute(f"CREATE TEMP VIEW {table} AS SELECT *, {values} FROM main.{table}")  # noqa: S608 - ours
 
 
 @contextmanager

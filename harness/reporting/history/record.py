@@ -20,6 +20,7 @@ from harness.model.consumption import ModelFigures, added_up
 from harness.model.figures import UNJUDGED
 from harness.model.tool_use import ToolFigures, of_all_tools, tools_added_up
 from harness.reporting.task_record import TaskRecord
+from harness.resilience.process import Identity, boot_id, pid_namespace
 from harness.spec.names import how_many
 
 # The commit and branch of a project: from a CI system's variables or `.git`; git is not started.
@@ -148,7 +149,7 @@ def _missing_parts(known: set[int], of: int) -> str:
 # The process that writes a run.
 
 _SAME = 1.0
-"""Seconds by which two readings of one start may differ."""
+"""Seconds by which two readings of one start may differ, without a boot id."""
 
 
 class OwnerProcess(Struct, frozen=True):
@@ -157,33 +158,55 @@ class OwnerProcess(Struct, frozen=True):
     pid: int | None = None
     host: str = ""
     started: float | None = None
-    """The start in seconds since the epoch: a pid is reused after a while."""
+    """The start, because a pid is reused after a while: as `Identity` has it if `boot` is known, since the time of day
+    may be set meanwhile; else in seconds since the epoch."""
+    boot: str = ""
+    namespace: int = 0
+    """The namespace of the pid: the same pid is another process in another one."""
 
     @staticmethod
     def this_process() -> OwnerProcess:
-        return OwnerProcess(os.getpid(), platform.node(), psutil.Process().create_time())
+        """This process; of nobody if `/proc` does not show it, so that nothing false is said about it later."""
+        found = Identity.of(os.getpid())
+        if found is None:
+            return OwnerProcess()
+        return OwnerProcess(found.pid, platform.node(), found.birth, boot_id(), pid_namespace())
 
     @staticmethod
     def of_row(row: sqlite3.Row) -> OwnerProcess:
         """The process of a run in the history."""
-        return OwnerProcess(row["pid"], row["host"], row["process_started"])
+        return OwnerProcess(row["pid"], row["host"], row["process_started"], row["boot"], row["pid_namespace"])
 
     @property
     def alive(self) -> bool:
         """Whether the process certainly runs."""
-        return self.pid is not None and self.host == platform.node() and not self.gone
+        return self._visible and not self.gone
 
     @property
     def gone(self) -> bool:
-        """Whether the process has certainly ended: nothing is known of a process on another machine."""
-        if self.pid is None or self.host != platform.node():
+        """Whether the process has certainly ended: nothing is known of one that cannot be seen from here."""
+        if self.pid is None or not self._visible:
             return False
-        try:
-            found = psutil.Process(self.pid)
-            dead = found.status() == psutil.STATUS_ZOMBIE
-            return dead or (self.started is not None and abs(found.create_time() - self.started) > _SAME)
-        except psutil.Error:
+        if self.boot and self.boot != boot_id():
             return True
+        found = Identity.of(self.pid)
+        if found is None or self.started is None:
+            return found is None
+        return found.birth != self.started if self.boot else not _began_at(self.pid, self.started)
+
+    @property
+    def _visible(self) -> bool:
+        """Whether the pid stands for the same process here; of an older history, only the host is known."""
+        here = self.pid is not None and self.host == platform.node()
+        return here and self.namespace in (0, pid_namespace())
+
+
+def _began_at(pid: int, started: float) -> bool:
+    """Return whether the process with this pid began at this time of day."""
+    try:
+        return abs(psutil.Process(pid).create_time() - started) <= _SAME
+    except psutil.Error:
+        return False
 
 
 # The message about a run that still goes on.

@@ -21,13 +21,31 @@ from harness.reporting.task_record import TaskRecord
 
 # Writes rows of the tables, always within a transaction of the caller.
 
-_RUN = "INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-_EXECUTION = f"INSERT INTO executions VALUES (NULL{', ?' * 27})"  # noqa: S608 - without values
+
+def _insertion(table: str, columns: str, verb: str = "INSERT") -> str:
+    """A statement that names its columns: a later version may add others while this process has the file open."""
+    names = columns.split()
+    return f"{verb} INTO {table} ({', '.join(names)}) VALUES ({', '.join('?' for _ in names)})"
+
+
+_RUN = _insertion(
+    "runs",
+    "run started finished ending exit_status commit_id branch shard note "
+    "pid host process_started boot pid_namespace document",
+    "INSERT OR REPLACE",
+)
+_EXECUTION = _insertion(
+    "executions",
+    "run nodeid task_id number outcome worker started seconds final_state code healed retries recoveries recovered "
+    "agent takeovers model_calls failed_calls replayed_calls input_tokens cached_tokens output_tokens cost_usd "
+    "unpriced_calls tool_calls tool_errors tool_failures",
+)
+_DOCUMENT = _insertion("documents", "execution document")
+_ATTEMPT = _insertion("attempts", "execution position step act number t seconds passed code")
+_FAILURE = _insertion("failures", "execution code error_type family step expected message")
+_WARNING = _insertion("warnings", "execution position type step message")
+_HAPPENING = _insertion("happenings", "run position at type level task_id document")
 _BEFORE = "DELETE FROM executions WHERE run = ? AND nodeid = ? AND number = ?"
-_ATTEMPT = "INSERT INTO attempts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
-_FAILURE = "INSERT INTO failures VALUES (?, ?, ?, ?, ?, ?, ?)"
-_WARNING = "INSERT INTO warnings VALUES (?, ?, ?, ?, ?)"
-_HAPPENING = "INSERT INTO happenings VALUES (?, ?, ?, ?, ?, ?, ?)"
 _END = "UPDATE runs SET finished = ?, ending = ?, exit_status = ?, note = ?, document = ? WHERE run = ?"
 _OLD = "SELECT run FROM runs ORDER BY started DESC, run DESC LIMIT -1 OFFSET ?"
 _EMPTY = "DELETE FROM runs WHERE run = ? AND NOT EXISTS (SELECT 1 FROM executions WHERE executions.run = runs.run)"
@@ -51,7 +69,7 @@ def insert_run(database: sqlite3.Connection, run: RunRecord, process: OwnerProce
     """Insert a run without its executions and events; it replaces one of the same name, with all its parts."""
     run = _without_parts(run)
     finished, ending, status, note = _ending(run)
-    who = (process.pid, process.host, process.started)
+    who = (process.pid, process.host, process.started, process.boot, process.namespace)
     facts: Row = (run.run, stamp(run.started), finished, ending, status, run.commit, run.branch, run.shard, note)
     database.execute(_RUN, (*facts, *who, run_document(run)))
 
@@ -60,7 +78,7 @@ def insert_execution(database: sqlite3.Connection, run: str, execution: Executio
     """Insert an execution with its attempts, warnings and failure."""
     each = writable(execution)
     key = database.execute(_EXECUTION, execution_row(run, each)).lastrowid or 0
-    database.execute("INSERT INTO documents VALUES (?, ?)", (key, compress(each)))
+    database.execute(_DOCUMENT, (key, compress(each)))
     database.executemany(_ATTEMPT, attempt_rows(key, each))
     database.executemany(_WARNING, warning_rows(key, each))
     if failure := failure_row(key, each):

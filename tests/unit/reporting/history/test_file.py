@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import platform
 import sqlite3
 from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from harness.reporting.history.file import (
@@ -186,11 +189,13 @@ def test_a_disk_that_is_full_while_the_file_is_looked_at_is_what_is_said(
 
 
 def old_file(root: Path, version: int) -> None:
-    """A file as an older schema wrote it: schema 1 has no columns of agents, and schema 2 none of tools."""
+    """A file as an older schema wrote it: 1 has no columns of agents, 2 none of tools, 3 none of the pid's space."""
     save_run(root, run())
     with closing(sqlite3.connect(root / HISTORY)) as database:
-        for column in OF_TOOLS if version == 2 else (*OF_AGENTS, *OF_TOOLS):
+        for column in {1: (*OF_AGENTS, *OF_TOOLS), 2: OF_TOOLS, 3: ()}[version]:
             database.execute(f"ALTER TABLE executions DROP COLUMN {column}")
+        for column in OF_PROCESS:
+            database.execute(f"ALTER TABLE runs DROP COLUMN {column}")
         database.execute(f"PRAGMA user_version = {version}")
         database.commit()
 
@@ -200,9 +205,10 @@ OF_AGENTS = (
     "output_tokens", "cost_usd", "unpriced_calls",
 )  # fmt: skip
 OF_TOOLS = ("tool_calls", "tool_errors", "tool_failures")
+OF_PROCESS = ("boot", "pid_namespace")
 
 
-@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("version", [1, 2, 3])
 def test_an_old_file_is_read_as_it_is_and_gets_the_new_columns_when_it_is_written(root: Path, version: int) -> None:
     old_file(root, version)
     before = (root / HISTORY).read_bytes()
@@ -213,5 +219,17 @@ def test_an_old_file_is_read_as_it_is_and_gets_the_new_columns_when_it_is_writte
     with closing(sqlite3.connect(root / HISTORY)) as database:
         assert database.execute("PRAGMA user_version").fetchone()[0] == SCHEMA
         columns = [row[1] for row in database.execute("PRAGMA table_info(executions)")]
+        assert [row[1] for row in database.execute("PRAGMA table_info(runs)")][-2:] == [*OF_PROCESS]
     assert columns[-len(OF_AGENTS) - len(OF_TOOLS) :] == [*OF_AGENTS, *OF_TOOLS]
     assert recent_runs(root)[0].passed == summary.passed
+
+
+def test_of_an_old_file_a_process_is_known_by_its_time_of_day(root: Path) -> None:
+    old_file(root, 3)
+    process = (os.getpid(), platform.node(), psutil.Process().create_time())
+    with closing(sqlite3.connect(root / HISTORY)) as database, database:
+        database.execute("UPDATE runs SET ending = 'unfinished', pid = ?, host = ?, process_started = ?", process)
+    assert load_run(root).running
+    with closing(sqlite3.connect(root / HISTORY)) as database, database:
+        database.execute("UPDATE runs SET process_started = process_started - 100")
+    assert load_run(root).ending == "killed"

@@ -20,8 +20,9 @@ import pytest
 from harness.reporting.history.file import HISTORY, HistoryError, open_writing
 from harness.reporting.history.reading import load_run, recent_runs
 from harness.reporting.history.record import OwnerProcess, RunRecord
-from harness.reporting.history.writing import RunWriter, keep_beside
+from harness.reporting.history.writing import RunWriter, keep_beside, save_run
 from harness.resilience import SystemClock
+from harness.values import replace
 from tests.unit.reporting.history.runs import execution, executions, failed, many, record, run
 
 
@@ -44,6 +45,21 @@ def test_each_task_is_there_at_once(writer: RunWriter, tmp_path: Path) -> None:
     writer.finish(run(), 10)
     assert load_run(tmp_path) == run(parts=load_run(tmp_path).executions, metrics=run().metrics)
     assert [each.nodeid for each in load_run(tmp_path).executions] == [each.nodeid for each in executions()]
+
+
+def test_a_later_version_adds_columns_meanwhile(writer: RunWriter, tmp_path: Path) -> None:
+    """A process that has the file open does not look at its schema again."""
+    assert recent_runs(tmp_path) != (), "it has the file open"
+    with closing(sqlite3.connect(tmp_path / HISTORY)) as database:
+        tables = [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        assert len(tables) == 7
+        for table in tables:
+            database.execute(f"ALTER TABLE {table} ADD COLUMN later TEXT NOT NULL DEFAULT 'x'")
+    for each in executions():
+        writer.add(each)
+    writer.finish(run(), 10)
+    save_run(tmp_path, run("20251116T100000-1"))
+    assert [(each.passed, each.failed, each.ending) for each in recent_runs(tmp_path)] == [(7, 10, "finished")] * 2
 
 
 def test_what_is_known_better_later(writer: RunWriter, tmp_path: Path) -> None:
@@ -206,8 +222,9 @@ def test_a_later_run_says_that_a_process_is_gone(tmp_path: Path) -> None:
         OwnerProcess(4711, "another machine", 1.0),
         OwnerProcess(),
         OwnerProcess(os.getpid(), platform.node(), None),
+        replace(OwnerProcess.this_process(), started=1.0, namespace=1),
     ],
-    ids=["goes on", "of another machine", "of nobody", "of a pid that is taken"],
+    ids=["goes on", "of another machine", "of nobody", "of a pid that is taken", "of another pid namespace"],
 )
 def test_of_others_nothing_is_said(tmp_path: Path, process: OwnerProcess) -> None:
     assert not process.gone
@@ -217,7 +234,39 @@ def test_of_others_nothing_is_said(tmp_path: Path, process: OwnerProcess) -> Non
 
 
 def test_a_pid_that_another_process_has_now() -> None:
-    assert OwnerProcess(os.getpid(), platform.node(), psutil.Process().create_time() - 100).gone
+    this = OwnerProcess.this_process()
+    assert this.started is not None
+    assert replace(this, started=this.started - 100).gone
+    assert OwnerProcess(os.getpid(), platform.node(), psutil.Process().create_time() - 100).gone, "of an older history"
+
+
+def test_a_process_of_the_same_pid_in_another_namespace_is_not_said_to_run() -> None:
+    assert OwnerProcess.this_process().alive
+    assert not replace(OwnerProcess.this_process(), namespace=1).alive
+
+
+def test_a_process_before_the_last_start_of_the_machine_is_gone() -> None:
+    assert replace(OwnerProcess.this_process(), boot="the one before").gone
+
+
+def test_a_clock_that_was_set_ends_no_process(
+    writer: RunWriter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The start in seconds since the epoch moves with the clock."""
+    writer.add(execution(record("T-1")))
+    began = psutil.Process().create_time()
+    monkeypatch.setattr(psutil.Process, "create_time", lambda _process: began + 3600)
+    found = load_run(tmp_path)
+    assert (found.ending, found.running) == ("unfinished", True)
+    RunWriter(tmp_path, begun("20251116T100000-1"), OwnerProcess.this_process()).close()
+    assert [(each.note, each.ending) for each in recent_runs(tmp_path)] == [("", "unfinished")] * 2
+
+
+def test_a_process_of_an_older_history_is_known_by_its_time_of_day(tmp_path: Path) -> None:
+    this = OwnerProcess(os.getpid(), platform.node(), psutil.Process().create_time() + 0.5)
+    assert this.alive
+    RunWriter(tmp_path, begun(), this).close()
+    assert load_run(tmp_path).running
 
 
 def test_a_task_costs_little(writer: RunWriter, tmp_path: Path) -> None:
