@@ -298,6 +298,10 @@ SHORTEST = 3
 
 _SHORTEST_ENCODED = 4
 """The number of base64 letters of a secret of four bytes that depend on it alone, wherever it stands."""
+_SHORTEST_LINE = 16
+"""Shorter lines of a secret are not searched alone: they may be words of any text."""
+_LINE_BREAK = re.compile(r"[\r\n]+|(?:\\r)?\\n")
+"""Between two lines of a secret; environment variables often have `\\n` as two characters."""
 _ANYWHERE = re.compile(r"passw|passphrase|secret|token|api[-_ ]?key|credential", re.IGNORECASE)
 _WORDS = frozenset({"pin", "pwd", "pw", "pass", "otp", "cvv", "cvc", "puk", "tan"})
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
@@ -313,13 +317,27 @@ def is_secret_name(name: str) -> bool:
 
 
 def spellings(secret: str) -> set[str]:
-    """All spellings of a secret: plain, in URLs, JSON, HTML and Python, in base64 at any offset."""
+    """All spellings of a secret: plain, in URLs, JSON, HTML and Python, in base64 at any offset; and of its lines."""
     if len(secret) < SHORTEST:
         return set()
+    found = _as_text(secret).union(*map(_as_text, _lines(secret)))
+    return {word for word in found if len(word) >= SHORTEST} | set(_in_base64(secret))
+
+
+def _lines(secret: str) -> Iterator[str]:
+    """The lines of a secret of several lines, such as a private key: a log has them one by one."""
+    lines = _LINE_BREAK.split(secret)
+    for line in map(str.strip, lines if len(lines) > 1 else ()):
+        if len(line) >= _SHORTEST_LINE and not line.startswith(("-----BEGIN", "-----END")):
+            yield line
+
+
+def _as_text(secret: str) -> set[str]:
+    """The spellings of a secret but for base64."""
     found = {secret, *_in_html(secret), *_as_literal(secret), *_quoted_forms(secret)}
     for text in (secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]):
         found |= {text, json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]}
-    return {word for word in found if len(word) >= SHORTEST} | set(_in_base64(secret))
+    return found
 
 
 def _in_html(secret: str) -> Iterator[str]:

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from functools import partial
+from threading import Lock
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
@@ -66,13 +67,21 @@ class RunTools:
         self._mended = mended
         self._servers: dict[tuple[str, int], ToolServer] = {}
         self._redactor = Redactor.of(settings)
+        self._plans: tuple[Plan, ...] = ()
+        """The plans of the tasks that run: they make one-time passwords, which are secrets from then on."""
+        self._learning = Lock()
         self.only_reads = False
         """Whether the steps of tasks call no tool that writes: nobody has agreed to it."""
 
     def of(self, plan: Plan, emit: Callable[[Event], None], slot: int = 0) -> TaskTools:
         """The tools for one task and the tasks inside it. `emit` receives the events of the task itself."""
-        self._redactor = self._redactor.plus(plan.all_secrets)  # a server may say what any task has given it
+        self._plans += (plan,)
         return TaskTools(self, plan, emit, slot)
+
+    def ended(self, plan: Plan) -> None:
+        """The task makes no more secrets. Those that it has made stay secrets: a server may say them later."""
+        self._learned()
+        self._plans = tuple(each for each in self._plans if each is not plan)
 
     @asynccontextmanager
     async def task(self, plan: Plan, emit: Callable[[Event], None], slot: int) -> AsyncIterator[TaskTools]:
@@ -108,7 +117,14 @@ class RunTools:
         return self._servers[key]
 
     def _clean(self, text: str) -> str:
-        return self._redactor.text(text)
+        """Redact what a server says: it may say what any task has given it. Threads call this."""
+        return self._learned().text(text)
+
+    def _learned(self) -> Redactor:
+        """The redactor with all secrets of the tasks so far."""
+        with self._learning:
+            self._redactor = self._redactor.plus(secret for plan in self._plans for secret in plan.all_secrets)
+            return self._redactor
 
     def is_ours(self, name: str, slot: int) -> bool:
         """Whether a service of the harness is behind the address of the server."""
@@ -231,6 +247,7 @@ class TaskTools:
     async def close(self) -> None:
         """End the servers that only this task has used. Bounded; it never raises."""
         await asyncio.gather(*(server.close() for server in self._own.values()))
+        self._run.ended(self._plan)
 
 
 def _nobody(_event: Event) -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import codecs
 import contextlib
 import os
+import re
+import select
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from threading import Thread
@@ -31,8 +34,18 @@ AFTER_SIGTERM: Final = 1.5
 
 
 LONGEST_LINE: Final = 1024 * 1024
-"""Bytes of its standard error that are redacted together: a line, unless it is longer."""
+"""Characters of a line of its standard error; the rest of a longer one is left out."""
+CUT_BACK: Final = 1024
+"""Characters before such a cut that are left out too: they may be the beginning of a secret."""
+TOO_LONG: Final = "[left out: the rest of a long line]"
+LEFT_OUT: Final = "[left out: it could not be redacted]\n"
+AT_ONCE: Final = 64 * 1024
+"""Bytes of its standard error that are read at once."""
+QUIET: Final = 0.3
+"""Seconds without output after which a line that has no end yet is written: less than REST, so that it is in the log's
+end when a process has died whose descriptor another one holds."""
 Clean = Callable[[str], str]
+_LINE_END: Final = re.compile(r"[\r\n]")
 
 
 def over_stdio(program: Program, log: Path, clock: Clock, clean: Clean = str, *, longest: int = LONGEST) -> Connect:
@@ -47,8 +60,48 @@ def over_stdio(program: Program, log: Path, clock: Clock, clean: Clean = str, *,
     return connect
 
 
+class CleanLines:
+    """Redacts a text that arrives in parts: by whole lines, so that no secret is cut in two."""
+
+    def __init__(self, clean: Clean) -> None:
+        self._clean = clean
+        self._begun = ""
+        """A line without its end."""
+        self._skips = False
+        """Whether the rest of the line is left out."""
+
+    def add(self, part: str) -> str:
+        """The lines that are whole with this part."""
+        if self._skips:
+            end = _LINE_END.search(part)
+            self._skips = end is None
+            part = part[end.start() :] if end else ""
+        text = self._begun + part
+        whole = max(map(text.rfind, "\r\n")) + 1
+        self._begun = text[whole:]
+        done = self._redacted(text[:whole])
+        if len(self._begun) > LONGEST_LINE:
+            self._skips = True
+            done += self.rest()[:-CUT_BACK] + TOO_LONG
+        return done
+
+    def rest(self) -> str:
+        """The beginning of the line that is not whole."""
+        text, self._begun = self._begun, ""
+        return self._redacted(text)
+
+    def _redacted(self, text: str) -> str:
+        try:
+            return self._clean(text) if text else ""
+        except Exception:  # noqa: BLE001 - the server must not find its pipe closed, and the log must not have a secret
+            return LEFT_OUT
+
+
 class CleanLog:
-    """Writes the standard error of a process into a log without secrets, in a thread that ends with the process."""
+    """Writes the standard error of a process into a log without secrets, in a thread that ends with the process.
+
+    The process never waits for it for long, and never finds the pipe closed: whatever fails here, it reads on.
+    """
 
     def __init__(self, log: Path, clean: Clean) -> None:
         """`errors` is the descriptor for the process. Close it here when the process has it."""
@@ -58,11 +111,25 @@ class CleanLog:
         self._copying.start()
 
     def _copy(self, read: int) -> None:
-        with os.fdopen(read, "rb") as said:
-            while line := said.readline(LONGEST_LINE):
-                clean = self._clean(line.decode(errors="replace")).encode("utf-8", "replace")
-                with contextlib.suppress(OSError), self._log.open("ab", buffering=0) as log:  # a full disk stops nobody
-                    log.write(clean)
+        lines, decoder = CleanLines(self._clean), codecs.getincrementaldecoder("utf-8")("replace")
+        said = select.poll()
+        said.register(read, select.POLLIN)
+        try:
+            while True:
+                if not said.poll(QUIET * 1000):
+                    self._write(lines.rest())
+                    said.poll()
+                if not (data := os.read(read, AT_ONCE)):
+                    break
+                self._write(lines.add(decoder.decode(data)))
+            self._write(lines.add(decoder.decode(b"", final=True)) + lines.rest())
+        finally:
+            os.close(read)
+
+    def _write(self, text: str) -> None:
+        if text:
+            with contextlib.suppress(OSError), self._log.open("ab", buffering=0) as log:  # a full disk stops nobody
+                log.write(text.encode("utf-8", "replace"))
 
     def close(self) -> None:
         """Close this end of the descriptor, so that its last line is known when the process has ended."""

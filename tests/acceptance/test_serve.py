@@ -190,7 +190,10 @@ def test_what_a_server_said_earlier_is_not_why_it_ended(project: Project) -> Non
     (project.path / ".harness/serve.key").mkdir()
     code, said = harness(project.path, "serve", "--persist")
     assert code == 1
-    assert "the key of the server's tokens cannot be used: .harness/serve.key: Is a directory" in said or "it may yet" in said
+    assert (
+        "the key of the server's tokens cannot be used: .harness/serve.key: Is a directory" in said
+        or "it may yet" in said
+    )
     assert "an old reason" not in said
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.reporting.redaction import is_secret_name, spellings
+from harness.reporting.redaction import MARK, Redactor, is_secret_name, spellings
 
 
 @pytest.mark.parametrize(
@@ -89,3 +89,22 @@ def test_no_secret_is_refused_for_its_letters() -> None:
 def test_the_letters_that_a_path_of_the_world_does_not_show() -> None:
     assert "sk a1 b2" in spellings("sk\x01a1\x02b2")
     assert "   " not in spellings("\x01\x02\x03")
+
+
+BODY = (
+    "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7",
+    "VJTUt9Us8cKjMzEfYyjiWA4R4/M2bS1GB4t7NXp98C3SC6dVMvDuK+==",
+)
+
+
+@pytest.mark.parametrize("line_break", ["\n", "\r\n", "\\n", "\n    "])
+def test_each_line_of_a_private_key_is_found_alone(line_break: str) -> None:
+    """A tool server that prints its key: its log, of which reports keep the end, is redacted line by line."""
+    begin, end = "-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----"
+    redactor = Redactor([line_break.join((begin, *BODY, end))])
+    said = [redactor.text(line) for line in (*BODY, f"bad key {BODY[1]}.", quote(BODY[1]), end, "of no key")]
+    assert said == [MARK, MARK, f"bad key {MARK}.", MARK, end, "of no key"]
+
+
+def test_words_and_short_lines_of_a_secret_are_not_searched_alone() -> None:
+    assert Redactor(["first line\nsecond line"]).text("second line") == "second line"

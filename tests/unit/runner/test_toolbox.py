@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,10 +16,12 @@ from harness.model.settings import Settings
 from harness.model.tool_settings import shared_problem
 from harness.model.tools import ToolAnswer, ToolRequest, ToolState
 from harness.recovery.failure import Failed
+from harness.resilience import SystemClock
 from harness.resilience.events import Emit, discard
 from harness.runner.compile import compile_plan
 from harness.runner.toolbox import RunTools, TaskTools
 from harness.spec.task import TaskSpec
+from harness.tools.exchange import ToolServerError
 from harness.tools.server import ToolServer
 from harness.tools.statefile import kept_states, order_restart
 from tests.unit.resilience.virtual import LoopClock, play
@@ -193,3 +196,36 @@ def test_what_a_server_of_one_task_does_is_not_told_of_the_run_s_server(tmp_path
         assert [(each.after, each.own) for each in told] == [("stopped", True), ("stopped", False)]
 
     play(main())
+
+
+def code_of(which: Plan) -> str:
+    assert which.one_time is not None
+    return which.one_time.code("OTP", datetime(2026, 1, 1, tzinfo=UTC))
+
+
+@pytest.mark.parametrize("running", [True, False], ids=["while the task runs", "after it"])
+def test_the_log_of_a_server_has_no_one_time_password(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, running: bool
+) -> None:
+    monkeypatch.setenv("OTP", "GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ")
+    steps = [{"act": "type", "selector": "#a", "value": "${totp:OTP}"}]
+    code = code_of(plan(settings(tmp_path), steps=steps))
+    config = settings(tmp_path, tools={"mail": {"command": ["sh", "-c", f"echo get_code for {code} >&2"]}})
+
+    async def main() -> None:
+        tools, which = Tools(config), plan(config, steps=steps)
+        tools.clock = SystemClock()
+        task = tools.of(which, lambda _: None)
+        assert code_of(which) == code  # the task makes it when it runs
+        if not running:
+            await task.close()
+        server = RunTools.make(tools, "mail", {}, 0)
+        with pytest.raises((Failed, ToolServerError)):
+            await server.connected(5)
+        await server.close()
+        await task.close()
+
+    asyncio.run(main())
+    log = (tmp_path / ".harness" / "logs" / "tool-mail.log").read_text("utf-8")
+    assert "get_code for [redacted]\n" in log
+    assert code not in log
