@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
@@ -33,6 +34,11 @@ if TYPE_CHECKING:
 
 WORLD: Final = "pytest-taskspec/world"
 """The key in `_meta` of each call under which a server finds the world of the task."""
+STILL_SECRET: Final = 20
+"""The number of tasks that have ended whose one-time passwords are still taken out of what servers say.
+
+A server may say them later; each one more makes it slower to look for all of them.
+"""
 Hosts = Mapping[str, int]
 """Host name -> port on 127.0.0.1."""
 _TASK: ContextVar[TaskTools | None] = ContextVar("taskspec_tools", default=None)
@@ -67,21 +73,28 @@ class RunTools:
         self._mended = mended
         self._servers: dict[tuple[str, int], ToolServer] = {}
         self._redactor = Redactor.of(settings)
-        self._plans: tuple[Plan, ...] = ()
-        """The plans of the tasks that run: they make one-time passwords, which are secrets from then on."""
+        self._running: list[Plan] = []
+        """The tasks that run: they make one-time passwords, which are secrets from then on."""
+        self._ended: deque[Plan] = deque(maxlen=STILL_SECRET)
+        self._made: set[str] = set()
+        self._cleaner = self._redactor
+        """What takes these secrets out, beside those that tasks had when they began."""
         self._learning = Lock()
         self.only_reads = False
         """Whether the steps of tasks call no tool that writes: nobody has agreed to it."""
 
     def of(self, plan: Plan, emit: Callable[[Event], None], slot: int = 0) -> TaskTools:
         """The tools for one task and the tasks inside it. `emit` receives the events of the task itself."""
-        self._plans += (plan,)
+        with self._learning:
+            self._redactor = self._redactor.plus(plan.all_secrets)  # a server may say what any task has given it
+            self._running.append(plan)
         return TaskTools(self, plan, emit, slot)
 
     def ended(self, plan: Plan) -> None:
-        """The task makes no more secrets. Those that it has made stay secrets: a server may say them later."""
-        self._learned()
-        self._plans = tuple(each for each in self._plans if each is not plan)
+        """The task makes no more one-time passwords; those that it has made stay secrets for a while."""
+        with self._learning:
+            self._running = [each for each in self._running if each is not plan]
+            self._ended.append(plan)
 
     @asynccontextmanager
     async def task(self, plan: Plan, emit: Callable[[Event], None], slot: int) -> AsyncIterator[TaskTools]:
@@ -118,13 +131,12 @@ class RunTools:
 
     def _clean(self, text: str) -> str:
         """Redact what a server says: it may say what any task has given it. Threads call this."""
-        return self._learned().text(text)
-
-    def _learned(self) -> Redactor:
-        """The redactor with all secrets of the tasks so far."""
         with self._learning:
-            self._redactor = self._redactor.plus(secret for plan in self._plans for secret in plan.all_secrets)
-            return self._redactor
+            secrets = {secret for plan in (*self._ended, *self._running) for secret in plan.all_secrets}
+            if secrets != self._made:
+                self._made, self._cleaner = secrets, self._redactor.plus(secrets)
+            cleaner = self._cleaner
+        return cleaner.text(text)
 
     def is_ours(self, name: str, slot: int) -> bool:
         """Whether a service of the harness is behind the address of the server."""
