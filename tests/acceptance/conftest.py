@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, TypeVar
@@ -52,6 +53,11 @@ def sites() -> Iterator[dict[str, int]]:
         yield hosts
         process.send_signal(signal.SIGTERM)
         process.wait(10)
+
+
+def becomes(condition: Callable[[], bool]) -> bool:
+    """Wait for something that comes by itself, half a minute at most; returns whether it has."""
+    return any(condition() or time.sleep(0.05) for _ in range(600))
 
 
 Wanted = Callable[[Mapping[str, T], str], dict[str, T]]

@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from tests.acceptance.conftest import Project
+from tests.acceptance.conftest import Project, becomes
 from tests.browser.playwright_server import PlaywrightServer, closed_port
 
 
@@ -40,7 +40,7 @@ def test_tasks_pass_at_the_endpoint_that_lives(project: Project, server: Playwri
         urls = f"ws://127.0.0.1:{port}/secret,{server.url}"
         result = project.run("--task-browser-endpoint", urls, "--task-workers", "2")
     result.assert_outcomes(passed=2)
-    assert not server.browsers()
+    assert becomes(lambda: not server.browsers())
     assert "secret" not in result.stdout.str()
 
 

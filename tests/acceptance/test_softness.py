@@ -14,7 +14,7 @@ from tests.acceptance.warm import warm
 
 PAGE = "<!doctype html><title>Cart</title><h1>Cart</h1><p id=total>12</p><ul><li>Mouse<li>Card</ul>"
 SOFT = """task_id: T
-error_recovery: {on_element_not_found: {wait_seconds: 0.2}}
+error_recovery: {on_element_not_found: {wait_seconds: 1}}
 steps:
   - {act: open, url: /}
   - {act: assert, selector: "#total", value: 13, soft: true}

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import psutil
 import pytest
 
 from harness.browser.process import runs
-from tests.acceptance.conftest import Project
+from tests.acceptance.conftest import Project, becomes
 from tests.acceptance.warm import warm
 
 ENDING = """
@@ -58,10 +56,6 @@ def browsers() -> list[psutil.Process]:
     return [each for driver in shared_drivers() for each in driver.children(recursive=True)]
 
 
-def becomes(condition: Callable[[], bool]) -> bool:
-    return any(condition() or time.sleep(0.05) for _ in range(600))
-
-
 def test_the_browsers_of_a_killed_run_end(project: Project, tmp_path: Path) -> None:
     """Of one without tasks: those of tasks have a reaper of their own."""
     (project.path / "test_long.py").write_text(LONG)
@@ -90,12 +84,17 @@ def test_a_driver_that_has_died_is_replaced(project: Project) -> None:
 DRIVERS = """
 import psutil, pytest
 
+def is_driver(process):
+    try:
+        return "run-driver" in process.cmdline()
+    except psutil.Error:  # it has just ended
+        return False
+
 @pytest.fixture(autouse=True)
 def drivers():
     yield
-    started = [each for each in psutil.Process().children(recursive=True) if "run-driver" in each.cmdline()]
     with open("drivers", "w") as file:
-        file.write(str(len(started)))
+        file.write(str(sum(map(is_driver, psutil.Process().children(recursive=True)))))
 """
 
 
