@@ -255,7 +255,7 @@ def failure_text(
     with snapshots from the start, or how to get one.
     """
     redactor = redactor or Redactor()
-    lines = [_headline(result), *_body(plan, result, width, unserved, redactor.plus(plan.secrets).text)]
+    lines = [_headline(result), *_body(plan, result, width, unserved, redactor.plus(plan.all_secrets).text)]
     if full_trace:
         lines.append(f"  {full_trace}")
     return _as_printed("\n".join(line.rstrip() for line in lines), plan, redactor)
@@ -282,7 +282,7 @@ def headline(plan: Plan, result: TaskResult, redactor: Redactor | None = None) -
 
 def _as_printed(text: str, plan: Plan, redactor: Redactor | None) -> str:
     """The text without secrets, and without what steers a terminal or a program that reads the log."""
-    return commandless(visible((redactor or Redactor()).plus(plan.secrets).text(text)))
+    return commandless(visible((redactor or Redactor()).plus(plan.all_secrets).text(text)))
 
 
 def _headline(result: TaskResult) -> str:

@@ -66,7 +66,7 @@ class ProgressLine(Sink):
         if isinstance(event, TaskEnded):
             self.clear()
         elif text := line(event):
-            self._show(self._redactor.plus(event.plan.secrets).text(text))
+            self._show(self._redactor.plus(event.plan.all_secrets).text(text))
 
     def tick(self) -> None:
         """Show how long an agent has been thinking, or a tool is called; call it several times a second."""
@@ -76,7 +76,7 @@ class ProgressLine(Sink):
             self._next = now + OFTEN
             took = now - since
             text = thinking(event, took) if isinstance(event, ModelAsked) else calling(event, took)
-            self._show(self._redactor.plus(event.plan.secrets).text(text))
+            self._show(self._redactor.plus(event.plan.all_secrets).text(text))
 
     def clear(self) -> None:
         """Remove the line before other output."""

@@ -238,7 +238,7 @@ def task_record(
     plan: Plan, result: TaskResult, redactor: Redactor | None = None, *, unexpected: bool = False
 ) -> TaskRecord:
     """The record of a result; its texts are redacted. `unexpected`: it did not show what its `expect` declares."""
-    redactor = (redactor or Redactor()).plus(plan.secrets)
+    redactor = (redactor or Redactor()).plus(plan.all_secrets)
     failure, counted = result.failure, figures(result)
     return TaskRecord(
         task_id=result.task_id,

@@ -163,6 +163,13 @@ def test_artifacts_elsewhere_are_shown_whole(tmp_path: Path, monkeypatch: pytest
     assert text.endswith(f"\n  artifacts: {tmp_path}/errors/B1")
 
 
+def test_secrets_of_a_task_inside_are_not_printed() -> None:
+    plan = replace(sample.plan(), alternative=sample.plan(secrets=("inner-secret",)))
+    result = sample.failed(plan, Failure("ACTION_FAILED", "the page says inner-secret"), 0)
+    assert f"the page says {MARK}" in failure_text(plan, result)
+    assert f"the page says {MARK}" in brief(plan, result)
+
+
 def test_secrets_are_not_printed() -> None:
     steps = [{"act": "type", "selector": "#password", "value": "literal-pw"}]
     plan = sample.plan(steps=steps, secrets=("env-secret",))
