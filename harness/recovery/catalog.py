@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-
 from msgspec import Struct
 
+from harness.recovery.families import FAMILIES, Group
 from harness.recovery.vocabulary import Category, Effect, ErrorType, Family, Scope, Severity
-from harness.resilience.categories import SESSION, VALIDATION
+from harness.resilience.categories import VALIDATION
 
-__all__ = ["CATALOG", "FAMILIES", "Category", "Effect", "ErrorType", "Family", "Row", "Scope", "Severity", "row"]
+__all__ = [
+    "CATALOG",
+    "FAMILIES",
+    "Category",
+    "Effect",
+    "ErrorType",
+    "Family",
+    "Group",
+    "Row",
+    "Scope",
+    "Severity",
+    "row",
+]
 
 
 _OF_AGENTS = frozenset({Scope.AGENT, Scope.PROVIDER})
@@ -57,173 +68,6 @@ class Row(Struct, frozen=True):
         return self.named_event_category or FAMILIES[self.family].event_category or general
 
 
-class Group(StrEnum):
-    """The headings of reports, in their order: product defects apart from infrastructure."""
-
-    PRODUCT = "Product defects (assertions and success criteria)"
-    STATE = "Preconditions and state"
-    TIME = "Timeouts"
-    ELEMENT = "Elements (not found, ambiguous)"
-    ACTION = "Actions (covered, disabled, invalid)"
-    NETWORK = "Sites and network"
-    BROWSER = "Browser"
-    POLICY = "Policy, login, budget"
-    REST = "Harness and unknown"
-
-
-class FamilyFacts(Struct, frozen=True, kw_only=True):
-    """What holds for every failure of one family, unless the row of its code says otherwise."""
-
-    scope: Scope
-    """How far such a failure reaches."""
-    leaves_open: bool
-    """Whether it stays unknown if a write took effect, unless the code itself is an answer (4xx)."""
-    awaits: bool
-    """Whether the attempt was waiting when it failed; if the task's time ends then, that is the failure."""
-    report_group: Group
-    first_artifact: str
-    """The file that shows most of the failure and is looked at first; empty: none is better than the report."""
-    outlasted_by: str
-    """The part of a task that withstands an injected fault of this kind, in words; empty if nothing can be declared."""
-    proposed_rule: tuple[str, ...]
-    """Lines of YAML that a task which is flaky by this family may declare, the first in `error_recovery`; empty: none.
-    """
-    event_category: str
-    """The `category` of its events (`Row.event_category`); empty: the family declares none."""
-    recovery_name: str
-    """The name of its rate in `recovery_success_rate`."""
-    warning: str
-    """The type of the warning if a step failed with this family and passed in the end."""
-    got_over: str = "{type} recovered after {retries}"
-    """The text of that warning; `{message}` is the message of the first failure."""
-
-
-_CHECKPOINT = "checkpoints: [0]   # or the last step that is safe to go back to"
-
-FAMILIES: dict[Family, FamilyFacts] = {
-    Family.TIMEOUT: FamilyFacts(
-        scope=Scope.PAGE,
-        leaves_open=True,
-        awaits=False,
-        report_group=Group.TIME,
-        first_artifact="screenshot.png",
-        outlasted_by="`on_timeout` or a longer `timeout`",
-        proposed_rule=("on_timeout: {strategy: retry_from_checkpoint}", _CHECKPOINT),
-        event_category="",
-        recovery_name="timeout",
-        warning="action_retry_success",
-    ),
-    Family.NETWORK: FamilyFacts(
-        scope=Scope.ORIGIN,
-        leaves_open=True,
-        awaits=True,
-        report_group=Group.NETWORK,
-        first_artifact="network_logs.har",
-        outlasted_by="more retries in `on_network_error`",
-        proposed_rule=("on_network_error: {strategy: exponential_backoff, max_retries: 5}",),
-        event_category="network",
-        recovery_name="network_error",
-        warning="network_error_recovered",
-    ),
-    Family.ELEMENT: FamilyFacts(
-        scope=Scope.PAGE,
-        leaves_open=False,
-        awaits=True,
-        report_group=Group.ELEMENT,
-        first_artifact="screenshot.png",
-        outlasted_by="a longer `wait_seconds` in `on_element_not_found`",
-        proposed_rule=("on_element_not_found: {strategy: wait_and_retry, wait_seconds: 20}",),
-        event_category="",
-        recovery_name="element_not_found",
-        warning="element_appeared_late",
-    ),
-    Family.AMBIGUOUS: FamilyFacts(
-        scope=Scope.PAGE,
-        leaves_open=False,
-        awaits=False,
-        report_group=Group.ELEMENT,
-        first_artifact="screenshot.png",
-        outlasted_by="`on_selector_ambiguous`",
-        proposed_rule=(),
-        event_category="",
-        recovery_name="selector_ambiguous",
-        warning="element_appeared_late",
-    ),
-    Family.ACTION: FamilyFacts(
-        scope=Scope.PAGE,
-        leaves_open=False,
-        awaits=True,
-        report_group=Group.ACTION,
-        first_artifact="screenshot.png",
-        outlasted_by="`on_action_failed`",
-        proposed_rule=(),
-        event_category="",
-        recovery_name="action_failed",
-        warning="action_retry_success",
-    ),
-    Family.ASSERTION: FamilyFacts(
-        scope=Scope.PAGE,
-        leaves_open=False,
-        awaits=False,
-        report_group=Group.PRODUCT,
-        first_artifact="screenshot.png",
-        outlasted_by="`on_assertion_fail`",
-        proposed_rule=("on_assertion_fail: {strategy: retry_after_wait, wait_before_retry_seconds: 5}",),
-        event_category="",
-        recovery_name="assertion_retry",
-        warning="assertion_retry_success",
-    ),
-    Family.PRECONDITION: FamilyFacts(
-        scope=Scope.WORLD,
-        leaves_open=False,
-        awaits=False,
-        report_group=Group.STATE,
-        first_artifact="memory_snapshot.json",
-        outlasted_by="`on_precondition_fail`",
-        proposed_rule=(),
-        event_category="",
-        recovery_name="precondition_fail",
-        warning="precondition_repaired",
-    ),
-    Family.INCONSISTENCY: FamilyFacts(
-        scope=Scope.WORLD,
-        leaves_open=False,
-        awaits=False,
-        report_group=Group.STATE,
-        first_artifact="env_snapshot.json",
-        outlasted_by="`on_state_inconsistency`",
-        proposed_rule=(),
-        event_category="",
-        recovery_name="state_inconsistency",
-        warning="state_inconsistency_resolved",
-    ),
-    Family.BROWSER: FamilyFacts(
-        scope=Scope.BROWSER,
-        leaves_open=True,
-        awaits=False,
-        report_group=Group.BROWSER,
-        first_artifact="console_logs.txt",
-        outlasted_by="`on_browser_crash` and checkpoints",
-        proposed_rule=("on_browser_crash: {strategy: restart_from_checkpoint}", _CHECKPOINT),
-        event_category=SESSION,
-        recovery_name="browser_crash",
-        warning="page_recovered",
-        got_over="{message}; the page was freed or opened again",
-    ),
-    Family.NONE: FamilyFacts(
-        scope=Scope.TASK,
-        leaves_open=False,
-        awaits=False,
-        report_group=Group.REST,
-        first_artifact="",
-        outlasted_by="",
-        proposed_rule=(),
-        event_category="",
-        recovery_name="none",
-        warning="action_retry_success",
-    ),
-}
-"""The facts of each family, beside its rule; a test checks that every family has a row."""
 _T, _C, _S, _F = ErrorType, Category, Severity, Family
 _INFRA, _EXEC, _LOGIC, _FATAL = _C.INFRASTRUCTURE, _C.EXECUTION, _C.LOGIC, _C.CATASTROPHIC
 
