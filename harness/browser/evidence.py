@@ -283,7 +283,7 @@ def _picture(collector: EvidenceCollector) -> Callable[[Path], Awaitable[str]]:
 def _dom(collector: EvidenceCollector) -> Callable[[Path], Awaitable[str]]:
     async def make(path: Path) -> str:
         content = await collector.tab.page.content()
-        await asyncio.to_thread(path.write_text, content, encoding="utf-8")
+        await asyncio.to_thread(path.write_text, content, "utf-8", "replace")
         return ""
 
     return make
@@ -300,7 +300,7 @@ async def take_har(
 
     def write(path: Path) -> str:
         document = har.merge_har(segments)
-        path.write_text(json.dumps(document, ensure_ascii=False), encoding="utf-8")
+        path.write_text(json.dumps(document), encoding="utf-8")  # in ASCII: a page may post half a surrogate pair
         return str(document["log"].get("comment", ""))
 
     async def make(path: Path) -> str:

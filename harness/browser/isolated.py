@@ -8,6 +8,7 @@ a selector, which traces and error messages show, is asked through the DevTools 
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 from urllib.parse import quote
 
@@ -19,6 +20,8 @@ ENGINE = "taskspec"
 _MARK = f'internal:or="{ENGINE}=mark"'
 """An element of ours that comes after all matches of a selector, also if there are none."""
 _scripts: dict[str, str] = {}
+_HALF = re.compile(r"(?<!\\)((?:\\\\)*)\\ud[89a-f][0-9a-f]{2}")
+"""Half of a surrogate pair, which `JSON.stringify` escapes; a whole pair it writes as it is."""
 
 
 class Script(Struct, frozen=True):
@@ -45,7 +48,7 @@ class Script(Struct, frozen=True):
         asked = quote(json.dumps(argument), safe="")
         carrier = locator.locator(f"{ENGINE}={whom}.{self.name}.{asked}")
         text = await carrier.text_content(timeout=None if seconds is None else 1000 * seconds)
-        answer = json.loads(text or "{}")
+        answer = json.loads(_HALF.sub(r"\1\\ufffd", text or "{}"))  # U+FFFD, as the page shows it
         if "error" in answer:
             raise PlaywrightError(f"the page cannot be read: {answer['error']}")
         return answer.get("value")

@@ -21,6 +21,7 @@ from harness.browser.context import Tab
 from harness.browser.isolated import script
 from harness.model.ports import Observation
 from harness.resilience import Clock, Deadline, poll_until
+from harness.spec.names import well_formed
 from harness.spec.references import HIDDEN
 
 # The page as an agent sees it.
@@ -69,7 +70,7 @@ async def _still_snapshot(tab: Tab, until: Deadline, clock: Clock) -> str:
 
     async def snapshot() -> str:
         left = until.left(clock.now())
-        seen = await tab.page.aria_snapshot(mode="ai", timeout=max(1.0, 1000 * left))
+        seen = well_formed(await tab.page.aria_snapshot(mode="ai", timeout=max(1.0, 1000 * left)))
         return without_passwords(seen, await _passwords(tab.page, left)) if "textbox" in seen else seen
 
     complete = tab.watch.navigation is None and has_all()
@@ -187,7 +188,7 @@ async def read_page(page: Page, function: str, selector: str | None, name: str |
     if function == "url":
         return page.url
     if function == "title":
-        return await page.title()
+        return well_formed(await page.title())
     if function not in ELEMENT_FUNCTIONS or selector is None:
         raise ValueError(f"no such page function: {function}")
     return await _READ.of_all(page.locator(selector), [function, name])
@@ -214,7 +215,7 @@ async def page_state(page: Page, selectors: Iterable[str]) -> dict[str, Any]:
     for each in selectors:
         with contextlib.suppress(PlaywrightError):
             elements.append({"selector": each, **await _STATE.of_all(page.locator(each))})
-    state = {"version": 2, "url": page.url, "title": await page.title(), "elements": elements}
+    state = {"version": 2, "url": page.url, "title": well_formed(await page.title()), "elements": elements}
     if len(json.dumps(state)) > LARGEST:
         raise ValueError(f"what criteria look at has more than {LARGEST} characters")
     return state
@@ -234,7 +235,7 @@ async def text_of(locator: Locator, until: Deadline, clock: Clock) -> str:
             raise text
     # An element that appeared or vanished meanwhile was not a plain element at that time, and was read.
     elif text and (plain == 1 or not await first.locator(_FIELD).count()):
-        return text
+        return well_formed(text)
     return str(await _READ.of_one(first, ["text", None], _ms(until, clock) / 1000))
 
 

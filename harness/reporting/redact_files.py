@@ -338,7 +338,7 @@ def _lines(data: bytes, redactor: Redactor) -> Iterator[str]:
         masked = redactor.strings(_event(event, secret_calls, addresses))
         if event.get("callId") in storage_calls:
             masked |= {key: _stored(masked[key]) for key in ("params", "result") if key in masked}
-        yield json.dumps(masked, ensure_ascii=False, separators=(",", ":")) + "\n"
+        yield json.dumps(masked, separators=(",", ":")) + "\n"
 
 
 def _event(event: Json, secret_calls: set[str], addresses: Redactor) -> Json:
