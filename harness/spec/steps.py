@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import Field, JsonValue, model_validator
 
 from harness.recovery.declaration import ChosenBy, Declaration
+from harness.spec.dialog_text import DialogText
 from harness.spec.expected_request import ExpectedRequest
 from harness.spec.pictures import PictureKeys
 
@@ -334,9 +335,10 @@ class SwitchPage(StepBase):
 
 
 class Dialog(StepBase):
-    """Choose the answer to the next dialog (alert, confirm, prompt); put it before the step that opens the dialog.
+    """Answer the next dialog (alert, confirm, prompt); put it before the step that opens the dialog.
 
-    Without it every dialog is accepted. The answer is kept until a dialog comes.
+    That step fails if no such dialog comes, unless this one is `optional`. Without it alerts are accepted, and
+    questions dismissed.
     """
 
     usual_effect: ClassVar[EffectClass] = "read"
@@ -344,6 +346,10 @@ class Dialog(StepBase):
     act: Literal["dialog"] = "dialog"
     value: Literal["accept", "dismiss"] = Field("accept", description="The answer.")
     text: str | None = Field(None, max_length=10_000, description="Text to enter into a prompt.")
+    message: str | DialogText | None = Field(
+        None,
+        description="Text that the dialog must have, or `{matches: PATTERN}`. Another dialog does not take the answer.",
+    )
 
     @model_validator(mode="after")
     def _text_is_for_accepting(self) -> Dialog:
@@ -352,7 +358,9 @@ class Dialog(StepBase):
         return self
 
     def describe(self) -> str:
-        return f"dialog {self.value}" + ("" if self.text is None else f" with {self.text!r}")
+        said = self.message.matches if isinstance(self.message, DialogText) else self.message
+        which = "" if said is None else f" {said!r}"
+        return f"dialog {self.value}{which}" + ("" if self.text is None else f" with {self.text!r}")
 
 
 class Screenshot(StepBase):
