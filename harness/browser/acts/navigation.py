@@ -23,8 +23,7 @@ from harness.browser.failures.scene import answers, seconds
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import poll_until
-from harness.spec.dialog_text import DialogText
-from harness.spec.steps import Dialog, Open, Screenshot, SwitchPage
+from harness.spec.steps import Dialog, DialogText, Open, Screenshot, SwitchPage
 from harness.values import replace
 
 # Acts on the page as a whole: `switch_page`, `dialog`, `screenshot`.
