@@ -53,8 +53,8 @@ class PageCheckpoint:
     """Hosts on which a password had been typed."""
     unsaved: tuple[str, ...] = ()
     """The parts that the browser could not give, a line each."""
-    answer: DialogAnswer | None = None
-    """The answer to the next dialog, if a step has set one."""
+    answers: tuple[DialogAnswer, ...] = ()
+    """The answers to the next dialogs that steps have set."""
     addresses: tuple[str, ...] = ()
     """The addresses of the pages and of their documents."""
     posted: bool = False
@@ -78,8 +78,8 @@ async def take(tab: Tab, clock: Clock, room: int = FILE_BYTES) -> PageCheckpoint
     pages, current = open_pages(tab)
     (storage, unsaved), states = await asyncio.gather(whole_storage(tab.context), _states(tab, pages, clock, room))
     addresses = tuple(address for page in pages for address in tab.watch.addresses(page))
-    answer = tab.watch.prepared
-    return PageCheckpoint(storage, states, current, frozenset(tab.passwords), unsaved, answer, addresses)
+    answers = tab.watch.dialog_answers.prepared
+    return PageCheckpoint(storage, states, current, frozenset(tab.passwords), unsaved, answers, addresses)
 
 
 def open_pages(tab: Tab) -> tuple[list[Page], int]:

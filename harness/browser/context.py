@@ -33,6 +33,7 @@ from harness.browser.page_events import PageEvents, RequestRecord
 from harness.browser.process import Chromium
 from harness.browser.raw_trace import RawTrace
 from harness.browser.request import SessionRequest
+from harness.model.dialogs import MetDialog
 from harness.model.ports import ConsoleLine
 from harness.model.record import Sent
 from harness.recovery.failure import Failed, Failure
@@ -84,6 +85,8 @@ class ContextHandle:
         self._sent_before = 0
         self._exchanged: list[RequestRecord] = []
         """The requests of replaced contexts."""
+        self._dialogs: tuple[MetDialog, ...] = ()
+        """The dialogs of replaced contexts."""
         self._left: list[Sent] = []
         """The requests that left the pages of closed contexts."""
         self.on_move: Callable[[Tab], Awaitable[None]] | None = None
@@ -105,6 +108,11 @@ class ContextHandle:
     def exchanged(self) -> list[RequestRecord]:
         """The requests of all contexts so far: of each the newest ones."""
         return [*self._exchanged, *self.tab.watch.exchanges]
+
+    @property
+    def dialogs(self) -> tuple[MetDialog, ...]:
+        """The dialogs of all contexts so far."""
+        return (*self._dialogs, *self.tab.watch.dialog_answers.all)
 
     def take_sent(self) -> tuple[Sent, ...]:
         """The requests that left the pages since the last call (ports.Session)."""
@@ -177,6 +185,7 @@ class ContextHandle:
             return Failure("BROWSER_UNRESPONSIVE", f"no new page in {words(left)}", tainted=True)
         self._sent_before += self.tab.watch.requests
         self._exchanged += self.tab.watch.exchanges
+        self._dialogs = self.dialogs
         self._left += self.tab.watch.sending.take()
         self._move(chromium, tab)
         if self.on_move is not None:

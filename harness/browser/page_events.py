@@ -15,10 +15,11 @@ from urllib.parse import urldefrag, urljoin, urlsplit
 from playwright.async_api import BrowserContext, ConsoleMessage, Frame, Page, Request, Response, WebError, WebSocket
 from playwright.async_api import Error as PlaywrightError
 
-from harness.browser.dialogs import DialogAnswer, Dialogs
+from harness.browser.dialogs import Dialogs
 from harness.browser.failures.network import net_error
 from harness.browser.flood import Later, Newest, Pace
 from harness.browser.sending import Announcer, Sending
+from harness.model.dialogs import MetDialog
 from harness.model.ports import ConsoleLine
 from harness.model.record import SAFE_METHODS, Sent
 from harness.resilience import Clock
@@ -305,15 +306,6 @@ class PageEvents:
         """The attempt has passed."""
         self.dialog_answers.passed()
 
-    def answer_next(self, answer: DialogAnswer | None) -> None:
-        """Set the answer to the next dialog, on whatever page it opens."""
-        self.dialog_answers.next = answer
-
-    @property
-    def prepared(self) -> DialogAnswer | None:
-        """The answer that the next dialog gets; None: the usual one."""
-        return self.dialog_answers.next
-
     @property
     def crashed(self) -> bool:
         """Whether the page's process crashed."""
@@ -346,7 +338,7 @@ class PageEvents:
         return dict(self._popups)
 
     @property
-    def dialogs(self) -> list[dict[str, str]]:
+    def dialogs(self) -> list[MetDialog]:
         """Dialogs since the step began, with the answers given."""
         return self.dialog_answers.told
 

@@ -44,7 +44,7 @@ async def look(tab: Tab, folder: Path, until: Deadline, clock: Clock, *, screens
         aria=aria,
         pages=tuple(page.url for page in pages),
         page=current,
-        dialogs=tuple(tab.watch.dialogs),
+        dialogs=tuple(each.as_json() for each in tab.watch.dialogs),
         screenshot=await _picture(tab, folder, until.left(clock.now())) if screenshot else None,
     )
 

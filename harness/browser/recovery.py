@@ -112,12 +112,12 @@ class PageRecovery:
         answers = await self._handle.chromium.answers(FREE_SECONDS)
         state = await state_of(tab, until.clip(STATE_SECONDS, self._clock.now())) if answers else None
         script = await session_of(tab.control) if state else None
-        prepared = tab.watch.prepared
+        prepared = tab.watch.dialog_answers.prepared
         failure = await self._handle.replace(state, until)
         if failure is None and self.url is not None:
             failure = await self._way_back(until).to_url(self.url, script)
         self._filled = self.posted = False
-        self._handle.tab.watch.answer_next(prepared)
+        self._handle.tab.watch.dialog_answers.prepared = prepared
         return failure
 
     async def restore(
@@ -139,7 +139,7 @@ class PageRecovery:
             return ()
         with self._handle.ignore_requests():
             differences = await self._way_back(until).to_checkpoint(saved, barred)
-        self._handle.tab.watch.answer_next(saved.answer)  # a dialog during the load is another one
+        self._handle.tab.watch.dialog_answers.prepared = saved.answers  # a dialog during the load is another one
         return differences
 
     def _way_back(self, until: Deadline) -> WayBack:

@@ -23,6 +23,7 @@ from harness.browser.acts.page_tools import ANSWER, offered, tool_failure
 from harness.browser.checkpoint import PageCheckpoint, take
 from harness.browser.context import CLOSE_SECONDS, GRACE, BrowserPool, ContextHandle, Tab, state_of
 from harness.browser.debugger import DebuggedContext, debugged
+from harness.browser.dialogs import await_dialogs
 from harness.browser.evidence import LastGood
 from harness.browser.failures.classify import failure_of, with_popups, with_redirect
 from harness.browser.failures.liveness import PROBE_SECONDS, dead, lost
@@ -33,6 +34,7 @@ from harness.browser.process import Chromium
 from harness.browser.reading import arrived, look, read_between_pages, text_of
 from harness.browser.recovery import PageRecovery
 from harness.browser.request import SessionRequest
+from harness.model.dialogs import MetDialog
 from harness.model.policy import WritePermission
 from harness.model.ports import Evidence, Observation, Saved
 from harness.model.record import LASTING, MetRoute, PageRequest, Sent
@@ -212,6 +214,7 @@ class PlaywrightSession:
         self._request.announcer.heard = heard
         if self._request.routing is not None:
             self._request.routing.begin_step(index)
+        self.tab.watch.dialog_answers.begin_step(index)
 
     def restrict(self, permission: WritePermission | None) -> None:
         if self._request.gate is not None:
@@ -226,6 +229,13 @@ class PlaywrightSession:
         from harness.browser.expectation import page_request  # few criteria read requests
 
         return tuple(map(page_request, self._handle.exchanged))
+
+    @property
+    def dialogs(self) -> tuple[MetDialog, ...]:
+        return self._handle.dialogs
+
+    async def await_dialogs(self, within: float) -> Failure | None:
+        return await await_dialogs(self.tab.watch.dialog_answers, self._clock, within)
 
     def _scene(self, within: float) -> FailureContext:
         return FailureContext(
@@ -290,7 +300,7 @@ class PlaywrightSession:
         """Dialogs that opened during the step, and hosts that the page was refused."""
         watch, domains = self.tab.watch, self._request.domains
         refused = refused_hosts(watch.exchanges, watch.lines, self.tab.page.url, domains)
-        found = {"dialogs": list(watch.dialogs), "refused_hosts": list(refused)}
+        found = {"dialogs": [each.as_json() for each in watch.dialogs], "refused_hosts": list(refused)}
         return {name: value for name, value in found.items() if value}
 
     async def text(self, selector: str, frame: str | None, patience: float) -> str | Failure:

@@ -16,6 +16,7 @@ from harness.criteria.syntax import (
     BRACKETS,
     CONSTANTS,
     FUNCTIONS,
+    HAPPENINGS,
     OPERATORS,
     OPTIONAL,
     PATHS,
@@ -39,7 +40,7 @@ from harness.criteria.syntax import (
     Test,
     Value,
     Within,
-    of_requests,
+    of_happenings,
     suggestion,
 )
 
@@ -144,7 +145,7 @@ def _test(branch: Branch) -> Condition:
 def _comparison_hint(bare: Value) -> str:
     if not isinstance(bare, Read):
         return "compare something with it, for example text('#id') == 'done'"
-    if bare.function == "requests":
+    if bare.function in HAPPENINGS:
         return f"compare it, for example {bare.source}.length == 1"
     rest = {"mem": "== true", "count": "> 0", "time_since": "< 24h", "time_until": "> 0"}.get(bare.function, "!= ''")
     return f"compare it, for example {bare.source} {rest}"
@@ -270,7 +271,7 @@ def _member(branch: Branch) -> Length | Part:
     of = value(owner)
     if name.source != "length":
         call = f"call it: .{name.source}(...)" if name.source in WORDS else ""
-        if of_requests(of) and not call:
+        if of_happenings(of) and not call:
             return Part(of, name.source, **branch.place)
         hint = call or suggestion(name.source, ["length"]) or "a path goes inside the quotes"
         name.fail(f"unknown property `.{name.source}`", (".length",), hint)
@@ -280,10 +281,12 @@ def _member(branch: Branch) -> Length | Part:
 def _item(branch: Branch) -> Part:
     owner, inside = branch.parts
     of = value(owner)
-    if not of_requests(of):
+    if not of_happenings(of):
         offset = branch.text.index("[", owner.part.end)
         hint = "an index goes into the path: mem('orders[0].id')"
-        raise CriterionError(branch.text, offset, "unexpected `[`: only `requests(...)` takes an index", hint=hint)
+        raise CriterionError(
+            branch.text, offset, "unexpected `[`: only `requests(...)` and `dialogs()` take an index", hint=hint
+        )
     if inside.kind == "STRING":
         return Part(of, str(_constant_of(inside, string)), **branch.place)
     index = _constant_of(inside, number)

@@ -168,9 +168,8 @@ async def read(value: Value, reads: Pass) -> Operand:
             return Operand(([(await read(item, reads)).json for item in items],))
         case ObjectOf(entries=entries):
             return Operand(({key: (await read(item, reads)).json for key, item in entries},))
-        case Part(of=of) | Length(of=of):
-            inner = await read(of, reads)
-            return _part(inner, value.segment) if isinstance(value, Part) else _length(inner, of.source)
+        case Part() | Length():
+            return await _derived(value, reads)
         case Read(function=function, arguments=arguments):
             return await _call(function, arguments, reads)
         case Compare():
@@ -184,6 +183,8 @@ async def _call(function: str, arguments: tuple[str, ...], reads: Pass) -> Opera
         return await _page(function, arguments, reads)
     if function == "requests":
         return Operand((await reads.requests(arguments[0]),))
+    if function == "dialogs":
+        return Operand(([each["message"] for each in await reads.dialogs()],))
     if function == "result":
         return await _result(arguments[0], reads)
     if function == "json":
@@ -230,13 +231,23 @@ def _time(function: str, key: str, entries: Mapping[str, Json], reads: Pass) -> 
     return Operand(seconds, entry.note, entry.many)
 
 
-def _part(of: Operand, segment: str | int) -> Operand:
+async def _derived(value: Part | Length, reads: Pass) -> Operand:
+    """An item or a part of `requests(...)` or `dialogs()`, or a length."""
+    of = value.of
+    if isinstance(value, Length):
+        return _length(await read(of, reads), of.source)
+    if isinstance(of, Read) and of.function == "dialogs":  # its items are the dialogs themselves, not only their texts
+        return _part(Operand(([*await reads.dialogs()],)), value.segment, "no dialog has opened")
+    return _part(await read(of, reads), value.segment, "no request matches")
+
+
+def _part(of: Operand, segment: str | int, none: str) -> Operand:
     """An item or a value of each match; a key made of digits is no index here."""
     matches = tuple(follow(of.json, (segment,))) if of.matches else ()
     note = of.note
     if of.matches and not matches:
         empty = of.json == []
-        note = "no request matches" if empty else f"it has no {segment!r}"
+        note = none if empty else f"it has no {segment!r}"
     return Operand(matches, note)
 
 
@@ -268,6 +279,10 @@ class Sources(Protocol):
         """The requests of the pages that match, such as `POST **/api/orders`: method, url, status, json, body."""
         ...
 
+    async def dialogs(self) -> list[dict[str, Json]]:
+        """The dialogs of the pages: type, message, answer, text, step."""
+        ...
+
     async def result(self) -> Json:
         """The answer of the tool that the step has called."""
         ...
@@ -286,6 +301,7 @@ class Pass:
         self._pages: dict[tuple[str, str | None, str | None], Json] = {}
         self._channels: dict[str, Json] = {}
         self._requests: dict[str, list[Json]] = {}
+        self._dialogs: list[dict[str, Json]] | None = None
         self._memory: Mapping[str, Json] | None = None
         self._results: list[Json] = []
         self._now: datetime | None = None
@@ -305,6 +321,11 @@ class Pass:
         if pattern not in self._requests:
             self._requests[pattern] = await self._sources.requests(pattern)
         return self._requests[pattern]
+
+    async def dialogs(self) -> list[dict[str, Json]]:
+        if self._dialogs is None:
+            self._dialogs = await self._sources.dialogs()
+        return self._dialogs
 
     async def memory(self) -> Mapping[str, Json]:
         if self._memory is None:

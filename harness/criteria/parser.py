@@ -9,6 +9,7 @@ from functools import cache, lru_cache
 from harness.criteria.builder import Branch, condition, value
 from harness.criteria.lalr import Tables, UnexpectedError, tables
 from harness.criteria.syntax import (
+    HAPPENINGS,
     MEMORY_FUNCTIONS,
     OPERATORS,
     PAGE_FUNCTIONS,
@@ -124,8 +125,8 @@ class _Expression:
 
     @property
     def looks_at_page(self) -> bool:
-        """Whether it reads the page or its requests, and not only memory and channels."""
-        read = PAGE_FUNCTIONS | {"requests"}
+        """Whether it reads the page or what it has done, and not only memory and channels."""
+        read = PAGE_FUNCTIONS | HAPPENINGS
         return any(isinstance(node, Read) and node.function in read for node in walk(self.tree))
 
     @property

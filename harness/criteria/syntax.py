@@ -70,6 +70,7 @@ FUNCTIONS = MappingProxyType(
         "mem": ("key",),
         "json": ("channel", "path"),
         "requests": ("pattern",),
+        "dialogs": (),
         "result": ("path",),
         "time_since": ("key",),
         "time_until": ("key",),
@@ -81,6 +82,7 @@ MEMORY_FUNCTIONS = frozenset({"mem", "time_since", "time_until"})
 PATHS = frozenset({"key", "path"})  # parameters that are paths
 OPTIONAL = frozenset({"result"})  # functions whose path may be left out: it is then empty, which means everything
 QUESTIONS = frozenset({"exists", "visible"})
+HAPPENINGS = frozenset({"requests", "dialogs"})  # what pages have done so far: lists, of which a path takes an item
 
 SYMBOLS = ("==", "!=", "<", "<=", ">", ">=")
 WORDS = ("includes", "matches")
@@ -167,7 +169,7 @@ class Read(Node):
 
 @dataclass(frozen=True, slots=True)
 class Part(Node):
-    """`[n]`, `['key']` or `.key` after `requests(...)`: an item of a list, or a value of an object."""
+    """`[n]`, `['key']` or `.key` after `requests(...)` or `dialogs()`: an item of a list, or a value of an object."""
 
     of: Value
     segment: str | int
@@ -260,11 +262,11 @@ def walk(node: Value | Condition) -> Iterator[Value | Condition]:
         yield from walk(child)
 
 
-def of_requests(value: Value) -> bool:
-    """Return whether the value is `requests(...)` or a part of it: only these take a path after the brackets."""
+def of_happenings(value: Value) -> bool:
+    """Return whether it is `requests(...)`, `dialogs()` or a part of one: only these take a path after the brackets."""
     if isinstance(value, Part):
-        return of_requests(value.of)
-    return isinstance(value, Read) and value.function == "requests"
+        return of_happenings(value.of)
+    return isinstance(value, Read) and value.function in HAPPENINGS
 
 
 def constant(value: Value) -> bool:

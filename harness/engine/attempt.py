@@ -30,7 +30,7 @@ from harness.recovery.catalog import FAMILIES, Effect, Family
 from harness.recovery.failure import Assertion, Failed, Failure, Outcome, Passed, budget_exceeded
 from harness.resilience import Deadline
 from harness.spec.references import MissingMemory, holds_reference, one_time_names, resolve
-from harness.spec.steps import Api, Assert, Screenshot, Step, Tool, Wait
+from harness.spec.steps import Api, Assert, Dialog, Screenshot, Step, Tool, Wait
 from harness.values import replace
 
 if TYPE_CHECKING:
@@ -145,6 +145,7 @@ async def _do(
         outcome = _not_found(step, patience, await run.stage.session.perform(step, patience, patience))
     else:
         outcome = await run.stage.session.perform(step, within, patience)
+    outcome = await _with_dialogs(run, step, until, outcome)
     if isinstance(outcome, Failure):
         return outcome
     if step.remember:
@@ -155,6 +156,13 @@ async def _do(
     if step.screenshot_id and not isinstance(step, Screenshot):
         await run.stage.session.screenshot(step.screenshot_id, max(1.0, until.left(run.ports.clock.now())))
     return outcome
+
+
+async def _with_dialogs(run: Run, step: Step, until: Deadline, outcome: Outcome) -> Outcome:
+    """The outcome, or the failure of a step in which a declared dialog did not open. What an agent prepares may not."""
+    if isinstance(outcome, Failure) or isinstance(step, Dialog) or run.agent is not None:
+        return outcome
+    return await run.stage.session.await_dialogs(until.left(run.ports.clock.now())) or outcome
 
 
 def _patience(run: Run, step: Step, remedy: Remedy | None, within: float) -> float:

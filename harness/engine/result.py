@@ -18,13 +18,14 @@ from harness.engine.attempt import ASSERTION, judge
 from harness.engine.events import task_ended
 from harness.engine.run import Run, Suspension, TaskJournal, TaskStop, chosen_now
 from harness.model.diagnosis import error_report, fault_effect, unmet_expectations
+from harness.model.dialogs import with_dialogs
 from harness.model.outcome import ended_as_declared, outcome_differences, shortcomings
 from harness.model.plan import Plan
 from harness.model.ports import Evidence, Ports, Snapshot, Stage
 from harness.model.record import MetFault, MetRoute, Score, TaskResult, Warning_
 from harness.model.report import AssertionContext, Context
 from harness.model.score import Looked, attempts_of, score_of
-from harness.model.warnings import takeover_warnings, warnings
+from harness.model.warnings import dialog_warnings, takeover_warnings, warnings
 from harness.recovery import Capture, Substitute
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Deadline
@@ -252,6 +253,7 @@ def _judge_run(played: TaskRun, score: Score | None) -> TaskResult:
         inner=tuple(each for each in played.inside if each is not played.alternative),
         takeovers=tuple(journal.takeovers),
         faults=played.run.stage.injector.results() if played.run else (),
+        dialogs=played.run.stage.session.dialogs if played.run else (),
         model_calls=played.ports.model_calls(plan),
         tool_calls=played.ports.tool_calls(plan),
         agent_events=played.ports.agent_events(plan),
@@ -260,7 +262,7 @@ def _judge_run(played: TaskRun, score: Score | None) -> TaskResult:
         return replace(result, final_state=_passed_state(played, score))
     if ending.skipped:
         return replace(result, final_state="aborted", skipped=ending.failure.message)
-    failure = _with_alternative(ending, played.alternative)
+    failure = with_dialogs(_with_alternative(ending, played.alternative), result.dialogs)
     return replace(result, final_state=ending.give_up.final_state, failure=failure, failed_index=ending.index)
 
 
@@ -293,6 +295,7 @@ def _warnings(played: TaskRun, score: Score | None) -> Iterator[Warning_]:
     if played.run is not None:
         yield from _unmet_faults(played.run.stage.injector.results())
         yield from _unused_routes(played.run.stage.session.routes)
+        yield from dialog_warnings(played.run.stage.session.dialogs)
     if played.failed is not None or played.run is None:
         return
     if relaxed := played.journal.relaxed:

@@ -361,6 +361,9 @@ class PageSources(Struct, frozen=True):
         sent = (each for each in self.run.stage.session.exchanged if wanted.matches(each.method, each.url))
         return [each.as_json() for each in sent]
 
+    async def dialogs(self) -> list[dict[str, Json]]:
+        return [each.as_json() for each in self.run.stage.session.dialogs]
+
     async def result(self) -> Json:
         if self.answer is None:
             message = "`result(...)` has no answer to read: no tool was called, or its answer was lost"

@@ -372,6 +372,8 @@ def trace(result: TaskResult) -> dict[str, Any]:
     document: dict[str, Any] = {"task_id": result.task_id, "steps": lines}
     if result.routes:
         document["routes"] = [route_report(met).model_dump(mode="json") for met in result.routes]
+    if result.dialogs:
+        document["dialogs"] = [each.as_json() for each in result.dialogs]
     if result.agent_events:
         document["agent_events"] = [each.document() for each in result.agent_events]
     if result.warnings:

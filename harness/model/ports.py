@@ -8,11 +8,13 @@ from pathlib import Path
 from random import Random as SeededRandom
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from harness.model.agent_events import AgentEvent
+from harness.model.dialogs import MetDialog
 from harness.model.events import Event
 from harness.model.inference import ModelCall
+from harness.model.observation import Observation as Observation  # noqa: PLC0414 - it belongs to this interface
 from harness.model.plan import Plan
 from harness.model.policy import UNLIMITED, AgentPolicy, WritePermission
 from harness.model.record import History, MetFault, MetRoute, PageRequest, Sent, TaskResult, Warning_
@@ -94,31 +96,6 @@ class Evidence(Struct, frozen=True):
     """The answers of the page functions, as JSON; or the reason why they are unknown."""
     why: str = "the browser gave none"
     """The reason why artifacts that `items` does not name are absent."""
-
-
-class Observation(Struct, frozen=True):
-    """The view of the page that an agent gets when it asks."""
-
-    url: str
-    title: str
-    aria: str
-    """The ARIA snapshot in Playwright's AI mode; an element's `[ref=e12]` is the selector `aria-ref=e12`."""
-    pages: tuple[str, ...] = ()
-    """URLs of the open pages, in the order of opening."""
-    page: int = 0
-    """The position of the current page in `pages`."""
-    dialogs: tuple[Mapping[str, str], ...] = ()
-    """Dialogs that opened during the last step: type, message, answer."""
-    last: Outcome | None = None
-    """The outcome of the last step; None before the first."""
-    screenshot: bytes | None = None
-    """A PNG of the viewport, if requested."""
-    held_back: tuple[str, ...] = ()
-    """Requests (`POST http://...`) since the last step began that the agent's policy did not let leave."""
-    left: Mapping[str, float] = field(default_factory=dict)
-    """What the task may still use: `steps`, `seconds`, and what else its budget limits."""
-    tools: tuple[OfferedTool, ...] = ()
-    """The tools beside the page that the agent may call, as far as they are known now."""
 
 
 class Observe(Protocol):
@@ -332,6 +309,15 @@ class Session(Protocol):
     @property
     def exchanged(self) -> tuple[PageRequest, ...]:
         """The requests of the pages so far, in order: of each context the newest 500."""
+        ...
+
+    @property
+    def dialogs(self) -> tuple[MetDialog, ...]:
+        """The dialogs that the pages have opened so far, in order."""
+        ...
+
+    async def await_dialogs(self, within: float) -> Failure | None:
+        """Wait until dialogs have taken the answers that `dialog` steps before this step declare, else the failure."""
         ...
 
     @property

@@ -12,6 +12,7 @@ from urllib.parse import parse_qs
 from msgspec import Struct, field
 
 from harness.model.agent_events import AgentEvent
+from harness.model.dialogs import MetDialog
 from harness.model.inference import ModelCall
 from harness.model.report import ErrorReport
 from harness.model.snapshot import with_selectors
@@ -425,6 +426,8 @@ class TaskResult(Struct, frozen=True):
     """The results of the declared faults, in the order of the file."""
     routes: tuple[MetRoute, ...] = ()
     """What the declared routes have answered, in the order of the file."""
+    dialogs: tuple[MetDialog, ...] = ()
+    """The dialogs that its pages have opened, in order."""
     model_calls: tuple[ModelCall, ...] = ()
     """The requests to models that its agents made, in order."""
     tool_calls: tuple[ToolCall, ...] = ()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from harness.model.dialogs import MetDialog, shortened
 from harness.model.figures import is_retry
 from harness.model.record import History, Rewound, StepRecord, TakeOver, Warning_
 from harness.recovery import Retry, Substitute, Trust
@@ -80,6 +82,19 @@ def _refused_hosts(history: History) -> tuple[str, ...]:
     outcomes = (attempt.outcome for record in history for attempt in record.attempts)
     hosts = (host for outcome in outcomes for host in outcome.details.get("refused_hosts", ()))
     return tuple(dict.fromkeys(hosts))
+
+
+def dialog_warnings(dialogs: Iterable[MetDialog]) -> Iterator[Warning_]:
+    """Yield a warning for each dialog that no step had asked for; the same one again is counted."""
+    met = [each for each in dialogs if not each.declared]
+    first = {each.said: each for each in reversed(met)}
+    counts = Counter(each.said for each in met)
+    for said, times in counts.items():
+        each = first[said]
+        often = f" {times} times, first" if times > 1 else ""
+        how = f"and no `dialog` step had asked for it: it was {each.answered}"
+        text = f"The page opened the {each.type} {shortened(each.message)!r}{often} in step {each.step}, {how}"
+        yield Warning_("dialog_unexpected", text, each.step, {**each.as_json(), "count": times})
 
 
 def takeover_warnings(takeovers: Iterable[TakeOver]) -> Iterator[Warning_]:

@@ -218,6 +218,10 @@ _ROWS: tuple[Row, ...] = (
     Row("DIALOG_BLOCKED", _T.ACTION_FAILED, _EXEC, _S.ERROR, _F.ACTION, True,
         "A dialog blocks the page: it was answered with staying on the page, or new dialogs open without end.",
         "The report's `dialogs` say what was asked and answered; a `dialog` step before this one chooses the answer."),
+    Row("DIALOG_MISSING", _T.ASSERTION_FAILED, _LOGIC, _S.ERROR, _F.ASSERTION, True,
+        "A `dialog` step declares a dialog, and none took its answer by the end of the next step.",
+        "If the dialog does not always come, write `optional: true` at the `dialog` step. If another dialog came, compare "
+        "its text with `message`."),
     Row("NAVIGATION_INTERRUPTED", _T.ACTION_FAILED, _EXEC, _S.ERROR, _F.ACTION, True,
         "The page navigated elsewhere while the step was opening a URL.",
         "A script of the page navigates by itself: open its target URL, or wait for that page before the next step."),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import Field, JsonValue, model_validator
+from pydantic import Field, JsonValue, field_validator, model_validator
 
 from harness.recovery.declaration import ChosenBy, Declaration
 from harness.spec.expected_request import ExpectedRequest
@@ -86,6 +86,9 @@ class StepBase(Declaration):
         return f"{self.act} {self.target}" if self.target else self.act
 
 
+_FRAME = "Selector of the iframe that contains the element. `a >>> b` is the frame b inside the frame a."
+
+
 class RequestingStep(StepBase):
     """An act by which a page may send requests."""
 
@@ -100,11 +103,7 @@ class ElementStep(RequestingStep):
     selector: str = Field(
         min_length=1, max_length=2000, description="The element: CSS, XPath or any Playwright engine."
     )
-    frame: str | None = Field(
-        None,
-        max_length=2000,
-        description="Selector of the iframe that contains the element. `a >>> b` is the frame b inside the frame a.",
-    )
+    frame: str | None = Field(None, max_length=2000, description=_FRAME)
 
 
 class ForcibleStep(ElementStep):
@@ -237,11 +236,7 @@ class Press(RequestingStep):
     selector: str | None = Field(
         None, max_length=2000, description="Element that gets the key. Default: the focused element."
     )
-    frame: str | None = Field(
-        None,
-        max_length=2000,
-        description="Selector of the iframe that contains the element. `a >>> b` is the frame b inside the frame a.",
-    )
+    frame: str | None = Field(None, max_length=2000, description=_FRAME)
     value: str = Field(min_length=1, max_length=100, description="Name of a key, such as `Enter` or `Control+A`.")
 
     def describe(self) -> str:
@@ -257,11 +252,7 @@ class Scroll(RequestingStep):
     selector: str | None = Field(
         None, max_length=2000, description="Element to bring into view, or to scroll in when there is a `value`."
     )
-    frame: str | None = Field(
-        None,
-        max_length=2000,
-        description="Selector of the iframe that contains the element. `a >>> b` is the frame b inside the frame a.",
-    )
+    frame: str | None = Field(None, max_length=2000, description=_FRAME)
     value: int | None = Field(
         None,
         ge=-1_000_000,
@@ -282,11 +273,7 @@ class Wait(RequestingStep):
 
     act: Literal["wait"] = "wait"
     selector: str | None = Field(None, max_length=2000, description="Element that must become visible.")
-    frame: str | None = Field(
-        None,
-        max_length=2000,
-        description="Selector of the iframe that contains the element. `a >>> b` is the frame b inside the frame a.",
-    )
+    frame: str | None = Field(None, max_length=2000, description=_FRAME)
     value: str | float | None = Field(
         None,
         description="With a `selector`: a text that the element must contain. Without one: how long to wait, in "
@@ -333,10 +320,28 @@ class SwitchPage(StepBase):
         return f"switch_page {self.value if self.url is None else self.url}"
 
 
-class Dialog(StepBase):
-    """Choose the answer to the next dialog (alert, confirm, prompt); put it before the step that opens the dialog.
+class DialogText(Declaration):
+    """A pattern for the text of a dialog."""
 
-    Without it every dialog is accepted. The answer is kept until a dialog comes.
+    matches: str = Field(min_length=1, max_length=1000, description="Regular expression that must match the text.")
+
+    @field_validator("matches")
+    @classmethod
+    def _is_a_pattern(cls, pattern: str) -> str:
+        from harness.criteria.patterns import PatternError, compiled  # few dialogs have a pattern
+
+        try:
+            compiled(pattern) if "${" not in pattern else None  # a reference is filled in later
+        except PatternError as error:
+            raise ValueError(str(error)) from None
+        return pattern
+
+
+class Dialog(StepBase):
+    """Answer the next dialog (alert, confirm, prompt); put it before the step that opens the dialog.
+
+    That step fails if no such dialog comes, unless this one is `optional`. Without it alerts are accepted, and
+    questions dismissed.
     """
 
     usual_effect: ClassVar[EffectClass] = "read"
@@ -344,6 +349,10 @@ class Dialog(StepBase):
     act: Literal["dialog"] = "dialog"
     value: Literal["accept", "dismiss"] = Field("accept", description="The answer.")
     text: str | None = Field(None, max_length=10_000, description="Text to enter into a prompt.")
+    message: str | DialogText | None = Field(
+        None,
+        description="Text that the dialog must have, or `{matches: PATTERN}`. Another dialog does not take the answer.",
+    )
 
     @model_validator(mode="after")
     def _text_is_for_accepting(self) -> Dialog:
@@ -352,7 +361,9 @@ class Dialog(StepBase):
         return self
 
     def describe(self) -> str:
-        return f"dialog {self.value}" + ("" if self.text is None else f" with {self.text!r}")
+        said = self.message.matches if isinstance(self.message, DialogText) else self.message
+        which = "" if said is None else f" {said!r}"
+        return f"dialog {self.value}{which}" + ("" if self.text is None else f" with {self.text!r}")
 
 
 class Screenshot(StepBase):
@@ -364,11 +375,7 @@ class Screenshot(StepBase):
     selector: str | None = Field(
         None, max_length=2000, description="Element to picture. Default: the visible part of the page."
     )
-    frame: str | None = Field(
-        None,
-        max_length=2000,
-        description="Selector of the iframe that contains the element. `a >>> b` is the frame b inside the frame a.",
-    )
+    frame: str | None = Field(None, max_length=2000, description=_FRAME)
     screenshot_id: str = Field(min_length=1, max_length=100, description="Name of the picture.")
 
     @property
@@ -409,11 +416,7 @@ class Assert(PictureKeys, StepBase):
 
     act: Literal["assert"] = "assert"
     selector: str | None = Field(None, max_length=2000, description="Element whose text is compared: the first match.")
-    frame: str | None = Field(
-        None,
-        max_length=2000,
-        description="Selector of the iframe that contains the element. `a >>> b` is the frame b inside the frame a.",
-    )
+    frame: str | None = Field(None, max_length=2000, description=_FRAME)
     value: str | int | float | bool | None = Field(
         None, description="The expected text, a comparison such as `<= 30`, or one call of `mem(...)` or `json(...)`."
     )
@@ -542,6 +545,7 @@ __all__ = [
     "Check",
     "Click",
     "Dialog",
+    "DialogText",
     "Download",
     "Drag",
     "EffectClass",

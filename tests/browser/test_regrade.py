@@ -185,6 +185,9 @@ class Live:
     async def requests(self, pattern: str) -> list[Any]:
         return []
 
+    async def dialogs(self) -> list[Any]:
+        return []
+
     def now(self) -> datetime:
         return NOW
 

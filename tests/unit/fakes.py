@@ -16,6 +16,7 @@ from harness.engine import run_task
 from harness.model.events import Event
 from harness.model.inference import ModelCall
 from harness.model.policy import UNLIMITED, AgentPolicy
+from harness.model.dialogs import MetDialog
 from harness.model.ports import ConsoleLine, Evidence, Observation, Ports, Snapshot, Stage, WorldCheckpoint
 from harness.model.record import MetFault, MetRoute, PageRequest, Sent, TaskResult
 from harness.model.report import ErrorReport
@@ -90,6 +91,9 @@ class FakeSession:
     requests: int = 0
     exchanged: tuple[PageRequest, ...] = ()
     routes: tuple[MetRoute, ...] = ()
+    dialogs: tuple[MetDialog, ...] = ()
+    missing: list[Failure] = field(default_factory=list)
+    """The failures of declared dialogs that did not come, one after the other."""
     begun: list[int] = field(default_factory=list)
     """The steps that have begun."""
     permissions: list[Any] = field(default_factory=list)
@@ -121,6 +125,9 @@ class FakeSession:
     def begin_step(self, index: int, heard: Callable[[Any], None]) -> None:
         self.heard = heard
         self.begun.append(index)
+
+    async def await_dialogs(self, within: float) -> Failure | None:
+        return self.missing.pop(0) if self.missing else None
 
     def restrict(self, permission: Any) -> None:
         self.permissions.append(permission)

@@ -23,7 +23,7 @@ from harness.browser.failures.scene import answers, seconds
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import poll_until
-from harness.spec.steps import Dialog, Open, Screenshot, SwitchPage
+from harness.spec.steps import Dialog, DialogText, Open, Screenshot, SwitchPage
 from harness.values import replace
 
 # Acts on the page as a whole: `switch_page`, `dialog`, `screenshot`.
@@ -159,8 +159,10 @@ def _check_navigation(attempt: ActContext) -> Mapping[str, Any]:
 
 
 async def dialog(attempt: ActContext, step: Dialog) -> Mapping[str, Any]:
-    """Set the answer to the next dialog."""
-    attempt.tab.watch.answer_next(DialogAnswer(step.value == "accept", step.text))
+    """Set the answer to the next dialog, after those that are set already."""
+    message, pattern = (None, step.message.matches) if isinstance(step.message, DialogText) else (step.message, None)
+    answer = DialogAnswer(step.value == "accept", step.text, message, pattern, demanded=not step.optional)
+    attempt.tab.watch.dialog_answers.prepared += (answer,)
     return {}
 
 

@@ -47,8 +47,8 @@ def aborted_navigation(name: str | None, text: str, scene: FailureContext) -> Fa
 
 def _leaving_refused(scene: FailureContext) -> Failure | None:
     """The failure if the page asked whether it may be left and the answer was no."""
-    asked = [each for each in scene.watch.dialogs if each["type"] == "beforeunload"]
-    if not asked or asked[-1]["answer"] == "accept":
+    asked = [each for each in scene.watch.dialogs if each.type == "beforeunload"]
+    if not asked or asked[-1].answer == "accept":
         return None
     message = f"{scene.page.url} asked whether to leave the page, and the answer was to stay: {scene.what}"
     return Failure("DIALOG_BLOCKED", message, details={"url": scene.page.url})

@@ -171,6 +171,9 @@ class RecordedSources(Struct, frozen=True):
     async def requests(self, pattern: str) -> list[Json]:
         raise UndecidedError(f"the requests that match {pattern} are not part of the evidence that is judged")
 
+    async def dialogs(self) -> list[dict[str, Json]]:
+        raise UndecidedError("the dialogs of the pages are not part of the evidence that is judged")
+
     async def result(self) -> Json:
         raise UndecidedError("the answer of a tool belongs to its step, and is not part of the evidence that is judged")
 

@@ -276,6 +276,9 @@ class MemoryAlone:
     async def requests(self, pattern: str) -> Never:
         raise UnknownError(pattern)
 
+    async def dialogs(self) -> Never:
+        raise UnknownError
+
     async def result(self) -> Never:
         raise UnknownError
 

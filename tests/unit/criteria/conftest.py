@@ -43,6 +43,10 @@ class World:
     channels: dict[str, Json] = field(default_factory=dict)
     sent: list[Json] = field(default_factory=list)
     """The requests of the pages; those that match a pattern contain its text in their URL."""
+    opened: list[dict[str, Json]] = field(default_factory=list)
+    """The dialogs of the pages."""
+    opened: list[dict[str, Json]] = field(default_factory=list)
+    """The dialogs of the pages."""
     asked: list[tuple[str, ...]] = field(default_factory=list)
     answer: Json = None
     """The answer of the tool that the step has called."""
@@ -68,6 +72,10 @@ class World:
     async def requests(self, pattern: str) -> list[Json]:
         self.asked.append(("requests", pattern))
         return [each for each in self.sent if isinstance(each, dict) and pattern in str(each["url"])]
+
+    async def dialogs(self) -> list[dict[str, Json]]:
+        self.asked.append(("dialogs",))
+        return self.opened
 
     async def result(self) -> Json:
         self.asked.append(("result",))

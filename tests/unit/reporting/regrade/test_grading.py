@@ -59,6 +59,9 @@ class Moving:
     async def requests(self, pattern: str) -> list[Any]:
         return []
 
+    async def dialogs(self) -> list[Any]:
+        return []
+
     def now(self) -> datetime:
         return NOW + timedelta(seconds=self.clock.time)
 
