@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from harness.browser.acts.attempt import ActContext
-from harness.browser.page_events import RequestRecord
+from harness.browser.exchanges import RequestRecord
 from harness.criteria import difference, equal, lookup
 from harness.criteria.check import in_sentence
 from harness.model.record import PageRequest

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from inspect import Parameter, Signature
 from typing import Any, Final
-from urllib.parse import urldefrag, urljoin, urlsplit
+from urllib.parse import urldefrag, urlsplit
 
 from playwright.async_api import BrowserContext, ConsoleMessage, Frame, Page, Request, Response, WebError, WebSocket
 from playwright.async_api import Error as PlaywrightError
 
 from harness.browser.dialogs import DialogAnswer, Dialogs
+from harness.browser.exchanges import RequestRecord
 from harness.browser.failures.network import net_error
 from harness.browser.flood import Later, Newest, Pace
 from harness.browser.sending import Announcer, Sending
@@ -23,90 +24,6 @@ from harness.model.ports import ConsoleLine
 from harness.model.record import SAFE_METHODS, Sent
 from harness.resilience import Clock
 from harness.spec.steps import Open
-
-
-def document_of(exchanges: Sequence[RequestRecord], url: str) -> RequestRecord | None:
-    """The last request for the page with this URL; None if a script has only changed the URL, or it was long ago."""
-    bare = _bare(url)
-    return next((exchange for exchange in reversed(exchanges) if _bare(exchange.url) == bare), None)
-
-
-def hops_to(exchanges: Sequence[RequestRecord], url: str) -> tuple[RequestRecord, ...]:
-    """The request for the page and the requests that were redirected to it, the last one first."""
-    hops: list[RequestRecord] = []
-    for exchange in reversed(exchanges):
-        same = _bare(exchange.url) == _bare(hops[-1].url if hops else url)
-        if (same and not hops) or (hops and _target(exchange) == _bare(hops[-1].url)):
-            hops.append(exchange)
-        elif same:  # it belongs to an earlier visit
-            break
-    return tuple(hops)
-
-
-def requests_since(exchanges: Sequence[RequestRecord], document: RequestRecord | None) -> Iterator[RequestRecord]:
-    """The requests after that for the page, newest first; all if there is no such page."""
-    for exchange in reversed(exchanges):
-        if exchange is document:
-            return
-        yield exchange
-
-
-def requests_before(exchanges: Sequence[RequestRecord], document: RequestRecord) -> Iterator[RequestRecord]:
-    """The requests of the page before it, newest first, up to the one for that page itself."""
-    asked = iter(reversed(exchanges))
-    for exchange in asked:
-        if exchange is document:
-            break
-    for exchange in asked:
-        yield exchange
-        if exchange.headers.get("content-type", "").startswith("text/html"):
-            return
-
-
-def _target(exchange: RequestRecord) -> str | None:
-    """The URL that an answer redirects to; None if it does not."""
-    if not 300 <= (exchange.status or 0) < 400 or "location" not in exchange.headers:
-        return None
-    try:
-        return _bare(urljoin(exchange.url, exchange.headers["location"]))
-    except ValueError:
-        return None
-
-
-def _bare(url: str) -> str:
-    return url.partition("#")[0]
-
-
-# One request of a page and its outcome.
-
-
-@dataclass(slots=True)
-class RequestRecord:
-    """One request and its result."""
-
-    url: str
-    method: str
-    started: datetime
-    status: int | None = None
-    headers: Mapping[str, str] = field(default_factory=dict)
-    """The headers of the answer; names in lower case."""
-    error: str | None = None
-    loading: dict[Request, str] = field(default_factory=dict, compare=False, repr=False)
-    """Request -> URL of what a document's page requested and does not have yet, itself among them."""
-    asked: Request | None = field(default=None, compare=False, repr=False)
-    """Playwright's own object, which has the body."""
-    routed: int | None = None
-    """The number of the route that answered it."""
-    promised: bool = False
-    """Whether a route was to answer it when it was sent."""
-    parsed: bool = False
-    """Whether a document's page exists (DOMContentLoaded), though parts of it may still be missing."""
-
-    @property
-    def answered(self) -> bool:
-        """Whether the request is settled: an answer came, or it failed."""
-        return self.status is not None or self.error is not None
-
 
 # Subscribes to Playwright's events cheaply: each request of a page has several.
 

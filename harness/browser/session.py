@@ -24,11 +24,12 @@ from harness.browser.checkpoint import PageCheckpoint, take
 from harness.browser.context import CLOSE_SECONDS, GRACE, BrowserPool, ContextHandle, Tab, state_of
 from harness.browser.debugger import DebuggedContext, debugged
 from harness.browser.evidence import LastGood
+from harness.browser.exchanges import RequestRecord, document_of
 from harness.browser.failures.classify import failure_of, with_popups, with_redirect
 from harness.browser.failures.liveness import PROBE_SECONDS, dead, lost
 from harness.browser.failures.navigation import navigation_failure, refused_hosts
 from harness.browser.failures.scene import FailureContext, describe, locate, other_frame
-from harness.browser.page_events import PageEvents, RequestRecord, document_of
+from harness.browser.page_events import PageEvents
 from harness.browser.process import Chromium
 from harness.browser.reading import arrived, look, read_between_pages, text_of
 from harness.browser.recovery import PageRecovery

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
+from harness.browser.exchanges import RequestRecord, document_of, requests_since
 from harness.browser.failures.liveness import hung, no_answer, timed_out, who_answers
 from harness.browser.failures.login import is_element_missing
 from harness.browser.failures.network import (
@@ -22,7 +23,7 @@ from harness.browser.failures.network import (
     status_failure,
 )
 from harness.browser.failures.scene import FailureContext
-from harness.browser.page_events import LoggedLine, RequestRecord, document_of, requests_since
+from harness.browser.page_events import LoggedLine
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Circumstances, Failure
 from harness.spec.names import Domains
