@@ -9,6 +9,10 @@ from urllib.parse import urljoin
 
 from playwright.async_api import Request
 
+PARTS = ("script", "stylesheet", "document")
+"""The kinds of requests without whose answers a page is not whole; a `document` is that of a frame."""
+MOST_UNMET = 50
+
 
 @dataclass(slots=True)
 class RequestRecord:
@@ -31,11 +35,35 @@ class RequestRecord:
     """Whether a route was to answer it when it was sent."""
     parsed: bool = False
     """Whether a document's page exists (DOMContentLoaded), though parts of it may still be missing."""
+    loaded: bool = False
+    """Whether a document's page has loaded with all its parts (the load event)."""
+    wanted: bool = False
+    """Whether the step that caused it declares its status: the answer is no refusal, whatever it says."""
+    acted: bool = False
+    """Whether a step has acted on a document's page."""
+    told: bool = False
+    """Whether a failure has said that a document's page came without a part."""
+    unmet: list[RequestRecord] = field(default_factory=list, compare=False, repr=False)
+    """The scripts, stylesheets and frames of a document's page that did not come, the first `MOST_UNMET`."""
+    of: RequestRecord | None = field(default=None, compare=False, repr=False)
+    """The document whose page sent it; None if that is not known."""
+    late: bool = False
+    """Whether that page had already loaded."""
 
     @property
     def answered(self) -> bool:
         """Whether the request is settled: an answer came, or it failed."""
         return self.status is not None or self.error is not None
+
+    @property
+    def kind(self) -> str:
+        """What the page wants it for: `script`, `stylesheet`, `document`, ..."""
+        return self.asked.resource_type if self.asked is not None else ""
+
+    def lacks(self, part: RequestRecord) -> None:
+        """Note that this document's page did not get a request."""
+        if len(self.unmet) < MOST_UNMET and part not in self.unmet and part.kind in PARTS:
+            self.unmet.append(part)
 
 
 def document_of(exchanges: Sequence[RequestRecord], url: str) -> RequestRecord | None:

@@ -17,7 +17,7 @@ from playwright.async_api import Error as PlaywrightError
 
 from harness.browser.dialogs import DialogAnswer, Dialogs
 from harness.browser.exchanges import RequestRecord
-from harness.browser.failures.network import net_error
+from harness.browser.failures.network import GIVEN_UP, net_error
 from harness.browser.flood import Later, Newest, Pace
 from harness.browser.sending import Announcer, Sending
 from harness.model.ports import ConsoleLine
@@ -60,6 +60,9 @@ class MainFrame:
         """The main frame's last navigation since a step began here; for a page not acted on yet, its last one."""
         self.last_failed: RequestRecord | None = None
         """The main frame's last navigation if it failed, whichever step began it."""
+        self.latest: RequestRecord | None = None
+        """The document of its last navigation, also of the one that it was opened with."""
+        self._before: RequestRecord | None = None
         self.document: str | None = None
         """The address by which the shown document was requested; its scripts may have changed the page's address."""
         self.broken_off: Callable[[], object] | None = None
@@ -72,15 +75,17 @@ class MainFrame:
         listen(page, "crash", self._on_crash)
         listen(page, "framenavigated", self._on_navigated)
         listen(page, "domcontentloaded", self._on_parsed)
+        listen(page, "load", self._on_loaded)
 
     def navigation_began(self, exchange: RequestRecord) -> None:
         """The main frame requests another document."""
-        self.navigation = self.pending = exchange
+        self._before = self.latest
+        self.navigation = self.pending = self.latest = exchange
         self._settled.clear()
 
     def adopt(self, exchange: RequestRecord) -> None:
         """Take over the document that the page was opened with: it exists, or has failed, before the page is known."""
-        self.navigation = exchange
+        self.navigation = self.latest = exchange
         if exchange.error is not None:
             self.failed(exchange)
         else:
@@ -89,7 +94,8 @@ class MainFrame:
     def failed(self, exchange: RequestRecord) -> None:
         """A navigation of the main frame failed; an aborted one was a download, or was replaced by another."""
         self._settled.set()
-        if net_error(exchange.error or "") == "ERR_ABORTED":
+        if net_error(exchange.error or "") == GIVEN_UP:
+            self.latest = self._before if exchange is self.latest else self.latest  # the page has stayed
             return
         self.last_failed = exchange
         if self.broken_off and exchange is self.navigation and exchange.status is not None:
@@ -105,10 +111,17 @@ class MainFrame:
         pending = self.pending
         return pending if pending and pending.status is None and not self._settled.is_set() else None
 
-    def request_sent(self, request: Request) -> None:
+    def request_sent(self, request: Request, exchange: RequestRecord) -> None:
         """The page sent this request; `navigation_began` already knows of one for a document."""
         if self.pending and len(self.pending.loading) < MOST_LOADING:
             self.pending.loading[request] = request.url
+        self.owns(exchange)
+
+    def owns(self, exchange: RequestRecord) -> None:
+        """The request belongs to the page's document. Before that was answered, the page before it sends."""
+        document = self.latest
+        if document is not None and exchange is not document and document.status is not None:
+            exchange.of, exchange.late = document, document.loaded
 
     def request_ended(self, request: Request) -> None:
         """The request is over, successful or not."""
@@ -116,8 +129,12 @@ class MainFrame:
             self.pending.loading.pop(request, None)
 
     def _on_parsed(self, _: Page) -> None:
-        if self.pending and self.pending.answered:  # else it belongs to the page before
-            self.pending.parsed = True
+        if self.latest and self.latest.answered:  # else it belongs to the page before
+            self.latest.parsed = True
+
+    def _on_loaded(self, _: Page) -> None:
+        if self.latest and self.latest.answered:
+            self.latest.loaded = self.latest.parsed = True
 
     def _on_crash(self, _: Page) -> None:
         self.crashed = True
@@ -187,6 +204,7 @@ class PageEvents:
         """The requests among `_known` that may be evidence of a write."""
         self._bystanders: frozenset[MainFrame] = frozenset()
         """Pages that were open when the attempt began and are not the current one."""
+        self._wanted: Collection[int] = ()
         self._parting: _Parting | None = None
         """The page that the last `open` leaves; None once something else was done."""
 
@@ -205,13 +223,19 @@ class PageEvents:
     def follow(self, page: Page) -> None:
         """Make this the current page; what it did until now belongs to the step that turns to it."""
         left, self._current = self._current, self._frames.get(page) or self._add(page)
+        if opened := self._current.navigation:
+            opened.wanted = opened.wanted or opened.status in self._wanted
         self._popups = deque((entry for entry in self._popups if entry[0] is not page), maxlen=POPUPS)
         if left.page.is_closed():
             self._frames.pop(left.page, None)
 
-    def begin(self, kind: type | None = None, *, looks: bool = False) -> None:
-        """An attempt at a step of this kind begins: earlier events do not belong to it. `looks`: it only reads."""
+    def begin(self, kind: type | None = None, *, looks: bool = False, wanted: Collection[int] = ()) -> None:
+        """An attempt at a step of this kind begins: earlier events do not belong to it. `looks`: it only reads.
+
+        `wanted`: the statuses that the step declares for the document that it opens.
+        """
         self._current.navigation = None
+        self._wanted = wanted
         self._bystanders = frozenset(self._frames.values()) - {self._current}
         if not looks:
             self._parting = _Parting(self._current, self._current.page.url) if kind is Open else None
@@ -240,6 +264,11 @@ class PageEvents:
     def navigation(self) -> RequestRecord | None:
         """The main frame's last navigation since the step began."""
         return self._current.navigation
+
+    @property
+    def latest(self) -> RequestRecord | None:
+        """The document of the main frame's last navigation, whichever step began it."""
+        return self._current.latest
 
     @property
     def last_failed(self) -> RequestRecord | None:
@@ -337,8 +366,13 @@ class PageEvents:
         """A page was opened: the request for its document came before the page was known."""
         opened = self._add(page)
         for request, exchange in self._known.items():
-            if self._page_of(request) is opened and _is_document(request):
+            if self._page_of(request) is not opened:
+                continue
+            if _is_document(request):
                 opened.adopt(exchange)
+            else:
+                opened.owns(exchange)
+                _judge_part(exchange)
         self._popups.append((page, page.url[:LINE_LENGTH]))
 
     def _on_request(self, request: Request) -> None:
@@ -357,7 +391,7 @@ class PageEvents:
         if frame is not self._current and (frame or _frameless(request)):
             self.elsewhere.append(exchange)
         if page:
-            page.request_sent(request)
+            page.request_sent(request, exchange)
 
     def _leaves(self, request: Request, exchange: RequestRecord, page: MainFrame | None) -> None:
         """Record a request that may be evidence of a write.
@@ -415,6 +449,9 @@ class PageEvents:
         self.pace.count_event("answers")
         if exchange := self._known.get(response.request):
             exchange.status, exchange.headers = response.status, Later(lambda: response.headers)
+            if exchange is self._current.navigation:
+                exchange.wanted = response.status in self._wanted
+            _judge_part(exchange)
         if sent := self._sent.get(response.request):
             self.sending.answered(sent)
 
@@ -429,6 +466,7 @@ class PageEvents:
             self.sending.failed(sent, text)
         if exchange:
             exchange.error = text
+            _judge_part(exchange)
             if page and _is_document(request):
                 page.failed(exchange)
         if page:
@@ -474,6 +512,13 @@ class _Parting:
         if named and not again and urlsplit(named).path not in ("", "/"):  # otherwise it may be only the origin
             return urldefrag(named).url == self._url
         return page.arrivals == self._arrivals
+
+
+def _judge_part(exchange: RequestRecord) -> None:
+    """Note at its document that a request has failed or was refused; one that the browser gave up was not needed."""
+    failed = exchange.error is not None and net_error(exchange.error) != GIVEN_UP
+    if exchange.of is not None and (failed or (exchange.status or 0) >= 400):
+        exchange.of.lacks(exchange)
 
 
 def _path(url: str) -> tuple[str, str, str]:

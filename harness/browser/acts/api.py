@@ -21,6 +21,7 @@ from harness.browser.failures.network import api_failure, status_code, status_fa
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failed, Failure, routed_failure
 from harness.spec.names import host_of, origin_of
+from harness.spec.navigation_keys import any_of, as_statuses
 from harness.spec.steps import Api
 from harness.values import replace
 

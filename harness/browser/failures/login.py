@@ -102,6 +102,9 @@ async def session_lost(failure: Failure, scene: FailureContext) -> Failure | Non
         host_of(f"//{entry}") for entry in scene.logins
     }:
         return None
+    shown = document_of(scene.watch.exchanges, scene.page.url)
+    if shown is not None and shown.wanted:
+        return None
     form = await _form(scene, failure.code, max(PROBE_SECONDS, scene.look))
     if form is None or not is_login(form, scene.page.url, scene.logins):
         return None
@@ -181,7 +184,8 @@ def was_requested(exchanges: Sequence[RequestRecord], url: str, *, again: bool) 
 
 
 def _says_no(exchange: RequestRecord, url: str) -> bool:
-    return exchange.status in REFUSED_STATUSES and host_of(exchange.url) == host_of(url)
+    refused = exchange.status in REFUSED_STATUSES and not exchange.wanted
+    return refused and host_of(exchange.url) == host_of(url)
 
 
 def _path(url: str) -> str:
