@@ -105,9 +105,7 @@ class Expect(Declaration):
     def _a_failure_is_named(self) -> Expect:
         failing = self.fails
         if self.criteria and not failing:
-            raise ValueError(
-                f"a task that ends {self.final_state} is judged by its `success_criteria`: drop `criteria`"
-            )
+            raise ValueError(f"what a task that ends {self.final_state} must show stands in its `success_criteria`")
         if failing and self.error_type is None and self.code is None:
             raise ValueError(f"`expect: {{final_state: {self.final_state}}}` must name the `error_type` or `code` too")
         if not failing and (self.error_type or self.code or self.step_index is not None):
