@@ -25,11 +25,12 @@ from playwright.async_api import (
 from playwright.async_api import Error as PlaywrightError
 
 from harness.browser.domains import bypass
+from harness.browser.exchanges import RequestRecord
 from harness.browser.failures.scene import answers
 from harness.browser.failures.scene import seconds as words
 from harness.browser.har import HarSegment
 from harness.browser.isolated import ask
-from harness.browser.page_events import PageEvents, RequestRecord
+from harness.browser.page_events import PageEvents
 from harness.browser.process import Chromium
 from harness.browser.raw_trace import RawTrace
 from harness.browser.request import SessionRequest

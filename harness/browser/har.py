@@ -9,8 +9,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from harness.browser.exchanges import RequestRecord
 from harness.browser.flood import Newest
-from harness.browser.page_events import RequestRecord
 
 BODY_CHARACTERS = 100_000
 MOST_ENTRIES = 2000

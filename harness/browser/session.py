@@ -19,17 +19,20 @@ from harness.browser import evidence as collecting
 from harness.browser.acts import ACTIONS
 from harness.browser.acts.attempt import ActContext
 from harness.browser.acts.files import free_path
+from harness.browser.acts.navigation import await_answer, await_parts
 from harness.browser.acts.page_tools import ANSWER, offered, tool_failure
 from harness.browser.checkpoint import PageCheckpoint, take
 from harness.browser.context import CLOSE_SECONDS, GRACE, BrowserPool, ContextHandle, Tab, state_of
 from harness.browser.debugger import DebuggedContext, debugged
 from harness.browser.dialogs import await_dialogs
 from harness.browser.evidence import LastGood
+from harness.browser.exchanges import RequestRecord, document_of
 from harness.browser.failures.classify import failure_of, with_popups, with_redirect
 from harness.browser.failures.liveness import PROBE_SECONDS, dead, lost
 from harness.browser.failures.navigation import navigation_failure, refused_hosts
+from harness.browser.failures.parts import with_missing_parts
 from harness.browser.failures.scene import FailureContext, describe, locate, other_frame
-from harness.browser.page_events import PageEvents, RequestRecord, document_of
+from harness.browser.page_events import PageEvents
 from harness.browser.process import Chromium
 from harness.browser.reading import arrived, look, read_between_pages, text_of
 from harness.browser.recovery import PageRecovery
@@ -44,6 +47,7 @@ from harness.recovery import Capture
 from harness.recovery.catalog import Effect, Family, Scope
 from harness.recovery.failure import Failed, Failure, Outcome, Passed, routed_failure
 from harness.resilience import Clock, Deadline, poll_until
+from harness.spec.navigation_keys import AnswerKeys, as_statuses
 from harness.spec.pictures import COMPARISONS, platform_of
 from harness.spec.steps import Api, Assert, EffectClass, Open, RequestingStep, Step, SwitchPage, Tool, Wait
 from harness.values import replace
@@ -151,12 +155,14 @@ class PlaywrightSession:
 
     async def perform(self, step: Step, within: float, patience: float) -> Outcome:
         scene = self._scene(within).of_step(step, patience)
-        self.tab.watch.begin(type(step), looks=step.looks_only)
+        wanted = as_statuses(step.status) if isinstance(step, AnswerKeys) else ()
+        self.tab.watch.begin(type(step), looks=step.looks_only, wanted=wanted)
         gone = await lost("", scene)
         if gone and not (isinstance(step, SwitchPage) and gone.scope is Scope.PAGE):  # this step leaves the page anyway
             return await self._finish_failed(replace(gone, effect=Effect.NONE))
         await self._record_sending(step)
         attempt = replace(self._attempt(within, patience), once=step.effect_class == "write")
+        before = self.tab.watch.latest
         try:
             async with asyncio.timeout(within + GRACE):
                 details = await self._act(attempt, step, scene)
@@ -165,6 +171,8 @@ class PlaywrightSession:
         if failure := self._unanswered() or navigation_failure(scene) or await self._held_back(step):
             return await self._finish_failed(failure)
         self.tab.watch.passed()
+        if before is not None and step.effect_class != "read" and not isinstance(step, Api):
+            before.acted = True
         return self._finish_passed(step, details)
 
     async def _act(self, attempt: ActContext, step: Step, scene: FailureContext) -> dict[str, Any]:
@@ -175,6 +183,9 @@ class PlaywrightSession:
         if self._request.gate is not None and self._request.gate.closed:
             await self._request.gate.admit(self.tab.page, step)
         details = {**found, **await ACTIONS[type(step)](attempt, step)}
+        if isinstance(step, AnswerKeys) and step.status is not None:
+            details["status"] = await await_answer(attempt, as_statuses(step.status))
+        await await_parts(attempt, step)
         expected = step.expect_request if isinstance(step, RequestingStep) else None
         if expected is not None and navigation_failure(scene) is None:
             from harness.browser.expectation import await_request  # few steps expect a request
@@ -279,8 +290,11 @@ class PlaywrightSession:
 
     def _is_routed(self, failure: Failure) -> bool:
         """Return whether a route gave the answer that the failure is about."""
-        asked = document_of(self.tab.watch.exchanges, str(failure.details.get("url")))
+        asked = document_of(self.tab.watch.exchanges, failure.requested or "")
         return self._request.routing is not None and asked is not None and asked.routed is not None
+
+    def by_page(self, failure: Failure) -> Failure:
+        return with_missing_parts(failure, self._scene(0))
 
     def _with_pages(self, failure: Failure) -> Failure:
         """Add the pages that explain a missing element: new ones, and the one that was requested instead."""

@@ -57,7 +57,7 @@ def permitted(
 
 def _note_doubt(failure: Failure) -> Failure:
     """The failure of a task that ends while its write may have taken effect, with a note if that is open."""
-    if not FAMILIES[failure.family].leaves_open or failure.code in ANSWERS:
+    if not FAMILIES[failure.family].leaves_open or failure.code in ANSWERS or failure.act_done:
         return failure
     return replace(failure, message=f"{failure.message}; {UNSURE}")
 

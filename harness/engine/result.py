@@ -15,6 +15,7 @@ from msgspec import Struct, field
 
 from harness.criteria import CriterionError, parse
 from harness.engine.attempt import ASSERTION, judge
+from harness.engine.conditions import UNMET
 from harness.engine.events import task_ended
 from harness.engine.run import Run, Suspension, TaskJournal, TaskStop, chosen_now
 from harness.model.diagnosis import error_report, fault_effect, unmet_expectations
@@ -51,6 +52,7 @@ async def close_task(played: TaskRun) -> TaskResult:
         played.journal.attribute(await stage.session.take_settled())
     await _last_memory(stage)
     result = judge_result(played, await scored(played.run, played.ending) if played.run else None)
+    result = replace(result, unlike_expected=await _unlike_criteria(played, result))
     if played.failed is None or result.skipped:
         if stage:
             result = await _keep_final_view(plan, ports, stage, played.folder, result)
@@ -61,6 +63,25 @@ async def close_task(played: TaskRun) -> TaskResult:
         result = await _report(plan, ports, stage, played.folder, result, played.failed)
     task_ended(plan, ports, played.journal, played.ending, result)
     return result
+
+
+async def _unlike_criteria(played: TaskRun, result: TaskResult) -> tuple[str, ...]:
+    """Judge the criteria of `expect` on the page as the failure has left it; what cannot be judged does not hold.
+
+    If the task did not even end as declared, that is said, and they are not asked.
+    """
+    plan, run, expect = played.plan, played.run, played.plan.spec.expect
+    if expect is None or not plan.expected_criteria or outcome_differences(expect, result):
+        return ()
+    if run is None:
+        return ("its criteria could not be judged: the task had no page",)
+    until = Deadline.after(max(SECONDS, run.plan.expect_timeout, run.left), run.ports.clock.now())
+    unmet = []
+    for criterion in plan.expected_criteria:
+        why = await _unmet_reason(run, str(criterion), until, run.plan.expect_timeout)
+        if why is not None:
+            unmet.append(why)
+    return tuple(unmet)
 
 
 async def _last_memory(stage: Stage | None) -> None:
@@ -125,7 +146,7 @@ async def _keep_final_view(plan: Plan, ports: Ports, stage: Stage, folder: Path,
 
 def _looked_at(plan: Plan, stage: Stage) -> list[str]:
     """The selectors of all criteria that judge the task's end, so that `regrade` can judge changed ones."""
-    criteria = [str(criterion) for criterion in (*plan.success_criteria, *plan.relaxed)]
+    criteria = [str(criterion) for criterion in (*plan.success_criteria, *plan.relaxed, *plan.expected_criteria)]
     criteria += [text for part in plan.scoring for text in (part.assertion, part.when) if text and text.strip()]
     scope = ReferenceScope(memory=stage.world.memory())
     found: set[str] = set()
@@ -296,6 +317,7 @@ def _warnings(played: TaskRun, score: Score | None) -> Iterator[Warning_]:
         yield from _unmet_faults(played.run.stage.injector.results())
         yield from _unused_routes(played.run.stage.session.routes)
         yield from dialog_warnings(played.run.stage.session.dialogs)
+    yield from _unjudged_criteria(played)
     if played.failed is not None or played.run is None:
         return
     if relaxed := played.journal.relaxed:
@@ -306,6 +328,16 @@ def _warnings(played: TaskRun, score: Score | None) -> Iterator[Warning_]:
     if not played.alternative:
         stage = played.run.stage
         yield from shortcomings(played.plan.spec, stage.world.memory(), stage.session.files)
+
+
+def _unjudged_criteria(played: TaskRun) -> Iterator[Warning_]:
+    """Yield a warning for success criteria of a task that failed, as its `expect` declares, before they were judged."""
+    plan, ending = played.plan, played.failed
+    if ending is None or not plan.success_criteria or plan.spec.expect is None or not plan.spec.expect.fails:
+        return
+    if ending.failure.code != UNMET:
+        text = "The `success_criteria` were not judged: the task failed before, as its `expect` declares"
+        yield Warning_("criteria_not_judged", text, None, {"criteria": list(plan.spec.success_criteria)})
 
 
 def suspension_warnings(suspensions: Iterable[Suspension]) -> Iterator[Warning_]:
@@ -379,9 +411,9 @@ async def _look(run: Run, part: ScoringCheckpoint, until: Deadline) -> Looked:
     return part, True, await _unmet_reason(run, part.assertion, until)
 
 
-async def _unmet_reason(run: Run, criterion: str, until: Deadline) -> str | None:
+async def _unmet_reason(run: Run, criterion: str, until: Deadline, expect: float = 0.0) -> str | None:
     try:
-        outcome = await judge(run, criterion, until, ASSERTION)
+        outcome = await judge(run, criterion, until, ASSERTION, expect=expect)
     except Failed as failed:
         return failed.failure.message
     return outcome.message if isinstance(outcome, Failure) else None

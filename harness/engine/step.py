@@ -116,7 +116,7 @@ async def sleep_before_retry(run: Run, failure: Failure, seconds: float) -> None
 
     A service of the harness is waited for until it is back.
     """
-    url = failure.details.get("url")
+    url = failure.requested
     breaker = _open_circuit(run, failure) if failure.code == "CIRCUIT_OPEN" else None
     clock = run.ports.clock
     until = clock.now() + seconds
@@ -124,7 +124,7 @@ async def sleep_before_retry(run: Run, failure: Failure, seconds: float) -> None
         await clock.sleep(LOOK)
     left = until - clock.now()
     await clock.sleep(left if breaker is None else min(left, breaker.rests_for()))
-    if (failure.code in DOWN or breaker is not None) and isinstance(url, str):
+    if (failure.code in DOWN or breaker is not None) and url is not None:
         await _await_service(run, url)
 
 
@@ -166,8 +166,7 @@ def _blamed_circuit(run: Run, step: Step, outcome: Outcome) -> Breaker | None:
     if outcome.code.startswith("TOOL_"):
         circumstances = outcome.circumstances  # a server that only a person can mend is not asked again anyway
         return None if circumstances.injected or circumstances.permanent else _circuit_of_tool(run, step)
-    url = outcome.details.get("url")
-    return run.ports.breaker(url) if isinstance(url, str) else None
+    return run.ports.breaker(outcome.requested) if outcome.requested is not None else None
 
 
 def _count(breaker: Breaker, outcome: Outcome) -> Outcome:
@@ -386,6 +385,8 @@ async def _try(run: Run, progress: StepState, remedy: Remedy | None) -> Outcome:
     outcome = await _unrecorded(run, step) or await with_circuit(
         run, step, lambda: attempt(run, request.index, step, remedy, code, expect=expect, called=progress.called)
     )
+    if isinstance(outcome, Failure):
+        outcome = run.stage.session.by_page(outcome)
     outcome = _attribute_cause(run, outcome)
     done = Attempt(_as_done(run, progress.current), t, run.t - t, started, outcome, remedy)
     progress.attempts.append(done)
@@ -510,7 +511,8 @@ def _retry_step(progress: StepState, failure: Failure) -> Step:
         )
     if isinstance(step, Api | Download) or failure.family is not Family.NETWORK:
         return progress.current
-    if failure.effect is not Effect.DONE or has_posted(failure) or any(each.unsafe for each in progress.sent):
+    posted = has_posted(failure) or any(each.unsafe for each in progress.sent)
+    if isinstance(step, Open) or failure.effect is not Effect.DONE or (posted and "resource" not in failure.details):
         return progress.current
     if not isinstance(url, str):
         return progress.current

@@ -251,7 +251,7 @@ class Services:
             return self._suggest_host(failure)
         if failure.code not in ("NET_CONNECTION_REFUSED", "CHANNEL_UNREADABLE", "CIRCUIT_OPEN"):
             return failure
-        host = urlsplit(str(failure.details.get("url", ""))).hostname
+        host = urlsplit(failure.requested or "").hostname
         for service in self._of(slot):
             down = self._kept[service.name].failure or service.given_up_failure()
             if down and (host is None or host in service.hosts):
@@ -260,7 +260,7 @@ class Services:
         return failure
 
     def _suggest_host(self, failure: Failure) -> Failure:
-        host = urlsplit(str(failure.details.get("url", ""))).hostname or ""
+        host = urlsplit(failure.requested or "").hostname or ""
         meant = nearest(host, self.hosts)
         return replace(failure, advice=f"Did you mean `{meant}`? Check the host's spelling.") if meant else failure
 

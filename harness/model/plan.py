@@ -101,6 +101,8 @@ class Plan:
     """The task's `time`: the world's clock, the browser's Date, the base of time_since."""
     scoring: tuple[ScoringCheckpoint, ...] = ()
     """The scoring checkpoints, with references filled in."""
+    expected_criteria: tuple[Criterion, ...] = ()
+    """The criteria of `expect`, for the page as the failure has left it."""
     relaxed: tuple[Criterion, ...] = ()
     """The relaxed criteria of `fallback_plan`; empty unless it is enabled."""
     alternative: Plan | None = None

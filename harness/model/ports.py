@@ -207,7 +207,9 @@ class Session(Protocol):
 
     async def frame_of(self, selector: str) -> str:
         """The `frame` that contains an element which the page itself lacks; empty if none. Bounded, never raises."""
-        ...
+
+    def by_page(self, failure: Failure) -> Failure:
+        """The failure of a step, by the scripts and stylesheets that its page did not get."""
 
     async def screenshot(self, name: str, within: float) -> Path | None:
         """Keep a screenshot under a name (`screenshot_id`); None if the page yields none."""
@@ -309,7 +311,6 @@ class Session(Protocol):
     @property
     def exchanged(self) -> tuple[PageRequest, ...]:
         """The requests of the pages so far, in order: of each context the newest 500."""
-        ...
 
     @property
     def dialogs(self) -> tuple[MetDialog, ...]:
@@ -323,7 +324,6 @@ class Session(Protocol):
     @property
     def routes(self) -> tuple[MetRoute, ...]:
         """What the routes of the task have answered so far."""
-        ...
 
 
 # Memory and environment of a task.

@@ -416,6 +416,8 @@ class TaskResult(Struct, frozen=True):
     error: ErrorReport | None = None
     artifacts: Path | None = None
     """The directory `errors/<key>`, if one was written."""
+    unlike_expected: tuple[str, ...] = ()
+    """The criteria of `expect` that did not hold on the page as the failure had left it, each with the reason."""
     score: Score | None = None
     """None for a task that declares neither scoring checkpoints nor rubrics."""
     alternative: TaskResult | None = None

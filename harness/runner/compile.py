@@ -318,6 +318,7 @@ class _Compilation(Struct, frozen=True):
             steps=filling.steps(),
             preconditions=filling.criteria(("preconditions",), spec.preconditions),
             success_criteria=filling.criteria(("success_criteria",), spec.success_criteria),
+            expected_criteria=filling.criteria(("expect", "criteria"), spec.expect.criteria if spec.expect else ()),
             rulebook=rulebook(spec.error_recovery, settings, environ, filling.text),
             timeout=limits.timeout * settings.timeout_scale,
             step_timeout=limits.step_timeout * settings.timeout_scale,

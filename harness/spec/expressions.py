@@ -191,6 +191,8 @@ def expressions(spec: TaskSpec) -> Iterator[Found]:
     for name in ("preconditions", "success_criteria"):
         for number, text in enumerate(getattr(spec, name)):
             yield (name, number), text, False
+    for number, text in enumerate(spec.expect.criteria if spec.expect else ()):
+        yield ("expect", "criteria", number), text, False
     for number, point in enumerate(spec.scoring_checkpoints):
         yield ("scoring_checkpoints", number, "assertion"), point.assertion, False
         if point.when and point.when.strip():

@@ -8,6 +8,7 @@ from pydantic import Field, JsonValue, field_validator, model_validator
 
 from harness.recovery.declaration import ChosenBy, Declaration
 from harness.spec.expected_request import ExpectedRequest
+from harness.spec.navigation_keys import AnswerKeys, ArrivalKeys, Statuses
 from harness.spec.pictures import PictureKeys
 
 # The common keys of a task's steps.
@@ -89,7 +90,7 @@ class StepBase(Declaration):
 _FRAME = "Selector of the iframe that contains the element. `a >>> b` is the frame b inside the frame a."
 
 
-class RequestingStep(StepBase):
+class RequestingStep(AnswerKeys, StepBase):
     """An act by which a page may send requests."""
 
     expect_request: ExpectedRequest | None = Field(
@@ -217,7 +218,7 @@ class Download(ForcibleStep):
 # Acts on the page and its surroundings, and acts that read it.
 
 
-class Open(RequestingStep):
+class Open(ArrivalKeys, RequestingStep):
     """Go to a URL."""
 
     usual_effect: ClassVar[EffectClass] = "read"
@@ -297,7 +298,7 @@ class Wait(RequestingStep):
         return f"wait {self.value:g} s" if seconds else f"wait {self.selector}"
 
 
-class SwitchPage(StepBase):
+class SwitchPage(AnswerKeys, StepBase):
     """Switch to another open page (a popup, a new tab); the next steps act there."""
 
     usual_effect: ClassVar[EffectClass] = "read"
@@ -391,11 +392,10 @@ class Api(StepBase):
     method: Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"] = Field("GET", description="HTTP method.")
     headers: dict[str, str] = Field(default_factory=dict, description="HTTP headers.")
     value: JsonValue = Field(None, description="Body. An object or list is sent as JSON, a string as it is.")
-    status: int | None = Field(
+    status: Statuses | None = Field(
         None,
-        ge=100,
-        le=599,
-        description="Status that the site must answer with. Default: any below 400, as an HTTP status.",
+        description="Status, or list of statuses, that the site must answer with. Default: any below 400, as an HTTP "
+        "status.",
     )
 
     @property

@@ -91,10 +91,21 @@ class Expect(Declaration):
         "the success criteria, as a step number.",
     )
     warnings: tuple[str, ...] = Field((), description="Types of warnings that must appear; others may appear too.")
+    criteria: tuple[str, ...] = Field(
+        (),
+        description="Criteria that must hold on the page as the failure has left it. Only for a task that must fail.",
+    )
+
+    @property
+    def fails(self) -> bool:
+        """Whether the task must fail."""
+        return self.final_state in ("failed", "aborted")
 
     @model_validator(mode="after")
     def _a_failure_is_named(self) -> Expect:
-        failing = self.final_state in ("failed", "aborted")
+        failing = self.fails
+        if self.criteria and not failing:
+            raise ValueError(f"what a task that ends {self.final_state} must show stands in its `success_criteria`")
         if failing and self.error_type is None and self.code is None:
             raise ValueError(f"`expect: {{final_state: {self.final_state}}}` must name the `error_type` or `code` too")
         if not failing and (self.error_type or self.code or self.step_index is not None):

@@ -12,7 +12,7 @@ from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
 from harness.browser.acts.accessibility import accessibility
 from harness.browser.acts.api import api
-from harness.browser.acts.attempt import ActContext
+from harness.browser.acts.attempt import NOT_ENDED, ActContext
 from harness.browser.acts.fields import select, type_text
 from harness.browser.acts.files import download, upload
 from harness.browser.acts.navigation import dialog, open_url, screenshot, switch_page
@@ -49,8 +49,6 @@ Details = Mapping[str, Any]
 Act = Callable[[ActContext, Any], Awaitable[Details]]
 NAVIGATION_START = 0.1
 """Seconds within which the request of a submitted form appears."""
-_SENT = "the navigation did not end\nCall log:\n  - performing submit action"
-"""Playwright's wording for a click whose navigation does not end."""
 _SUBMIT = """
 e => {
   const form = e.form || e.closest('form');
@@ -112,7 +110,7 @@ async def _committed(attempt: ActContext) -> None:
         async with asyncio.timeout(attempt.left()):
             await attempt.tab.watch.settled()
     except TimeoutError as error:
-        raise PlaywrightTimeoutError(_SENT) from error
+        raise PlaywrightTimeoutError(NOT_ENDED) from error
 
 
 async def scroll(attempt: ActContext, step: Scroll) -> Details:

@@ -19,6 +19,8 @@ from harness.resilience import Clock, Deadline
 
 LEAST_SECONDS = 0.02
 """The shortest timeout in seconds: Playwright reads a timeout of 0 as "for ever"."""
+NOT_ENDED = "the navigation did not end\nCall log:\n  - performing submit action"
+"""Playwright's wording for a click whose navigation does not end."""
 
 
 class ActContext(Struct, frozen=True):

@@ -6,8 +6,8 @@ import asyncio
 import re
 from typing import Any
 
+from harness.browser.exchanges import RequestRecord
 from harness.browser.failures.scene import CallLog, FailureContext, answers, seconds
-from harness.browser.page_events import RequestRecord
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Circumstances, Failure
 from harness.values import replace

@@ -359,6 +359,8 @@ class FailureContext(Struct, frozen=True):
     """Whether the step types into a field."""
     submits: bool = False
     """Whether the step submits a form: a script may do that without a trace in the call log."""
+    repeats: bool = False
+    """Whether the file declares that the step may be done twice."""
     within: float = 0.0
     what: str = ""
     text: str | None = None
@@ -387,6 +389,7 @@ class FailureContext(Struct, frozen=True):
             waits=isinstance(step, Wait),
             fills=isinstance(step, Type),
             submits=isinstance(step, Submit),
+            repeats=step.effect in ("read", "idempotent"),
             text=wanted_text(step) if isinstance(step, Wait) else None,
             what=_describe_act(step, target),
             patience=min(patience, self.within),

@@ -9,6 +9,7 @@ from typing import Any, Never
 
 from harness.criteria import Criterion, CriterionError, Json, PathError, ValueExpression, evaluate, parse, parse_value
 from harness.criteria.syntax import MEMORY_FUNCTIONS, Read, walk
+from harness.recovery.catalog import row
 from harness.resilience import Deadline
 from harness.spec.expressions import expressions
 from harness.spec.parametrize import cases
@@ -106,7 +107,15 @@ def hooked(spec: TaskSpec) -> bool:
 
 def declares_failure(spec: TaskSpec) -> bool:
     """Return whether the task is expected to fail: then whatever makes it fail is intended."""
-    return spec.expect is not None and spec.expect.final_state in ("failed", "aborted")
+    return spec.expect is not None and spec.expect.fails
+
+
+def judges_no_criteria(spec: TaskSpec) -> bool:
+    """Return whether the task must fail before its success criteria are judged."""
+    expect = spec.expect
+    if expect is None or not expect.fails or expect.step_index == len(spec.steps):
+        return False
+    return expect.code != UNMET if expect.code is not None else expect.error_type != row(UNMET).error_type
 
 
 def touches(key: str, keys: Iterable[str]) -> bool:
@@ -122,6 +131,9 @@ def _overlap(one: list[str], other: list[str]) -> bool:
     return all(a == b or "*" in (a, b) for a, b in zip(one, other, strict=False))
 
 
+UNMET = "CRITERIA_UNMET"
+
+
 class UnknownError(Exception):
     """A criterion needs a value that is known only during a run."""
 
@@ -131,6 +143,10 @@ def criteria_advice(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
     if not spec.success_criteria and not declares_failure(spec):
         message = "no `success_criteria`: the task passes when its steps do"
         hint = "say what must be true at the end"
+        yield origin.problem(("success_criteria",), message, hint=hint, key=True, severity="warning")
+    if spec.success_criteria and judges_no_criteria(spec):
+        message = "never judged: the task must fail before, as its `expect` declares"
+        hint = "say in `criteria` of `expect` what the page must show then, and leave out `success_criteria`"
         yield origin.problem(("success_criteria",), message, hint=hint, key=True, severity="warning")
     every = scopes(spec)
     for path, text in _judging_criteria(spec):

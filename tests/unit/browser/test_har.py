@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from harness.browser.exchanges import RequestRecord
 from harness.browser.flood import Newest
 from harness.browser.har import BODY_CHARACTERS, MOST_ENTRIES, HarSegment, load, merge_har, merge_logs, of_exchanges
-from harness.browser.page_events import RequestRecord
 
 
 def kept(*exchanges: RequestRecord, most: int = 10) -> Newest[RequestRecord]:
