@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from harness.environment.health import ADDRESS, client
 from harness.environment.ownership import RunFolder, ServiceState, label
+from harness.environment.reset import reset_failure
 from harness.environment.service import Home, Service
 from harness.environment.supervision import LOOK, STANDARD, Polling, Supervision
 from harness.model.service_settings import AUTO, ServiceSettings
@@ -145,11 +146,15 @@ class Services:
         await asyncio.gather(*map(self._reset, self._of(slot)))
 
     async def _reset(self, service: Service) -> None:
-        if service.reset_by == "restart":
-            await self._end(service, orderly=True, whoever=True)
-            await self._kept[service.name].recover()
-        elif service.reset_by is not None:
-            await service.run_reset(service.reset_by)
+        try:
+            if service.reset_by == "restart":
+                service.forget_state()
+                await self._end(service, orderly=True, whoever=True)
+                await self._kept[service.name].recover()
+            elif service.reset_by is not None:
+                await service.run_reset(service.reset_by)
+        except OSError as error:
+            raise Failed(reset_failure(f"the folder of service `{service.name}` cannot be used: {error}")) from error
 
     def _check(self, slot: int) -> None:
         if not 0 <= slot < self.instances:
