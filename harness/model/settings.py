@@ -24,7 +24,7 @@ from pydantic import (
 from harness.model.agent_settings import AgentSettings, agents_problem, unknown_models
 from harness.model.browser_settings import BrowserSettings, check_urls, of_environment
 from harness.model.cassette_settings import CassetteSettings
-from harness.model.channel_settings import ChannelSettings
+from harness.model.channel_settings import ChannelSettings, place_problem
 from harness.model.model_settings import ModelSettings, checked_models
 from harness.model.serve_settings import ServeSettings, serve_port_of
 from harness.model.service_settings import PORT_VARIABLE, ServiceSettings, overridden, ports_of_environment
@@ -340,6 +340,12 @@ class Settings(SettingsTable):
             for key, server, tool in channel.tools:
                 if problem := tool_problem(self.tools, server, tool):
                     raise ValueError(f"channels.{name}.{key}: {problem}")
+        return self
+
+    @model_validator(mode="after")
+    def _channels_have_their_places(self) -> Self:
+        if problem := place_problem(self.channels, self.services, worlds=self.isolation == "world"):
+            raise ValueError(problem)
         return self
 
     @model_validator(mode="after")

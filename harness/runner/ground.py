@@ -44,6 +44,8 @@ class Ground(Struct, frozen=True):
     """The storage with which the browser begins, if it is not that of the episode."""
     tools: TaskTools | None = None
     commands: TaskCommands | None = None
+    needed: frozenset[str] | None = None
+    """The services that the task needs (`Needs`); None: it may need all of them."""
 
 
 class NoFaults:
