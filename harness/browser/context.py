@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -14,13 +13,11 @@ from msgspec import Struct, field
 from playwright.async_api import (
     BrowserContext,
     CDPSession,
-    Cookie,
     Locator,
     Page,
     Playwright,
     Route,
     StorageState,
-    StorageStateCookie,
 )
 from playwright.async_api import Error as PlaywrightError
 
@@ -29,11 +26,11 @@ from harness.browser.exchanges import RequestRecord
 from harness.browser.failures.scene import answers
 from harness.browser.failures.scene import seconds as words
 from harness.browser.har import HarSegment
-from harness.browser.isolated import ask
 from harness.browser.page_events import PageEvents
 from harness.browser.process import Chromium
 from harness.browser.raw_trace import RawTrace
 from harness.browser.request import SessionRequest
+from harness.browser.storage import put_databases, without_databases
 from harness.model.dialogs import MetDialog
 from harness.model.ports import ConsoleLine
 from harness.model.record import Sent
@@ -244,96 +241,6 @@ class ContextHandle:
                 if await self.chromium.answers(STOPPED_SECONDS):
                     await self.tab.freed(FREED_SECONDS)
                     await asyncio.wait({closing})
-
-
-# The state of a context, read while the context still answers.
-
-_DATABASES = "Unable to serialize IndexedDB"
-_FILL_SESSION = """
-(([origin, entries]) => {
-  if (window !== top || location.origin !== origin || sessionStorage.length) return;
-  for (const [name, value] of Object.entries(entries)) sessionStorage.setItem(name, value);
-})
-"""
-_NOT_PUT = "Unable to restore IndexedDB"
-
-
-async def whole_storage(context: BrowserContext) -> tuple[StorageState, tuple[str, ...]]:
-    """Cookies, localStorage and IndexedDB of every origin, and the parts that could not be read, a line each.
-
-    It waits for the pages; the caller limits the time. An origin without an open page costs a hidden page.
-    """
-    try:
-        return await context.storage_state(indexed_db=True), ()
-    except PlaywrightError as error:
-        if _DATABASES not in error.message:
-            raise
-        why = error.message[error.message.index(_DATABASES) :].splitlines()[0]
-        return await context.storage_state(), (f"IndexedDB was not saved ({why})",)
-
-
-def without_databases(state: StorageState) -> StorageState:
-    """The same storage without IndexedDB. Pure."""
-    return {
-        "cookies": state["cookies"],
-        "origins": [{"origin": each["origin"], "localStorage": each["localStorage"]} for each in state["origins"]],
-    }
-
-
-async def put_databases(context: BrowserContext, state: StorageState) -> None:
-    """Restore IndexedDB in a context that has everything else; a database that cannot be restored is left out.
-
-    This is not a part of making the context, where an error would look like one of the browser.
-    """
-    origins: Sequence[Mapping[str, Any]] = state["origins"]
-    if not any(each.get("indexedDB") for each in origins):
-        return
-    try:
-        await context.set_storage_state(state)
-    except PlaywrightError as error:
-        if _NOT_PUT not in error.message:
-            raise
-
-
-async def state_of(tab: Tab, seconds: float) -> StorageState | None:
-    """All storage; only cookies if a page does not answer; None if the browser does not."""
-    try:
-        async with asyncio.timeout(seconds):
-            if tab.watch.crashed or await tab.freed(PROBE_SECONDS):
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(seconds / 2):
-                        return (await whole_storage(tab.context))[0]
-            return {"cookies": [_storage_cookie(cookie) for cookie in await tab.context.cookies()], "origins": []}
-    except (PlaywrightError, TimeoutError):
-        return None
-
-
-async def session_of(control: CDPSession) -> str | None:
-    """A script that restores the page's sessionStorage (`session_script`); None if the page does not give it."""
-    try:
-        async with asyncio.timeout(PROBE_SECONDS):
-            origin, entries = await ask(control, "() => [location.origin, {...sessionStorage}]")
-    except (PlaywrightError, TimeoutError):
-        return None
-    return session_script(origin, entries)
-
-
-def session_script(origin: str, entries: Mapping[str, str]) -> str | None:
-    """A script that fills an empty sessionStorage before the page's own scripts run; None without values."""
-    return f"{_FILL_SESSION}({json.dumps([origin, dict(entries)])})" if entries else None
-
-
-def _storage_cookie(cookie: Cookie) -> StorageStateCookie:
-    return {
-        "name": cookie["name"],
-        "value": cookie["value"],
-        "domain": cookie["domain"],
-        "path": cookie["path"],
-        "expires": cookie["expires"],
-        "httpOnly": cookie["httpOnly"],
-        "secure": cookie["secure"],
-        "sameSite": cookie["sameSite"],
-    }
 
 
 # One browser context with its current page and all observers of it.

@@ -11,7 +11,7 @@ import base64
 import contextlib
 import json
 import shutil
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from playwright.async_api import Error as PlaywrightError
 
 from harness.browser import har
 from harness.browser.context import Tab
+from harness.browser.executable import first_line
 from harness.browser.failures.liveness import dead
 from harness.browser.failures.scene import FailureContext, answers
 from harness.browser.isolated import ask
@@ -113,6 +114,11 @@ TRACE = "trace.zip"
 HAR, CONSOLE = "network_logs.har", "console_logs.txt"
 
 
+def defect(error: Exception) -> str:
+    """The reason why a file is missing because of an error that nobody expected."""
+    return f"a defect of the harness: {type(error).__name__}: {first_line(error)}"
+
+
 class EvidenceCollector(Struct):
     """One collection of evidence: its target, the time left, and the results."""
 
@@ -151,10 +157,21 @@ class EvidenceCollector(Struct):
         except TimeoutError:
             pass
         except (PlaywrightError, OSError, ValueError) as error:
-            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            reason = first_line(error)
+        except Exception as error:  # noqa: BLE001 - a defect of ours must lose this one file, and not the task's result
+            reason = defect(error)
         spent = round(clock.now() - started, 3)
         self.items.append(Item(name, "taken" if made else "missed", reason, spent, at))
         return made
+
+    @contextlib.asynccontextmanager
+    async def losing(self, *names: str) -> AsyncIterator[None]:
+        """Inside, an error costs these files, as far as they are not there yet."""
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 - as in `file`: never the task's result
+            there = {item.name for item in self.items}
+            self.items += [Item(name, "missed", defect(error)) for name in names if name not in there]
 
     async def problem(self) -> str:
         """The reason why the page gives nothing; empty if it answers. It is determined once, since that takes time."""
@@ -181,14 +198,20 @@ async def take(
     segments: Sequence[har.HarSegment] | None,
     close: Callable[[float], Awaitable[bool]],
 ) -> None:
-    """Take all that `capture` wants, in the order that loses least. `segments` is None if no requests are kept."""
+    """Take all that `capture` wants, in the order that loses least. `segments` is None if no requests are kept.
+
+    It never raises: a defect of ours loses what it was about, and nothing else.
+    """
     if capture.logs:
-        await take_trace(collector)
+        async with collector.losing(TRACE):
+            await take_trace(collector)
     else:
         collector.skip(TRACE, capture.why)
-    await take_page(collector, capture)
+    async with collector.losing(SCREENSHOT, DOM):
+        await take_page(collector, capture)
     if capture.logs and segments is not None:
-        await take_har(collector, segments, close)
+        async with collector.losing(HAR):
+            await take_har(collector, segments, close)
     else:
         collector.skip(HAR, "recording is minimal" if capture.logs else capture.why)
     seen = Item(CONSOLE, "taken", at=collector.scene.clock.wall())
@@ -259,7 +282,7 @@ async def _state(collector: EvidenceCollector) -> dict[str, Any] | str:
     except TimeoutError:
         return "no answer in time"
     except (PlaywrightError, ValueError) as error:
-        return (str(error).splitlines() or [type(error).__name__])[0]
+        return first_line(error)
 
 
 def _from_last_good(collector: EvidenceCollector, name: str, problem: str) -> Callable[[Path], Awaitable[str]]:
@@ -298,8 +321,10 @@ async def take_har(
     """
     await close(collector.deadline.clip(CLOSE_SECONDS, collector.scene.clock.now()))
 
+    frozen = [segment.copy() for segment in segments]
+
     def write(path: Path) -> str:
-        document = har.merge_har(segments)
+        document = har.merge_har(frozen)
         path.write_text(json.dumps(document), encoding="utf-8")  # in ASCII: a page may post half a surrogate pair
         return str(document["log"].get("comment", ""))
 

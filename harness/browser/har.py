@@ -26,6 +26,10 @@ class HarSegment(Struct, frozen=True):
     path: Path
     seen: Newest[RequestRecord]
 
+    def copy(self) -> HarSegment:
+        """The same as it is now: pages may still send, and what they send is appended on the loop's thread."""
+        return HarSegment(self.path, self.seen.copy())
+
 
 def merge_har(segments: Sequence[HarSegment]) -> dict[str, Any]:
     """One HAR of all contexts in their order; `log.comment` says which parts were only observed, or left out."""

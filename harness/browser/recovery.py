@@ -12,11 +12,12 @@ from playwright.async_api import Page
 from harness.browser.acts.attempt import ActContext
 from harness.browser.acts.navigation import go_to
 from harness.browser.checkpoint import PageCheckpoint, differing_places, settle
-from harness.browser.context import GRACE, ContextHandle, session_of, session_script, state_of
+from harness.browser.context import GRACE, ContextHandle
 from harness.browser.failures.classify import failure_of
 from harness.browser.failures.network import status_failure
 from harness.browser.failures.scene import FailureContext
 from harness.browser.form_state import PageState
+from harness.browser.storage import read_storage, session_of, session_script
 from harness.model.record import SAFE_METHODS
 from harness.recovery.catalog import Family
 from harness.recovery.failure import Failure
@@ -24,7 +25,8 @@ from harness.resilience import Clock, Deadline
 from harness.spec.steps import Check, Select, Step, Type, Uncheck, Upload
 from harness.values import replace
 
-STATE_SECONDS = 2.0
+STATE_SECONDS = 10.0
+"""Seconds for reading the storage of a context that is to be replaced."""
 FREE_SECONDS = 0.5
 """Seconds that a page may take to answer once its script was ended."""
 REOPEN_SECONDS = 2.0
@@ -77,9 +79,9 @@ class PageRecovery:
         if failure.circumstances.opened_before:
             return await self._asked_again(failure, until)
         if failure.code in ("PAGE_CRASHED", "PAGE_CLOSED") and await self._handle.chromium.answers(FREE_SECONDS):
-            return self._forgets(failure) or await self._reopened(until)
+            return self._forgets(failure) or await self._reopened(failure, until)
         gone = self.posted or failure.code == "PAGE_UNRESPONSIVE"
-        return (self._forgets(failure) if gone else None) or await self._open_fresh_context(until)
+        return (self._forgets(failure) if gone else None) or await self._open_fresh_context(failure, until)
 
     async def _asked_again(self, failure: Failure, until: Deadline) -> Failure | None:
         """Request the page again that an earlier step opened; if it fails again, this may be repeated."""
@@ -97,28 +99,37 @@ class PageRecovery:
         why = f"{what}, and there is no checkpoint"
         return _replace_failure(failure, failure.code, why)
 
-    async def _reopened(self, until: Deadline) -> Failure | None:
+    async def _reopened(self, failure: Failure, until: Deadline) -> Failure | None:
         """Open a new page in the same context, which has kept its storage."""
         try:
             async with asyncio.timeout(until.clip(REOPEN_SECONDS, self._clock.now())):
                 await self._handle.tab.reopen()
         except (PlaywrightError, TimeoutError):
-            return await self._open_fresh_context(until)
+            return await self._open_fresh_context(failure, until)
         return await self._way_back(until).to_url(self.url, None) if self.url else None
 
-    async def _open_fresh_context(self, until: Deadline) -> Failure | None:
+    async def _open_fresh_context(self, failure: Failure, until: Deadline) -> Failure | None:
         """Open a new context with the storage of the old one."""
-        tab = self._handle.tab
-        answers = await self._handle.chromium.answers(FREE_SECONDS)
-        state = await state_of(tab, until.clip(STATE_SECONDS, self._clock.now())) if answers else None
-        script = await session_of(tab.control) if state else None
+        tab, storage, script = self._handle.tab, None, None
+        if await self._handle.chromium.answers(FREE_SECONDS):
+            script = await session_of(tab.control)
+            within = until.clip(STATE_SECONDS, self._clock.now())
+            storage = await read_storage(tab.context, self._free_or_close, within, held_up=not tab.watch.crashed)
+        if isinstance(storage, Failure):
+            return _replace_failure(failure, failure.code, f"{storage.message}, so a new page would be without it")
         prepared = tab.watch.dialog_answers.prepared
-        failure = await self._handle.replace(state, until)
-        if failure is None and self.url is not None:
-            failure = await self._way_back(until).to_url(self.url, script)
+        failed = await self._handle.replace(storage.state if storage else None, until)
+        if failed is None and self.url is not None:
+            failed = await self._way_back(until).to_url(self.url, script)
         self._filled = self.posted = False
         self._handle.tab.watch.dialog_answers.prepared = prepared
-        return failure
+        return failed
+
+    async def _free_or_close(self) -> None:
+        """Make the page answer; close one that does not: it is given up, and its storage is read without it."""
+        tab = self._handle.tab
+        if not await tab.freed(FREE_SECONDS):
+            await tab.page.close()
 
     async def restore(
         self, saved: PageCheckpoint | None, until: Deadline, *, restart: bool, barred: str | None

@@ -14,6 +14,7 @@ from playwright.async_api import StorageState
 
 from harness.browser.executable import BrowserKind
 from harness.browser.sending import Announcer
+from harness.browser.storage import Storage
 from harness.model.agent_settings import drives_itself
 from harness.model.plan import NO_OPTIONS, Plan
 from harness.model.settings import Recording, Settings, Tracing, WorldMark
@@ -71,9 +72,12 @@ class SessionRequest(Struct, frozen=True):
     mark: WorldMark = WorldMark()
     """How the sites learn the world, beside the User-Agent."""
     storage: StorageState | None = None
-    """Cookies, localStorage and IndexedDB from the episode's task before."""
-    leave: Callable[[StorageState], None] | None = None
-    """Called with the storage at the end, if it can still be read."""
+    """Cookies, localStorage and IndexedDB of a login, or from the episode's task before."""
+    storage_seconds: float = 10.0
+    """Seconds for putting it into the browser."""
+    leave: Callable[[Storage | Failure], Failure | None] | None = None
+    """Called with the storage at the end of a task that ended as declared, or with the reason why it could not be read;
+    returns the failure of the task, if it exists for its storage. None: nobody goes on with it."""
     tls_problem: Callable[[str], TlsProblem | None] = lambda _: None
     """The TLS fault of a host; called for every connection to it."""
 
@@ -115,6 +119,7 @@ class SessionRequest(Struct, frozen=True):
             init_script=settings.init_script,
             webmcp=wants_webmcp(plan.spec, settings),
             debugged=drives_itself(plan.agent, settings.agents),
+            storage_seconds=max(10.0, plan.step_timeout),
         )
 
     @property

@@ -22,7 +22,7 @@ from harness.browser.acts.files import free_path
 from harness.browser.acts.navigation import await_answer, await_parts
 from harness.browser.acts.page_tools import ANSWER, offered, tool_failure
 from harness.browser.checkpoint import PageCheckpoint, take
-from harness.browser.context import CLOSE_SECONDS, GRACE, BrowserPool, ContextHandle, Tab, state_of
+from harness.browser.context import CLOSE_SECONDS, GRACE, BrowserPool, ContextHandle, Tab
 from harness.browser.debugger import DebuggedContext, debugged
 from harness.browser.dialogs import await_dialogs
 from harness.browser.evidence import LastGood
@@ -37,6 +37,7 @@ from harness.browser.process import Chromium
 from harness.browser.reading import arrived, look, read_between_pages, text_of
 from harness.browser.recovery import PageRecovery
 from harness.browser.request import SessionRequest
+from harness.browser.storage import read_storage
 from harness.model.dialogs import MetDialog
 from harness.model.policy import WritePermission
 from harness.model.ports import Evidence, Observation, Saved
@@ -60,8 +61,6 @@ _REFUSED_SNAPSHOT = re.compile(
     r"\nActual value: None\nError: (?!element\(s\) not found)(?P<why>.*?)\s*\nCall log:", re.S
 )
 """Playwright's words for an expected ARIA snapshot that it cannot read, and for which waiting is in vain."""
-LEAVE_SECONDS = 2.0
-"""Seconds for reading the browser's storage at the end of a task of an episode."""
 HOLD_SECONDS = 0.1
 """Seconds within which a held-back request of an act appears."""
 STOP_SECONDS = 0.1
@@ -79,7 +78,6 @@ class PlaywrightSession:
         self._request = request
         self._handle = ContextHandle(pool, clock, request, chromium, tab)
         self._files: list[Path] = []
-        self._leaving = request.leave
         self._unfound: str | None = None
         self._begun: tuple[PageEvents, int] | None = None
         """The context in which the last act began that may have caused requests, and how many there were before."""
@@ -492,14 +490,13 @@ class PlaywrightSession:
         except (PlaywrightError, TimeoutError) as error:
             raise Failed(await failure_of(error, scene)) from error
 
-    async def _pass_storage_on(self) -> None:
-        """Pass the browser's storage on to the episode's next task before the context closes; once."""
-        leave, self._leaving = self._leaving, None
-        if leave is not None and (state := await state_of(self.tab, LEAVE_SECONDS)) is not None:
-            leave(state)
+    async def leave_storage(self, within: float, *, held_up: bool) -> Failure | None:
+        leave, tab = self._request.leave, self.tab
+        if leave is None:
+            return None
+        return leave(await read_storage(tab.context, lambda: tab.freed(PROBE_SECONDS), within, held_up=held_up))
 
     async def evidence(self, capture: Capture, folder: Path, selectors: Collection[str] = ()) -> Evidence:
-        await self._pass_storage_on()
         deadline = Deadline.after(collecting.TOTAL_SECONDS, self._clock.now())
         url = self.tab.page.url
         if capture.logs:
@@ -529,7 +526,6 @@ class PlaywrightSession:
     async def close(self) -> None:
         if self._request.routing is not None:
             self._request.routing.end()
-        await self._pass_storage_on()
         if self._request.tracing == "on" and self.tab.traced:
             deadline = Deadline.after(CLOSE_SECONDS, self._clock.now())
             folder = self._request.folder

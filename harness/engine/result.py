@@ -27,7 +27,7 @@ from harness.model.record import MetFault, MetRoute, Score, TaskResult, Warning_
 from harness.model.report import AssertionContext, Context
 from harness.model.score import Looked, attempts_of, score_of
 from harness.model.warnings import dialog_warnings, takeover_warnings, warnings
-from harness.recovery import Capture, Substitute
+from harness.recovery import Capture, GiveUp, Substitute
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Deadline
 from harness.spec.references import BadReferenceError, MissingMemory, ReferenceScope, interpolate_criterion
@@ -51,8 +51,12 @@ async def close_task(played: TaskRun) -> TaskResult:
     if stage:
         played.journal.attribute(await stage.session.take_settled())
     await _last_memory(stage)
-    result = judge_result(played, await scored(played.run, played.ending) if played.run else None)
+    score = await scored(played.run, played.ending) if played.run else None
+    result = judge_result(played, score)
     result = replace(result, unlike_expected=await _unlike_criteria(played, result))
+    if stage and ended_as_declared(plan.spec, result) and (lost := await _leave_storage(plan, stage, result)):
+        played.ending = TaskStop(lost, played.journal.under_way, GiveUp())
+        result = judge_result(played, score)
     if played.failed is None or result.skipped:
         if stage:
             result = await _keep_final_view(plan, ports, stage, played.folder, result)
@@ -82,6 +86,11 @@ async def _unlike_criteria(played: TaskRun, result: TaskResult) -> tuple[str, ..
         if why is not None:
             unmet.append(why)
     return tuple(unmet)
+
+
+async def _leave_storage(plan: Plan, stage: Stage, result: TaskResult) -> Failure | None:
+    """Hand the browser's storage on while the pages are open; the limit is that of a step."""
+    return await stage.session.leave_storage(plan.step_timeout, held_up=result.failure is not None)
 
 
 async def _last_memory(stage: Stage | None) -> None:

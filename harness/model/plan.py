@@ -45,7 +45,11 @@ class ReadyLogin(Struct, frozen=True):
     plan: Plan
     """Logs in."""
     check: Plan
-    """Passes while the login is valid."""
+    """Passes while the login is valid; it leaves nothing, since a login that is over is no failure."""
+    proof: Plan
+    """The same after the login was made: it keeps evidence."""
+    holds: str
+    """The criterion of both."""
     keep: bool
     """Whether later runs use the same login."""
     digest: str

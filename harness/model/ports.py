@@ -211,6 +211,13 @@ class Session(Protocol):
     def by_page(self, failure: Failure) -> Failure:
         """The failure of a step, by the scripts and stylesheets that its page did not get."""
 
+    async def leave_storage(self, within: float, *, held_up: bool) -> Failure | None:
+        """Read the browser's storage for whoever goes on with it, if anybody does.
+
+        Returns the failure if the task is for nothing else, and it could not be read. `held_up`: a page may not answer.
+        """
+        ...
+
     async def screenshot(self, name: str, within: float) -> Path | None:
         """Keep a screenshot under a name (`screenshot_id`); None if the page yields none."""
         ...
@@ -530,21 +537,6 @@ async def not_recorded(_plan: Plan) -> None:
     """The default of `before_write`: nobody goes on with a task whose process has died."""
 
 
-def _no_tool_calls(_plan: Plan) -> tuple[ToolCall, ...]:
-    """The default of `tool_calls`: nobody calls a tool."""
-    return ()
-
-
-def _no_model_calls(_plan: Plan) -> tuple[ModelCall, ...]:
-    """The default of `model_calls`: no agent asks a model."""
-    return ()
-
-
-def _no_agent_events(_plan: Plan) -> tuple[AgentEvent, ...]:
-    """The default of `agent_events`: no agent has hooks."""
-    return ()
-
-
 class Ports(Struct, frozen=True):
     """All that the engine needs to run a task."""
 
@@ -563,11 +555,11 @@ class Ports(Struct, frozen=True):
     """Waits until a service of the harness at this URL answers again, if there is one and it is down; never raises."""
     ready: Callable[[], Awaitable[None]] = _none_to_wait_for
     """Waits until the services of the task listen, and restarts lost ones. Raises Failed."""
-    model_calls: Callable[[Plan], tuple[ModelCall, ...]] = _no_model_calls
+    model_calls: Callable[[Plan], tuple[ModelCall, ...]] = lambda _: ()
     """The requests to models of a task so far."""
-    tool_calls: Callable[[Plan], tuple[ToolCall, ...]] = _no_tool_calls
+    tool_calls: Callable[[Plan], tuple[ToolCall, ...]] = lambda _: ()
     """The calls of tools of a task so far."""
-    agent_events: Callable[[Plan], tuple[AgentEvent, ...]] = _no_agent_events
+    agent_events: Callable[[Plan], tuple[AgentEvent, ...]] = lambda _: ()
     """What the hooks of a task's agent have told so far."""
     agent_warnings: Callable[[Plan], tuple[Warning_, ...]] = lambda _: ()
     """What a person should know about the agents of a task so far."""

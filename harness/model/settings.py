@@ -91,8 +91,17 @@ class LoginSettings(SettingsTable):
     holds: Annotated[str, AfterValidator(_criterion)] = Field(
         description="Criterion that holds on that page while the login is valid, such as `exists('#logout')`."
     )
-    check_timeout: float = Field(
-        3.0, ge=0, le=300, description="How long the page may take until the criterion holds, in seconds."
+    lost_when: Annotated[str | None, AfterValidator(_criterion)] = Field(
+        None,
+        description="Criterion that holds on that page when the login is over, such as `exists('#password')`: then the "
+        "check does not wait for `holds` any longer.",
+    )
+    check_timeout: float | None = Field(
+        None,
+        ge=0,
+        le=300,
+        description="How long the page may take until the criterion holds, in seconds. Default: 3, or the "
+        "`expect_timeout` of the task that logs in where that is longer.",
     )
     keep: bool = Field(
         False,

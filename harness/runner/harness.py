@@ -18,14 +18,21 @@ from urllib.parse import urlsplit
 from uuid import uuid4
 
 from harness.agents.registry import Agents, TaskAgent
-from harness.browser import Browsers, Endpoints, PlaywrightSession, SessionRequest, StorageState, wants_webmcp
+from harness.browser import (
+    Browsers,
+    Endpoints,
+    PlaywrightSession,
+    SessionRequest,
+    Storage,
+    StorageState,
+    wants_webmcp,
+)
 from harness.engine import run_task
 from harness.environment.memory import MemoryStore
 from harness.environment.ownership import is_back
 from harness.environment.slots import Slot, Slots
 from harness.environment.world import TaskWorld
 from harness.model.events import Event
-from harness.model.outcome import ended_as_declared
 from harness.model.plan import Plan
 from harness.model.ports import Ports, Stage, not_recorded
 from harness.model.record import TaskResult
@@ -40,10 +47,11 @@ from harness.resilience import SystemClock
 from harness.resilience.events import Emit, ResilienceEvent, ServiceChanged, discard
 from harness.runner.circuits import RunCircuits
 from harness.runner.compile import recovers
+from harness.runner.episodes import Episodes
 from harness.runner.ground import NO_INTERACTION, Ground, Interaction, NoFaults, routing_of
 from harness.runner.inference import Inference, TaskInference
 from harness.runner.kept_ways import KeptWays
-from harness.runner.logins import Logins, NoArtifacts
+from harness.runner.logins import LoginArchive, Logins
 from harness.runner.loop import Caller, LoopFuture, LoopThread
 from harness.runner.needs import Needs
 from harness.runner.scratch import Scratch
@@ -86,8 +94,7 @@ class Harness:
         self._states = SlotStates(settings, self.services, self._needs, self.tools, self._recover, self._starts)
         self._slots = Slots(lambda: self.services.instances, state / "slots", self.clock, tell)
         self._logins = Logins(settings.root / LOGINS, settings.logins_of(run_id), self.clock, tell)
-        self._episodes: dict[str, StorageState] = {}
-        """World of an episode -> the browser storage of its last passed task."""
+        self._episodes = Episodes()
         self._states.channels(0)
         self.redactor = Redactor.of(settings)
         self._trajectories = KeptWays(settings, run_id, self.redactor, self.clock)
@@ -191,11 +198,12 @@ class Harness:
         try:
             with in_task(plan, wake=emit):
                 async with self._ground(plan) as empty, self.tools.task(plan, emit, empty.slot) as tools:
-                    ground = await self._logged_in(plan, replace(empty, tools=tools, commands=commands))
+                    begun = self._episodes.begin(plan, replace(empty, tools=tools, commands=commands))
+                    ground = await self._logged_in(plan, begun)
                     result = await run_task(plan, self._ports(plan, agent, emit, interaction, ground, inference))
-            more = [*result.warnings, *inference.finish(result)]
+            left = self._episodes.hand_on(plan, result, ground)
+            more = [*result.warnings, *inference.finish(result), *left]
             result = replace(result, warnings=(*more, *self._trajectories.keep(plan, result, notes)))
-            self._hand_on(plan, result, ground)
             ended = result
             return result
         finally:
@@ -216,7 +224,7 @@ class Harness:
         """The ground of a task that names a login, with the browser storage of someone who is logged in."""
         if plan.login is None or ground.trouble is not None:
             return ground
-        if plan.world in self._episodes and self._logins.of_episode.get(plan.world) == plan.login.name:
+        if ground.storage is not None:
             return ground  # the episode's last task has left the same login
         place = plan.world if self.settings.isolation == "world" else f"slot {ground.slot}"
         try:
@@ -227,18 +235,21 @@ class Harness:
 
     async def _play_login(
         self, task: Plan, ground: Ground, plan: Plan, storage: StorageState | None
-    ) -> tuple[TaskResult, StorageState | None]:
+    ) -> tuple[TaskResult, Storage | None]:
         """Play a login or its check in the world of the task (logins.Play)."""
         plan = replace(plan, world=task.world)
         tools = self.tools.of(plan, lambda _: None, ground.slot)
-        inside = Ground(ground.slot, episode=True, storage=storage, tools=tools, needed=ground.needed)
+        inside = Ground(ground.slot, of_login=True, storage=storage, tools=tools, needed=ground.needed)
         inference = self.inference.of(plan, lambda _: None)
         agent = self.agents.agent(None, models=inference.client)
         try:
             ports = self._ports(plan, agent, lambda _: None, NO_INTERACTION, inside, inference)
-            if task.login is not None and plan.key == task.login.check.key:
-                ports = replace(ports, archive=NoArtifacts(self.archive), witness=None)
-            return await run_task(plan, ports), inside.left.get(plan.key)
+            assert task.login is not None
+            archive = LoginArchive(self.archive, quiet=plan.key == task.login.check.key)
+            witness = ports.witness if plan.key == task.login.plan.key else None
+            result = await run_task(plan, replace(ports, archive=archive, witness=witness))
+            left = inside.left.get(plan.key)
+            return result, left if isinstance(left, Storage) else None
         finally:
             await agent.close()
             await tools.close()
@@ -303,16 +314,6 @@ class Harness:
         """Load channels and agents anew with the next task: the project's Python has changed."""
         self.agents = self._make_agents()
         await self._states.forget()
-
-    def _hand_on(self, plan: Plan, result: TaskResult, ground: Ground) -> None:
-        """Pass the browser's storage on to the next task of the episode, unless the task failed."""
-        if not ended_as_declared(plan.spec, result):
-            return
-        key = result.alternative.key if result.alternative else plan.key
-        if key in ground.left:
-            self._episodes[plan.world] = ground.left[key]
-            if plan.login is not None:
-                self._logins.of_episode[plan.world] = plan.login.name
 
     def _in_a_fresh_world(self, plan: Plan) -> Plan:
         """Give a task that runs again (a rerun, `execute_task` twice) a world without the traces of its first run."""
@@ -425,8 +426,8 @@ class Harness:
         return replace(
             SessionRequest.of(plan, self.settings, folder),
             hosts=self._hosts_in(ground.slot),
-            storage=ground.storage or self._episodes.get(plan.world),
-            leave=partial(ground.left.__setitem__, plan.key) if ground.episode and not plan.in_full else None,
+            storage=ground.storage,
+            leave=ground.leave_for(plan),
         )
 
     def _hosts_in(self, slot: int) -> dict[str, int]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
 
 from msgspec import Struct
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -372,10 +373,10 @@ class TaskSpec(BaseModel):
         description="Name of a family of tasks: the pytest mark `family_<x>` and Allure's feature. Letters, digits, "
         "`_` and `-`.",
     )
-    episode_id: str | None = Field(
+    episode_id: Annotated[str | None, AfterValidator(lambda name: name or None)] = Field(
         None,
         description="Tasks with the same id form an episode. They share memory and environment, and each starts with "
-        "the cookies, localStorage and IndexedDB of the last one that passed.",
+        "the cookies, localStorage and IndexedDB of the last one that passed. An empty one is none.",
     )
     priority: int = Field(
         3, ge=1, le=5, description="Order of the run and Allure's severity. Tasks with 1 run first, as a rank."

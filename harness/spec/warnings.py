@@ -39,6 +39,7 @@ WARNINGS: Mapping[str, WarningFacts] = {
     "write_repeated": _TO_ACT_ON,
     "done_when_false_after_write": _TO_ACT_ON,
     "restore_incomplete": _TO_ACT_ON,
+    "storage_not_left": WarningFacts(to_act_on=True, expectable=False),
     "memory_key_missing": _TO_ACT_ON,
     "artifact_missing": _TO_ACT_ON,
     "memory_differs": _TO_ACT_ON,

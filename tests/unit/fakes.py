@@ -103,6 +103,9 @@ class FakeSession:
     restoring: Any = ()
     """What `restore` answers: differences, or a Failure; of a list, one after the other."""
     saving: Failure | None = None
+    leaving: Failure | None = None
+    left: tuple[float, bool] | None = None
+    """How long the reading of the storage at the end might take, and whether a page may hold it up."""
     sending: list[Any] = field(default_factory=list)
     """What leaves the pages: a list of Sent for each time that it is asked for."""
     unfilled: list[str | None] = field(default_factory=list)
@@ -144,6 +147,10 @@ class FakeSession:
 
     async def passed(self, index: int) -> None:
         return
+
+    async def leave_storage(self, within: float, *, held_up: bool) -> Failure | None:
+        self.left = (within, held_up)
+        return self.leaving
 
     async def text(self, selector: str, frame: str | None, patience: float) -> str | Failure:
         value = self._page(f"text {selector}")
