@@ -27,11 +27,11 @@ from harness.browser.debugger import DebuggedContext, debugged
 from harness.browser.dialogs import await_dialogs
 from harness.browser.evidence import LastGood
 from harness.browser.exchanges import RequestRecord, document_of
-from harness.browser.failures.classify import failure_of, with_popups, with_redirect
+from harness.browser.failures.classify import facts_now, failure_of, with_popups, with_redirect
 from harness.browser.failures.liveness import PROBE_SECONDS, dead, lost
 from harness.browser.failures.navigation import navigation_failure, refused_hosts
 from harness.browser.failures.parts import with_missing_parts
-from harness.browser.failures.scene import FailureContext, describe, locate, other_frame
+from harness.browser.failures.scene import Facts, FailureContext, describe, locate, other_frame
 from harness.browser.page_events import PageEvents
 from harness.browser.process import Chromium
 from harness.browser.reading import arrived, look, read_between_pages, text_of
@@ -159,7 +159,7 @@ class PlaywrightSession:
         if gone and not (isinstance(step, SwitchPage) and gone.scope is Scope.PAGE):  # this step leaves the page anyway
             return await self._finish_failed(replace(gone, effect=Effect.NONE))
         await self._record_sending(step)
-        attempt = replace(self._attempt(within, patience), once=step.effect_class == "write")
+        attempt = self._attempt_at(step, within, patience, scene)
         before = self.tab.watch.latest
         try:
             async with asyncio.timeout(within + GRACE):
@@ -265,6 +265,13 @@ class PlaywrightSession:
         until = Deadline.after(within, self._clock.now())
         playwright, agent = self._pool.playwright, self.user_agent
         return ActContext(playwright, self.tab, self._request, agent, self._clock, until, patience)
+
+    def _attempt_at(self, step: Step, within: float, patience: float, scene: FailureContext) -> ActContext:
+        async def look(seconds: float, briefly: bool) -> Facts | None:
+            return await facts_now(scene, seconds, briefly=briefly)
+
+        once = step.effect_class == "write"
+        return replace(self._attempt(within, patience), once=once, within=within, look=look, seen=scene.seen)
 
     async def _healed_element(self, step: Step) -> dict[str, Any]:
         """The element that another selector found after one was not found; the usual step pays nothing."""

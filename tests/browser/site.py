@@ -106,8 +106,25 @@ FILES = """<!doctype html><title>Files</title><p id=out>nothing</p>
 <button id=window onclick="window.open('/giving')">Window</button>
 <a id=endless href=/endless.csv>endless</a>
 """
+CAUSES = """<!doctype html><title>Causes</title><style>@keyframes shift { to { transform: translateX(40px) } }
+.moving { animation: shift .3s infinite alternate }
+#veil { position: fixed; left: 0; top: 0; width: 100%; height: 150px; background: rgb(200 0 0 / .3) }
+#open { margin-top: 180px }</style>
+<form onsubmit="event.preventDefault()"><button id=button>Button</button><input id=send type=submit value=Send>
+<input id=box type=checkbox><input id=radio type=radio><input id=range type=range><input id=file type=file>
+<input id=text></form><div id=veil></div>
+<div id=open><button id=pulse class=moving>Pulse</button><input id=slide class=moving type=submit value=Slide>
+<button id=off disabled>Off</button><input id=unticked type=checkbox disabled><input id=fixed readonly value=x>
+<select id=list disabled><option>a</select><fieldset disabled><button id=within>Within</button></fieldset>
+<a id=dead href=/saved style="pointer-events: none">Dead</a><button id=inert inert>Inert</button>
+<button id=gone style="display: none">Gone</button><input id=unseen style="visibility: hidden">
+<button id=aside style="position: absolute; left: -900px">Aside</button>
+<a id=hanging href=/hang>Hanging</a>
+<button id=later disabled onclick="this.textContent='clicked'">Later</button>
+<button id=asks onclick="fetch('/hang')">Asks</button></div>"""
 PAGES = {
     "/fields": FIELDS,
+    "/causes": CAUSES,
     "/widgets": WIDGETS,
     "/windows": WINDOWS,
     "/files": FILES,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from base64 import b64encode
 from collections.abc import Mapping
@@ -157,14 +158,16 @@ async def _send(attempt: ActContext, requests: APIRequestContext, url: str, ask:
         extra = {name.lower(): value for name, value in (attempt.request.context.extra_headers or {}).items()}
         told = attempt.request.mark.headers(attempt.request.world)
         headers = {**extra, **told, **await _cookie(attempt, url), **({"host": host} if host else {}), **ask.headers}
-        return await requests.fetch(
-            target, method=ask.method, headers=headers, data=ask.body, max_redirects=0, timeout=attempt.ms()
-        )
-    except PlaywrightError as error:
+        async with asyncio.timeout(attempt.left()):  # Playwright's own comes too late on a busy machine
+            return await requests.fetch(
+                target, method=ask.method, headers=headers, data=ask.body, max_redirects=0, timeout=attempt.ms()
+            )
+    except (PlaywrightError, TimeoutError) as error:
+        late = f"fetch: Timeout {1000 * attempt.within:.0f}ms exceeded."
+        text = error.message if isinstance(error, PlaywrightError) else late
         if attempt.request.on_request_failed is not None:
-            attempt.request.on_request_failed(url, error.message)
-        failure = api_failure(error.message.splitlines()[0].partition(": ")[2], url)
-        raise Failed(failure) from error
+            attempt.request.on_request_failed(url, text)
+        raise Failed(api_failure(text.splitlines()[0].partition(": ")[2], url)) from error
 
 
 async def _cookie(attempt: ActContext, url: str) -> dict[str, str]:

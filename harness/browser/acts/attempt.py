@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from msgspec import Struct
+from msgspec import Struct, field
 from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import Locator, Page, Playwright
 from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
 from harness.browser.context import Tab
 from harness.browser.failures.liveness import PROBE_SECONDS
-from harness.browser.failures.scene import CallLog, answers, locate
+from harness.browser.failures.scene import LOOK_SECONDS, CallLog, Facts, Sighting, answers, locate
 from harness.browser.request import SessionRequest
 from harness.recovery.catalog import Effect
 from harness.resilience import Clock, Deadline
@@ -21,6 +21,19 @@ LEAST_SECONDS = 0.02
 """The shortest timeout in seconds: Playwright reads a timeout of 0 as "for ever"."""
 NOT_ENDED = "the navigation did not end\nCall log:\n  - performing submit action"
 """Playwright's wording for a click whose navigation does not end."""
+RESERVE_SHARE = 0.2
+"""The share of an attempt's time that is kept to find out what holds it up."""
+RESERVE_SECONDS = 1.0
+"""The most seconds that are kept for that."""
+POLL = 0.1
+"""Seconds between two looks at an element that is not ready."""
+Look = Callable[[float, bool], Awaitable[Facts | None]]
+"""Looks for so many seconds, and only briefly if that is True; None if the page does not answer."""
+
+
+async def unseen(_seconds: float, _briefly: bool) -> Facts | None:
+    """Look at nothing: an act without an element."""
+    return None
 
 
 class ActContext(Struct, frozen=True):
@@ -35,6 +48,11 @@ class ActContext(Struct, frozen=True):
     patience: float
     once: bool = False
     """Whether the act must not be done twice (`effect: write`)."""
+    within: float = 0.0
+    """Seconds that the whole attempt has."""
+    look: Look = unseen
+    """Asks the page for the facts about the step's element."""
+    seen: Sighting = field(default_factory=Sighting)
 
     @property
     def page(self) -> Page:
@@ -54,24 +72,73 @@ class ActContext(Struct, frozen=True):
     async def act(self, target: Locator | None, call: Callable[[int], Awaitable[object]]) -> None:
         """Run `call(timeout in ms)`: `target` must appear within `patience`, the act may take all the remaining time.
 
-        Playwright's own timeout ends each try, so nothing can take effect late. A second try is made only if the call
-        log shows that the first one did nothing to the element, and the element was found or is there now: a busy page
+        Playwright's own timeout ends each try, so nothing can take effect late. Another try is made only if the call
+        log shows that the last one did nothing to the element, and the element was found or is there now: a busy page
         may have answered late. If the log cannot show that, only an act that may be done twice is tried again.
+
+        Before the limit comes a reserve, in which nothing is under way while the page is asked what holds the act up:
+        however late a busy machine answers, the reason is known and nothing can happen after the limit. An element
+        that becomes ready meanwhile is acted on.
         """
-        try:
-            await call(round(1000 * min(max(self.patience, LEAST_SECONDS), self.left())))
-        except PlaywrightTimeoutError as error:
-            if self.left() <= LEAST_SECONDS:
-                raise
-            log = CallLog.of(error.message)
-            if log.ends_in_silent_call and (self.once or self.tab.watch.sending.unsafe):
-                raise
-            if log.effect is not Effect.NONE and not log.ends_in_silent_call:
-                await self._await_consequences(error)
-            elif log.found or not await answers(self.tab.control, PROBE_SECONDS) or await self._is_present(target):
-                await call(self.ms())
-            else:
-                raise
+        seconds, told = min(max(self.patience, LEAST_SECONDS), self._before_reserve()), None
+        while True:
+            try:
+                await call(round(1000 * seconds))
+                return
+            except PlaywrightTimeoutError as error:
+                log = CallLog.of(error.message)
+                if log.effect is not Effect.NONE and not log.ends_in_silent_call:
+                    await self._await_consequences(error)
+                    return
+                if log.ends_in_silent_call and (self.once or self.tab.watch.sending.unsafe):
+                    raise
+                told = self._more_telling(error, told)
+                more = await self._time_for_more(log, target)
+                if more is None:
+                    raise told from None
+                seconds = more
+
+    def _before_reserve(self) -> float:
+        """Seconds left before the reserve begins, never below LEAST_SECONDS."""
+        reserve = min(RESERVE_SECONDS, RESERVE_SHARE * self.within)
+        return max(LEAST_SECONDS, self.deadline.left(self.clock.now()) - reserve)
+
+    def _more_telling(
+        self, error: PlaywrightTimeoutError, before: PlaywrightTimeoutError | None
+    ) -> PlaywrightTimeoutError:
+        """Of two tries in vain the later one that says what held it up, and else the later one."""
+        log = CallLog.of(error.message)
+        if before is not None and log.obstacle is None and CallLog.of(before.message).obstacle:
+            return before
+        self.seen.log = log
+        return error
+
+    async def _time_for_more(self, log: CallLog, target: Locator | None) -> float | None:
+        """The seconds of another try; None if the element did not come, or did not become ready."""
+        left = self._before_reserve()
+        if left <= LEAST_SECONDS:
+            return await self._time_once_ready()
+        there = log.found or not await answers(self.tab.control, PROBE_SECONDS) or await self._is_present(target)
+        return left if there else None
+
+    async def _time_once_ready(self) -> float | None:
+        """Look at the element until it is ready or the time is over; returns the seconds left if it is ready."""
+        place, briefly = None, False
+        while (left := self.left()) > 2 * LEAST_SECONDS:
+            facts = await self.look(min(left, LOOK_SECONDS), briefly)
+            if facts is not None:
+                self._saw(facts)
+                briefly = True
+                if facts.count > 1 or (facts.ready and facts.box == place):  # Playwright tells of several matches
+                    return self.left()
+                place = facts.box if facts.ready else None
+            await self.clock.sleep(min(POLL, self.left()))
+        return None
+
+    def _saw(self, facts: Facts) -> None:
+        """Keep the facts. Nothing matches still: then what the first look found elsewhere on the page is kept."""
+        if facts.count or self.seen.facts is None or self.seen.facts.count:
+            self.seen.facts = facts
 
     async def _is_present(self, target: Locator | None) -> bool:
         try:

@@ -8,7 +8,7 @@ line says that a later one replaces it. A test keeps the lists true.
 - `lost`: the driver, the browser or the page is gone. This comes before any other cause.
 - `aborted`: a navigation was broken off, and a crash is reported a little later.
 - `unanswered`: the outer deadline ended the act, because some part does not answer.
-- `_explain_missing_element`: all parts answer, so the missing element is the cause.
+- `_explain_cut_off`: all parts answer, so what was seen until then is the cause.
 - `session_lost`: it replaces that cause if the page is a login page.
 - `_live`: Playwright's own error, while all parts are alive.
 - `strayed_page`: it replaces that cause if a popup was about to leave the allowed domains.
@@ -21,7 +21,8 @@ line says that a later one replaces it. A test keeps the lists true.
 - `hung`: the page, or the browser, does not answer.
 - `timed_out`: everything answers.
 
-`_explain_missing_element`: an act that was ended from outside.
+`_explain_cut_off`: an act that was ended from outside.
+- `no_answer`: the page waits for a document that its site does not send.
 - `wait_failure`: the act was a `wait`; the failure names the elements that exist instead.
 - `element_failure`: the act was another one; the cause is its element.
 
@@ -34,9 +35,9 @@ line says that a later one replaces it. A test keeps the lists true.
 `_too_late`: dialog, network, page and element.
 - `blocked`: a dialog is open.
 - `late_opening`: the act was an `open`; the cause is its navigation.
-- `no_answer`: the act has sent a request that the site does not answer.
 - `dead`: a part is gone by now.
 - `hung`: the page, or the browser, does not answer.
+- `no_answer`: the act has sent a request that the site does not answer.
 - `lost_page`: the page of an earlier step is the browser's error page.
 - `wait_failure`: the act was a `wait`; the failure names the elements that exist instead.
 - `_unready`: something delayed the act.
@@ -58,7 +59,7 @@ line says that a later one replaces it. A test keeps the lists true.
 
 `element_failure`: the element, as the page and the call log describe it.
 - `_no_place`: the place to drop on is covered.
-- `timed_out`: the page gives no facts, or the act had begun.
 - `_nowhere`: nothing matches. A missing frame comes first.
+- `timed_out`: neither the page nor the call log says what held the act up, or the act had begun.
 - `_not_ready`: the element is hidden, disabled, covered or moving.
 """

@@ -44,10 +44,13 @@ from harness.recovery.failure import Failed, Failure
 from harness.values import replace
 
 OTHER_TEXT = "The element exists with another text: correct the text in the selector."
-_UNSTABLE = r"is not stable|detached from the DOM"
-_OUTSIDE = r"outside of the viewport"
-_HIDDEN = rf"is not visible|{_OUTSIDE}"
-_DISABLED = r"is not enabled|is not editable"
+_OUTSIDE = "outside of the viewport"
+UNTOUCHABLE = (
+    "The page gives it the style `pointer-events: none`, as links and buttons that are switched off have: an earlier "
+    "step did not do what the page needs to switch it on."
+)
+ENDLESS = "`force: true` acts on it while it moves, and does not ask what covers it: check the effect afterwards."
+CALMED = "The page has a style for visitors who want less motion: `browser: {reduced_motion: reduce}` asks for it."
 
 
 def element_failure(scene: FailureContext, facts: Facts | None, log: CallLog) -> Failure:
@@ -55,14 +58,29 @@ def element_failure(scene: FailureContext, facts: Facts | None, log: CallLog) ->
     details: dict[str, Any] = {"url": scene.page.url, "call_log": log.tail}
     if log.dragging and log.covering:
         return _no_place(scene, log.covering, details)
-    if facts is None or (log.effect is not Effect.NONE and not _never_ready(facts, log)):
-        return replace(timed_out(scene), details=details, effect=log.effect)
-    if facts.frame_missing:
+    if facts is None and log.untouched and not log.found and scene.watch.unanswered is None:
+        facts = Facts(0)  # Playwright has looked for it all the time
+    begun, obstacle = log.effect is not Effect.NONE and not _never_ready(facts, log), _obstacle(facts, log)
+    if facts is not None and facts.frame_missing and not begun:
         message = f"no frame matches {facts.missing_frame} (looked for {seconds(scene.patience)})"
         return Failure("FRAME_NOT_FOUND", message, details=details)
-    if facts.count == 0 and not log.contains(_UNSTABLE):
+    if facts is not None and facts.count == 0 and obstacle != "ELEMENT_UNSTABLE" and not begun:
         return _nowhere(scene, facts, details)
-    return _not_ready(scene, facts, log, details)
+    if obstacle is None or begun:
+        return replace(timed_out(scene), details=details, effect=log.effect)
+    return _not_ready(scene, facts or Facts(1), log, obstacle, details)
+
+
+def _obstacle(facts: Facts | None, log: CallLog) -> str | None:
+    """The code of what keeps the act from its element: as the call log says, or else as the page shows it."""
+    told = log.obstacle[0] if log.obstacle else None
+    if facts is None:
+        return told
+    if facts.count and not facts.visible:
+        return "ELEMENT_HIDDEN"
+    shown = "ELEMENT_DISABLED" if facts.disabled else "ELEMENT_COVERED" if facts.covered_by else None
+    obstacle = told or shown
+    return "ELEMENT_DISABLED" if obstacle == "ELEMENT_COVERED" and facts.untouchable else obstacle
 
 
 def _nowhere(scene: FailureContext, facts: Facts, details: dict[str, Any]) -> Failure:
@@ -82,9 +100,10 @@ def in_frame(facts: Facts) -> str:
     return f"An element in an iframe needs `frame`: add `frame: {quoted}` to this step."
 
 
-def _never_ready(facts: Facts, log: CallLog) -> bool:
+def _never_ready(facts: Facts | None, log: CallLog) -> bool:
     """Return whether the element was not ready at any check, and the time ended during a further check."""
-    return log.ends_in_silent_call and log.contains(r"^retrying") and (facts.disabled or not facts.visible)
+    still = facts is not None and (facts.disabled or not facts.visible)
+    return log.ends_in_silent_call and log.contains(r"^retrying") and still
 
 
 def _no_place(scene: FailureContext, covering: str, details: dict[str, Any]) -> Failure:
@@ -93,21 +112,26 @@ def _no_place(scene: FailureContext, covering: str, details: dict[str, Any]) -> 
     return Failure("ELEMENT_COVERED", message, details=details | {"covered_by": covering}, effect=Effect.POSSIBLE)
 
 
-def _not_ready(scene: FailureContext, facts: Facts, log: CallLog, details: dict[str, Any]) -> Failure:
+def _not_ready(scene: FailureContext, facts: Facts, log: CallLog, code: str, details: dict[str, Any]) -> Failure:
     """The failure of an element that exists and is not ready."""
-    selector = scene.selector
-    covering = log.covering or facts.covered_by
-    if not facts.visible or (log.contains(_HIDDEN) and not covering):
-        where = "is outside the view" if facts.visible and log.contains(_OUTSIDE) else "is not visible"
-        return Failure("ELEMENT_HIDDEN", f"{selector} {where}", details=details)
-    if facts.disabled or log.contains(_DISABLED):
-        return Failure("ELEMENT_DISABLED", f"{selector} is disabled or read-only", details=details)
-    if covering:
-        shown = facts.covered_by or covering
-        return Failure("ELEMENT_COVERED", f"{selector} is covered by {shown}", details=details | {"covered_by": shown})
-    if log.contains(_UNSTABLE):
-        return Failure("ELEMENT_UNSTABLE", f"{selector} keeps moving or is re-created", details=details)
-    return replace(timed_out(scene), details=details)
+    selector, advice = scene.selector, ""
+    match code:
+        case "ELEMENT_HIDDEN":
+            outside = log.obstacle is not None and _OUTSIDE in log.obstacle[1]
+            words = "is outside the view" if outside else "is not visible"
+        case "ELEMENT_DISABLED" if facts.untouchable and not facts.disabled:
+            words, advice = "takes no clicks: its style is `pointer-events: none`", UNTOUCHABLE
+        case "ELEMENT_DISABLED":
+            words = "is disabled or read-only"
+        case "ELEMENT_COVERED":
+            details["covered_by"] = facts.covered_by or log.covering
+            words = f"is covered by {details['covered_by']}"
+        case _ if facts.endless:
+            words = f"moves all the time: the animation {facts.endless!r} has no end"
+            advice = f"{CALMED} {ENDLESS}" if facts.calmed else ENDLESS
+        case _:
+            words = "keeps moving or is re-created"
+    return Failure(code, f"{selector} {words}", details=details, advice=advice)
 
 
 # Exception -> Failure: the only reader of Playwright's messages. The order of the rules matters.
@@ -126,13 +150,15 @@ _GONE = re.compile(rf"not attached to the DOM|Frame was detached|{_LEFT}|page is
 
 async def failure_of(error: Exception, scene: FailureContext) -> Failure:
     """Make the Failure of an act's exception. It ends at most about OVERTIME seconds after the attempt's limit."""
+    if isinstance(error, TimeoutError):
+        error = _failed_before(error) or error
     if isinstance(error, Failed):
         raised = undelivered(error.failure, scene)
         return replace(raised, selector=raised.selector or scene.selector)
     text = str(error)
     failure = await lost(text, scene) or await aborted(text, scene)
     if failure is None and isinstance(error, TimeoutError):
-        failure = await _explain_missing_element(await unanswered(scene), scene)
+        failure = await _explain_cut_off(await unanswered(scene), scene)
         if login := await session_lost(failure, scene):
             failure = replace(login, effect=failure.effect, tainted=True)
     if failure is None:
@@ -142,13 +168,26 @@ async def failure_of(error: Exception, scene: FailureContext) -> Failure:
     return replace(failure, selector=failure.selector or scene.selector, cause=error)
 
 
-async def _explain_missing_element(failure: Failure, scene: FailureContext) -> Failure:
-    """Explain an act that was ended from outside although the page answers: a missing element is the reason."""
-    facts = await _ask(scene) if failure.code == "STEP_TIMEOUT" else None
-    if facts is None or facts.count:
+def _failed_before(error: BaseException) -> Failed | None:
+    """The failure that the act had already told when it was cut off while it tidied up."""
+    inner: BaseException | None = error
+    while inner is not None and not isinstance(inner, Failed):
+        inner = inner.__cause__ or inner.__context__
+    return inner
+
+
+async def _explain_cut_off(failure: Failure, scene: FailureContext) -> Failure:
+    """Explain an act that was ended from outside although the page answers, by what was seen until then."""
+    if failure.code != "STEP_TIMEOUT":
         return failure
-    why = wait_failure(scene, facts) if scene.waits else element_failure(scene, facts, CallLog(()))
-    return replace(why, tainted=True)
+    pending = scene.watch.unanswered
+    if pending is not None and scene.acts:
+        return replace(no_answer(scene, pending, failure.effect), tainted=True)
+    facts, held_up = scene.seen.facts or await facts_now(scene), scene.waits or scene.seen.log.obstacle is not None
+    if facts is None or (facts.count and not held_up):
+        return failure
+    why = wait_failure(scene, facts) if scene.waits else element_failure(scene, facts, scene.seen.log)
+    return replace(why, effect=failure.effect if facts.count else why.effect, tainted=True)
 
 
 async def _live(error: Exception, text: str, scene: FailureContext) -> Failure:
@@ -183,7 +222,7 @@ def _named_code(text: str) -> str | None:
 
 
 async def _ambiguous(scene: FailureContext, text: str) -> Failure:
-    facts = await _ask(scene)
+    facts = await facts_now(scene)
     count = facts.count if facts else int((re.search(r"resolved to (\d+)", text) or [0, 2])[1])
     details: dict[str, Any] = {"url": scene.page.url, "count": count, "matches": list(facts.matches if facts else ())}
     what = scene.selector if facts else f"{scene.selector} or its frame {scene.frame}"
@@ -191,16 +230,17 @@ async def _ambiguous(scene: FailureContext, text: str) -> Failure:
     return Failure("SELECTOR_AMBIGUOUS", f"{what} matches {count} elements", details=details)
 
 
-async def _ask(scene: FailureContext) -> Facts | None:
+async def facts_now(scene: FailureContext, within: float | None = None, *, briefly: bool = False) -> Facts | None:
     """Facts about the step's selector; None if the page does not answer in time."""
     if scene.selector is None and scene.frame is None:
         return None
+    look = scene.look if within is None else within
     try:
-        look = scene.look
         async with asyncio.timeout(look):
-            return await ask(scene.page, scene.selector or ":root", scene.frame, look)
+            facts = await ask(scene.page, scene.selector or ":root", scene.frame, look, briefly=briefly)
     except (TimeoutError, PlaywrightError):
         return None
+    return replace(facts, disabled=True) if scene.fills and facts.read_only else facts
 
 
 async def _too_late(text: str, scene: FailureContext) -> Failure:
@@ -210,18 +250,25 @@ async def _too_late(text: str, scene: FailureContext) -> Failure:
     if scene.opens:
         return await late_opening(scene)
     log = CallLog.of(text)
-    pending = scene.watch.unanswered
-    if pending and log.effect is not Effect.NONE and await scene.chromium.answers(scene.look / 2):
-        return no_answer(scene, pending, log.effect)
-    facts, (page, browser) = await asyncio.gather(_ask(scene), who_answers(scene))
+    pending = scene.watch.unanswered if log.effect is not Effect.NONE else None
+    facts, (page, browser) = await _examine(scene, log) if pending is None else (None, await who_answers(scene))
     failure = dead(text, scene)
     if failure is not None:
         return failure
     if not page:
         return hung(scene, browser, performed(scene, log))
+    if pending is not None:
+        return no_answer(scene, pending, log.effect)
     if log.effect is Effect.NONE and not log.found and not (facts and facts.count):
         failure = lost_page(scene)
     return failure or (wait_failure(scene, facts) if scene.waits else _unready(scene, facts, log))
+
+
+async def _examine(scene: FailureContext, log: CallLog) -> tuple[Facts | None, tuple[bool, bool]]:
+    """The facts, and whether page and browser answer; what was seen before the limit needs no second look."""
+    if scene.seen.facts is not None and log.effect is Effect.NONE:
+        return scene.seen.facts, (True, True)
+    return await asyncio.gather(facts_now(scene), who_answers(scene))
 
 
 def _unready(scene: FailureContext, facts: Facts | None, log: CallLog) -> Failure:

@@ -153,12 +153,18 @@ async def who_answers(scene: FailureContext) -> tuple[bool, bool]:
     browser answers late again is excused, unless it floods the browser itself.
     """
     if scene.watch.unanswered is not None:  # waiting for the page would take all the time and give no answer
-        browser = await scene.chromium.answers(scene.look)
+        browser = await scene.chromium.answers(scene.look) or await _answers_late(scene)
         return browser, browser
     page, browser, late = await _probe(scene, scene.look)
     if late and not page and not scene.chromium.process.stopped:
         page, browser, late = await _probe(scene, max(scene.look, SECOND_LOOK))
     return page or (browser and late), browser
+
+
+async def _answers_late(scene: FailureContext) -> bool:
+    """Return whether a browser that was only slow to answer does: a stopped one is known at once."""
+    chromium = scene.chromium
+    return chromium.alive and not chromium.process.stopped and await chromium.answers(SECOND_LOOK)
 
 
 async def _probe(scene: FailureContext, look: float) -> tuple[bool, bool, bool]:

@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from itertools import islice
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 from playwright.async_api import CDPSession, Frame, FrameLocator, Locator, Page
 from playwright.async_api import Error as PlaywrightError
 
@@ -31,6 +31,13 @@ _PERFORMED = re.compile(r"performing \w[\w ]* action|\bpress\(|setInputFiles\(|k
 _INSIDE = re.compile(r"(attempting|retrying) (select option|fill) action")
 _CHECKED = "waiting for element to be visible"
 _FILES = re.compile(r'locator resolved to <(label\b|input\b.*type="file")')
+_OBSTACLES = (
+    ("ELEMENT_HIDDEN", re.compile(r"is not visible|outside of the viewport")),
+    ("ELEMENT_DISABLED", re.compile(r"is not enabled|is not editable|is inert")),
+    ("ELEMENT_COVERED", re.compile(r"intercepts pointer events")),
+    ("ELEMENT_UNSTABLE", re.compile(r"is not stable|detached from the DOM")),
+)
+"""What Playwright says of an element that it cannot act on yet, and the code of the failure if that does not end."""
 
 
 class CallLog(Struct, frozen=True):
@@ -84,6 +91,15 @@ class CallLog(Struct, frozen=True):
         return self.effect is Effect.NONE and (waited or self.contains(r"attempting \w[\w ]* action"))
 
     @property
+    def obstacle(self) -> tuple[str, str] | None:
+        """What kept the act from its element at the last check: the code, and the line that says so."""
+        for line in reversed(self.lines):
+            for code, said in _OBSTACLES:
+                if said.search(line):
+                    return code, line
+        return None
+
+    @property
     def covering(self) -> str | None:
         """The element that receives the click instead."""
         for line in reversed(self.lines):
@@ -132,7 +148,19 @@ matches => {
   }
   const box = first.getBoundingClientRect();
   const top = first.getRootNode().elementFromPoint(box.x + box.width / 2, box.y + box.height / 2);
-  const free = !top || first.contains(top) || top.contains(first) || first.labels && [...first.labels].includes(top);
+  const free = !top || first.contains(top) || top.contains(first)
+    || [...(first.labels || [])].some(label => label.contains(top));
+  const moving = [];
+  for (let e = first; e; e = e.parentElement) moving.push(...e.getAnimations());
+  const endless = moving.find(a => a.playState === 'running' && a.effect?.getComputedTiming().endTime === Infinity);
+  const calms = sheet => {
+    try {
+      const rules = [...sheet.cssRules].filter(rule => /prefers-reduced-motion/.test(rule.media?.mediaText));
+      return rules.some(rule => [...rule.cssRules].some(each => each.selectorText && first.closest(each.selectorText)));
+    } catch {
+      return false;  // a style sheet of another origin
+    }
+  };
   return {
     count: matches.length,
     matches: matches.slice(0, 5).map(short),
@@ -140,8 +168,13 @@ matches => {
     visible: shown(first),
     visible_count: matches.filter(shown).length,
     text: textOf(matches.find(shown) || first),
-    disabled: first.matches(':disabled, :read-only:is(input, textarea)') || !!first.closest('[aria-disabled="true"]'),
+    disabled: first.matches(':disabled') || !!first.closest('[aria-disabled="true"], [inert]'),
+    read_only: first.matches('input[readonly], textarea[readonly], [aria-readonly="true"]'),
+    untouchable: getComputedStyle(first).pointerEvents === 'none',
     covered_by: free ? null : short(top),
+    box: [box.x, box.y, box.width, box.height],
+    endless: endless ? endless.animationName || endless.id || 'an animation' : '',
+    calmed: !!endless && [...document.styleSheets].some(calms),
   };
 }
 """,
@@ -171,7 +204,16 @@ class Facts(Struct, frozen=True):
     text: str = ""
     """The text of the first visible match, else of the first match."""
     disabled: bool = False
+    read_only: bool = False
+    untouchable: bool = False
+    """Whether its style lets the pointer through: `pointer-events: none`."""
     covered_by: str | None = None
+    box: tuple[float, ...] = ()
+    """Its place and size on the screen."""
+    endless: str = ""
+    """The name of an animation without an end that moves it, or what it is in."""
+    calmed: bool = False
+    """Whether the page has another style for it, or for what it is in, for visitors who want less motion."""
     without_text: str = ""
     """The match that the selector would have without its `:has-text(...)` and the like, if it has none with them."""
     in_frame: str = ""
@@ -185,9 +227,18 @@ class Facts(Struct, frozen=True):
     def frame_missing(self) -> bool:
         return self.missing_frame is not None
 
+    @property
+    def ready(self) -> bool:
+        """Whether nothing that can be seen keeps an act from it, except that it may move."""
+        free = self.covered_by is None and not self.untouchable
+        return self.count > 0 and self.visible and not self.disabled and free
 
-async def ask(page: Page, selector: str, frame: str | None, within: float = 0.0) -> Facts:
-    """Ask the page for facts about a selector, without waiting for it. The caller limits the time to `within`."""
+
+async def ask(page: Page, selector: str, frame: str | None, within: float = 0.0, *, briefly: bool = False) -> Facts:
+    """Ask the page for facts about a selector, without waiting for it. The caller limits the time to `within`.
+
+    `briefly`: without a search for what it matches elsewhere.
+    """
     scope: Page | FrameLocator = page
     for part in frames_of(frame):
         count = await scope.locator(part).count()
@@ -198,6 +249,8 @@ async def ask(page: Page, selector: str, frame: str | None, within: float = 0.0)
             return replace(facts_of(frames, part), ambiguous_frame=part)
         scope = scope.frame_locator(part)
     facts = facts_of(await _ASK.of_all(locate(page, selector, frame)), selector)
+    if briefly:
+        return facts
     if facts.count == 0 and frame is None and (inside := await other_frame(page, selector, max(SECONDS, within / 2))):
         return replace(facts, similar=(), in_frame=inside)
     bare = "" if facts.count else without_text(selector)
@@ -236,7 +289,12 @@ def facts_of(answer: dict[str, Any], selector: str) -> Facts:
         visible_count=answer.get("visible_count", 0),
         text=answer.get("text", ""),
         disabled=answer.get("disabled", False),
+        read_only=answer.get("read_only", False),
+        untouchable=answer.get("untouchable", False),
         covered_by=answer.get("covered_by"),
+        box=tuple(answer.get("box", ())),
+        endless=answer.get("endless", ""),
+        calmed=answer.get("calmed", False),
     )
 
 
@@ -333,6 +391,14 @@ OVERTIME = 0.4
 SHORTEST_LOOK = 0.05
 
 
+class Sighting(Struct):
+    """What was seen of the element before the limit, while its act waited for it or was held up."""
+
+    log: CallLog = CallLog(())
+    """Playwright's log of the last try that said what held it up."""
+    facts: Facts | None = None
+
+
 class FailureContext(Struct, frozen=True):
     """All that may be examined to name a failure."""
 
@@ -370,6 +436,7 @@ class FailureContext(Struct, frozen=True):
     """The world of the task."""
     logins: Collection[str] = ()
     """Where the task has typed a password: hosts, or pages (host and path)."""
+    seen: Sighting = field(default_factory=Sighting)
 
     @property
     def look(self) -> float:

@@ -1,0 +1,81 @@
+"""The finest known cause is the failure, and the load of the machine does not change it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from harness.recovery.catalog import CATALOG
+from tests.browser.stage import SHOP, Stage, failed
+from tests.conftest import FULL
+
+PAGE = f"http://{SHOP}/causes"
+HANG = f"http://{SHOP}/hang"
+CAUSES: tuple[tuple[dict[str, Any], str], ...] = (
+    ({"act": "click", "selector": "#button"}, "ELEMENT_COVERED"),
+    ({"act": "click", "selector": "#send"}, "ELEMENT_COVERED"),
+    ({"act": "submit", "selector": "#send"}, "ELEMENT_COVERED"),
+    ({"act": "check", "selector": "#box"}, "ELEMENT_COVERED"),
+    ({"act": "check", "selector": "#radio"}, "ELEMENT_COVERED"),
+    ({"act": "click", "selector": "#range"}, "ELEMENT_COVERED"),
+    ({"act": "click", "selector": "#file"}, "ELEMENT_COVERED"),
+    ({"act": "hover", "selector": "#text"}, "ELEMENT_COVERED"),
+    ({"act": "click", "selector": "#pulse"}, "ELEMENT_UNSTABLE"),
+    ({"act": "click", "selector": "#slide"}, "ELEMENT_UNSTABLE"),
+    ({"act": "click", "selector": "#off"}, "ELEMENT_DISABLED"),
+    ({"act": "check", "selector": "#unticked"}, "ELEMENT_DISABLED"),
+    ({"act": "type", "selector": "#fixed", "value": "y"}, "ELEMENT_DISABLED"),
+    ({"act": "click", "selector": "#within"}, "ELEMENT_DISABLED"),
+    ({"act": "click", "selector": "#dead"}, "ELEMENT_DISABLED"),
+    ({"act": "click", "selector": "#inert"}, "ELEMENT_DISABLED"),
+    ({"act": "click", "selector": "#gone"}, "ELEMENT_HIDDEN"),
+    ({"act": "type", "selector": "#unseen", "value": "y"}, "ELEMENT_HIDDEN"),
+    ({"act": "click", "selector": "#aside"}, "ELEMENT_HIDDEN"),
+    ({"act": "click", "selector": "#nowhere"}, "ELEMENT_NOT_FOUND"),
+    ({"act": "type", "selector": "#nowhere", "value": "y"}, "ELEMENT_NOT_FOUND"),
+    ({"act": "click", "selector": "#hanging"}, "NET_TIMEOUT"),
+    ({"act": "open", "url": HANG}, "NET_TIMEOUT"),
+    ({"act": "api", "url": HANG}, "NET_TIMEOUT"),
+)
+"""Steps on the page of causes, and the code that each has on an idle machine."""
+ATTEMPTS = 200 if FULL else len(CAUSES)
+ALLOWED = ATTEMPTS // 40
+WITHIN = 1.0
+
+
+@contextmanager
+def both_cores_held() -> Iterator[None]:
+    """As many busy processes as there are processors, at the usual priority."""
+    loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(os.cpu_count() or 1)]
+    try:
+        yield
+    finally:
+        for each in loops:
+            each.kill()
+            each.wait()
+
+
+def test_a_busy_machine_does_not_change_the_cause(run: Any, stage: Stage) -> None:
+    """Of 200 attempts with all processors held, 195 have the code of an idle machine, and none another family's."""
+    missed: Counter[tuple[str, str, str]] = Counter()
+    astray: list[str] = []
+
+    async def body(step: dict[str, Any], code: str) -> None:
+        session = await stage.at("/causes")
+        failure = await failed(session, step, within=WITHIN, patience=WITHIN)
+        if failure.code != code:
+            missed[step["act"], step.get("selector", ""), failure.code] += 1
+        if failure.family is not CATALOG[code].family:
+            astray.append(f"{step}: {failure.message} {dict(failure.details)}")
+        await session.close()
+
+    with both_cores_held():
+        for number in range(ATTEMPTS):
+            run(body(*CAUSES[number % len(CAUSES)]))
+    assert not astray, astray
+    assert missed.total() <= ALLOWED, missed
