@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from harness.engine.attempt import StepState
+from harness.engine.attempt import ASSERTION, StepState
 from harness.engine.effects import doubt, has_posted, observed_write
 from harness.engine.run import Checkpoint, Run, counts
 from harness.model.record import StepRecord
@@ -49,6 +49,8 @@ def permitted(
             return _over_retry_budget(run, progress, failure) or _rewind(run, progress, failure, remedy, known, barred)
         case GiveUp():
             return failure if known else _note_doubt(failure), remedy
+        case Skip(what="step") if progress.request.code != ASSERTION:
+            return failure, GiveUp()  # a criterion or a precondition: what was not judged is not met
         case Trust() | Skip():
             return failure, remedy
         case _:

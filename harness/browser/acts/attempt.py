@@ -13,12 +13,10 @@ from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 from harness.browser.context import Tab
 from harness.browser.failures.liveness import PROBE_SECONDS
 from harness.browser.failures.scene import CallLog, answers, locate
+from harness.browser.queries import LEAST_SECONDS
 from harness.browser.request import SessionRequest
 from harness.recovery.catalog import Effect
 from harness.resilience import Clock, Deadline
-
-LEAST_SECONDS = 0.02
-"""The shortest timeout in seconds: Playwright reads a timeout of 0 as "for ever"."""
 
 
 class ActContext(Struct, frozen=True):
