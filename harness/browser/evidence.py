@@ -25,8 +25,9 @@ from harness.browser.executable import first_line
 from harness.browser.failures.liveness import dead
 from harness.browser.failures.scene import FailureContext, answers
 from harness.browser.isolated import ask
+from harness.browser.queries import page_state
 from harness.browser.raw_trace import RawTrace
-from harness.browser.reading import page_state
+from harness.criteria.syntax import Selected
 from harness.model.ports import Item
 from harness.recovery import Capture
 from harness.resilience import Clock, Deadline
@@ -131,7 +132,7 @@ class EvidenceCollector(Struct):
     """Whether the task wants a trace."""
     earlier: Sequence[RawTrace] = ()
     """The traces of the contexts before this one."""
-    selectors: Collection[str] = ()
+    selectors: Collection[Selected] = ()
     """The elements whose state is kept."""
     full_page: bool = False
     """Whether the screenshot shows the whole page, and not only its visible part."""

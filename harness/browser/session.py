@@ -27,17 +27,20 @@ from harness.browser.debugger import DebuggedContext, debugged
 from harness.browser.dialogs import await_dialogs
 from harness.browser.evidence import LastGood
 from harness.browser.exchanges import RequestRecord, document_of
-from harness.browser.failures.classify import facts_now, failure_of, with_popups, with_redirect
+from harness.browser.failures.classify import facts_now, failure_of, hidden, with_popups, with_redirect
 from harness.browser.failures.liveness import PROBE_SECONDS, dead, lost
 from harness.browser.failures.navigation import navigation_failure, refused_hosts
 from harness.browser.failures.parts import with_missing_parts
-from harness.browser.failures.scene import Facts, FailureContext, describe, locate, other_frame
+from harness.browser.failures.scene import Facts, FailureContext, UnseenError, describe, locate, other_frame
 from harness.browser.page_events import PageEvents
 from harness.browser.process import Chromium
-from harness.browser.reading import arrived, look, read_between_pages, text_of
+from harness.browser.queries import look_at, shown_text
+from harness.browser.reading import look
 from harness.browser.recovery import PageRecovery
 from harness.browser.request import SessionRequest
 from harness.browser.storage import read_storage
+from harness.criteria import PageQuery
+from harness.criteria.syntax import Selected
 from harness.model.dialogs import MetDialog
 from harness.model.policy import WritePermission
 from harness.model.ports import Evidence, Observation, Saved
@@ -322,12 +325,19 @@ class PlaywrightSession:
         found = {"dialogs": [each.as_json() for each in watch.dialogs], "refused_hosts": list(refused)}
         return {name: value for name, value in found.items() if value}
 
-    async def text(self, selector: str, frame: str | None, patience: float) -> str | Failure:
-        what = f"text of {selector}"
-        scene = replace(self._scene(patience), selector=selector, frame=frame, what=what, patience=patience)
+    async def text(self, selector: str, frame: str | None, patience: float, within: float = 0) -> str | Failure:
+        within, query = max(within, patience), PageQuery("text", selector, None, frame)
+        scene = replace(self._scene(within), selector=selector, frame=frame, patience=min(patience, within))
+        scene, clock = replace(scene, what=f"text of {selector}"), self._clock
         try:
-            async with asyncio.timeout(patience + GRACE):
-                return await text_of(locate(self.tab.page, selector, frame), scene.until, self._clock)
+            async with asyncio.timeout(within + GRACE):
+                text = await shown_text(self.tab, query, lambda _: True, scene.until, clock, patience)
+                if text is not None:
+                    return text
+                matches = int(await look_at(self.tab, query._replace(function="count"), within, clock))
+            if matches:
+                return hidden(selector, matches, self.tab.page.url)
+            raise UnseenError(f"{selector} did not appear")
         except (PlaywrightError, TimeoutError) as error:
             return self._with_pages(await failure_of(error, scene))
 
@@ -382,13 +392,12 @@ class PlaywrightSession:
         except (PlaywrightError, TimeoutError) as error:
             return self._with_pages(await failure_of(error, scene))
 
-    async def read(self, function: str, selector: str | None, name: str | None, within: float) -> Any:
-        scene = replace(self._scene(within), selector=selector, what=f"{function}({selector or ''})")
+    async def read(self, query: PageQuery, within: float) -> Any:
+        what = f"{query.function}({query.selector or ''})"
+        scene = replace(self._scene(within), selector=query.selector, frame=query.frame, what=what)
         try:
             async with asyncio.timeout(within):
-                if self.tab.watch.arriving:
-                    await arrived(self.tab.page)
-                value = await read_between_pages(self.tab.page, function, selector, name, self._clock)
+                value = await look_at(self.tab, query, within + GRACE, self._clock)
         except (PlaywrightError, TimeoutError) as error:
             raise Failed(await failure_of(error, scene)) from error
         failure = dead("", scene) or self._unanswered()
@@ -503,7 +512,7 @@ class PlaywrightSession:
             return None
         return leave(await read_storage(tab.context, lambda: tab.freed(PROBE_SECONDS), within, held_up=held_up))
 
-    async def evidence(self, capture: Capture, folder: Path, selectors: Collection[str] = ()) -> Evidence:
+    async def evidence(self, capture: Capture, folder: Path, selectors: Collection[Selected] = ()) -> Evidence:
         deadline = Deadline.after(collecting.TOTAL_SECONDS, self._clock.now())
         url = self.tab.page.url
         if capture.logs:
@@ -515,7 +524,7 @@ class PlaywrightSession:
         return Evidence(folder, tuple(round_.items), url, lines, round_.page)
 
     def _collector(
-        self, folder: Path, deadline: Deadline, selectors: Collection[str] = ()
+        self, folder: Path, deadline: Deadline, selectors: Collection[Selected] = ()
     ) -> collecting.EvidenceCollector:
         earlier, wanted = tuple(self._handle.earlier), self._request.traceable
         return collecting.EvidenceCollector(

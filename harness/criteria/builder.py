@@ -17,10 +17,12 @@ from harness.criteria.syntax import (
     CONSTANTS,
     FUNCTIONS,
     HAPPENINGS,
+    NAMED,
     OPERATORS,
     OPTIONAL,
     PATHS,
     QUESTIONS,
+    SELECTOR_FUNCTIONS,
     UNITS,
     WAITS,
     WORDS,
@@ -233,17 +235,39 @@ def _name(branch: Branch) -> Literal:
 
 
 def _call(branch: Branch) -> Read:
-    name, items = branch.name, branch.items
+    name = branch.name
     if name in BRACKETS:
         branch.fail(f"{name} takes square brackets", (f"{name}[...]",))
     if name not in FUNCTIONS:
         branch.fail(f"unknown function `{name}`", hint=suggestion(name, [*FUNCTIONS, *WAITS]))
-    takes = FUNCTIONS[name]
+    takes, items = FUNCTIONS[name], [item for item in branch.items if item.kind != "named"]
+    named: dict[str, str] = {}
+    for item in (item for item in branch.items if item.kind == "named"):
+        _add_named(name, item, named)
     if name in OPTIONAL and not items:
         return Read(name, ("",), **branch.place)
     if len(items) != len(takes):
         branch.fail(f"`{name}` takes {len(takes) or 'no'} argument{'s' * (len(takes) != 1)}", (form(name),))
-    return Read(name, tuple(map(_argument, [name] * len(takes), takes, items)), **branch.place)
+    return Read(name, tuple(map(_argument, [name] * len(takes), takes, items)), named.get("frame"), **branch.place)
+
+
+def _add_named(function: str, branch: Branch, named: dict[str, str]) -> None:
+    """Add an argument such as `frame='#pay'`."""
+    key, quoted = branch.parts
+    known = [name for name, functions in NAMED.items() if function in functions]
+    if key.source not in known:
+        expected = tuple(f"{name}=" for name in known)
+        key.fail(f"`{function}` takes no `{key.source}=`", expected, suggestion(key.source, known))
+    if key.source in named:
+        key.fail(f"`{key.source}=` appears twice")
+    named[key.source] = text = str(_constant_of(quoted, string))
+    if not text.strip():
+        quoted.fail(f"the {key.source} of `{function}` is empty")
+
+
+def _stray_name(branch: Branch) -> NoReturn:
+    owners = ", ".join(sorted(SELECTOR_FUNCTIONS))
+    branch.fail(f"`{branch.name}=` has no place here", hint=f"`frame=` belongs into {owners}; to compare, use `==`")
 
 
 def form(function: str) -> str:
@@ -365,6 +389,7 @@ _EXPRESSIONS: MappingProxyType[str, Callable[[Branch], Value]] = MappingProxyTyp
         "duration": _number,
         "name": _name,
         "call": _call,
+        "named": _stray_name,
         "member": _member,
         "item": _item,
         "method": _method,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime
 from difflib import unified_diff
 from itertools import islice, product
@@ -17,12 +19,14 @@ from harness.criteria.paths import Wildcard, follow, lookup, memory_lookup, segm
 from harness.criteria.patterns import Patience
 from harness.criteria.syntax import (
     PAGE_FUNCTIONS,
+    SHOWN_TEXTS,
     Compare,
     Json,
     Length,
     ListOf,
     Literal,
     ObjectOf,
+    PageQuery,
     Part,
     Read,
     Test,
@@ -30,7 +34,9 @@ from harness.criteria.syntax import (
     constant,
     oriented,
 )
+from harness.criteria.texts import fold, look_alike, with_escapes
 from harness.criteria.values import moment_in, order_problem, satisfied
+from harness.values import replace
 
 _EXPECTED = {"==": "", "!=": "anything but ", "includes": "to include ", "matches": "to match "}
 
@@ -41,7 +47,9 @@ async def check(condition: Compare | Test, reads: Pass) -> Finding:
         return await _question(condition, reads)
     operator, subject, wanted = oriented(condition)
     left, right = await read(subject, reads), await read(wanted, reads)
-    holds, note = judge(operator, left, right, reads.patience)
+    holds, note = judge(operator, *_folded(operator, left, right), reads.patience)
+    if not holds:
+        left, right = _told_apart(operator, left, right)
     fact = _fact(subject, left)
     explained = bool(note) or not (left.matches and right.matches)
     if not holds:
@@ -64,12 +72,39 @@ def _expectation(wanted: Value, operand: Operand) -> str:
     return f"{in_sentence(operand.json)} (from {wanted.source})"
 
 
+def _folded(operator: str, left: Operand, right: Operand) -> tuple[Operand, Operand]:
+    """Both sides as they are compared: if one is a text that people read, both are folded as Playwright folds them.
+
+    A regular expression sees the text with its lines.
+    """
+    if operator == "matches" or not (left.shown or right.shown):
+        return left, right
+    folded = replace(left, matches=tuple(fold(each) if isinstance(each, str) else each for each in left.matches))
+    keep = operator == "includes"  # nothing but white space is a part of few texts, and nothing at all of each
+    wanted = (fold(each) or (each if keep else "") if isinstance(each, str) else each for each in right.matches)
+    return folded, replace(right, matches=tuple(wanted))
+
+
+def _told_apart(operator: str, left: Operand, right: Operand) -> tuple[Operand, Operand]:
+    """Both sides, with escapes for the characters in which two texts differ that look the same."""
+    actual, expected = left.json, right.json
+    if operator != "==" or not isinstance(actual, str) or not isinstance(expected, str):
+        return left, right
+    if not look_alike(expected, actual):
+        return left, right
+    expected, actual = with_escapes(expected, actual)
+    return replace(left, matches=(actual,)), replace(right, matches=(expected,))
+
+
 async def _question(condition: Test, reads: Pass) -> Finding:
     answer = await read(condition.read, reads)
     holds = True in answer.matches
-    selector = condition.read.arguments[0]
+    selector, frame = condition.read.arguments[0], condition.read.frame
+    place = "" if frame is None else f" in the frame {frame!r}"
     visibly = "visible " if condition.read.function == "visible" else ""
-    message = f"{'an' if holds and not visibly else 'a' if holds else 'no'} {visibly}element matches {selector!r}"
+    message = (
+        f"{'an' if holds and not visibly else 'a' if holds else 'no'} {visibly}element matches {selector!r}{place}"
+    )
     return Finding(holds, condition.source, expected=True, actual=holds, message=message)
 
 
@@ -123,6 +158,8 @@ class Operand(Struct, frozen=True):
     matches: tuple[Json, ...]
     note: str = ""
     many: bool = False
+    shown: bool = False
+    """Whether it is a text that people read on the page."""
 
     @property
     def json(self) -> Json:
@@ -170,17 +207,18 @@ async def read(value: Value, reads: Pass) -> Operand:
             return Operand(({key: (await read(item, reads)).json for key, item in entries},))
         case Part() | Length():
             return await _derived(value, reads)
-        case Read(function=function, arguments=arguments):
-            return await _call(function, arguments, reads)
+        case Read():
+            return await _call(value, reads)
         case Compare():
             operator, left, right = oriented(value)
-            sides = await read(left, reads), await read(right, reads)
+            sides = _folded(operator, await read(left, reads), await read(right, reads))
             return Operand((judge(operator, *sides, reads.patience)[0],))
 
 
-async def _call(function: str, arguments: tuple[str, ...], reads: Pass) -> Operand:
+async def _call(call: Read, reads: Pass) -> Operand:
+    function, arguments = call.function, call.arguments
     if function in PAGE_FUNCTIONS:
-        return await _page(function, arguments, reads)
+        return await _page(call.query, reads)
     if function == "requests":
         return Operand((await reads.requests(arguments[0]),))
     if function == "dialogs":
@@ -193,12 +231,22 @@ async def _call(function: str, arguments: tuple[str, ...], reads: Pass) -> Opera
     return _memory(arguments[0], entries) if function == "mem" else _time(function, arguments[0], entries, reads)
 
 
-async def _page(function: str, arguments: tuple[str, ...], reads: Pass) -> Operand:
-    found = await reads.page(function, *arguments)
+async def _page(query: PageQuery, reads: Pass) -> Operand:
+    found, shown = await reads.page(query), query.function in SHOWN_TEXTS
     if found is not None:
-        return Operand((found,))
-    what = f"no element matches {arguments[0]!r}" if arguments else f"the page has no {function}"
-    return Operand((), what + (f", or it has no {arguments[1]!r}" if len(arguments) > 1 else ""))
+        return Operand((found,), shown=shown)
+    return Operand((), await _missing(query, reads), shown=shown)
+
+
+async def _missing(query: PageQuery, reads: Pass) -> str:
+    """Why the page has no such value."""
+    if query.selector is None:
+        return f"the page has no {query.function}"
+    if query.function == "text" and (count := await reads.page(query._replace(function="count"))):
+        return f"{count} {'element matches' if count == 1 else 'elements match'}, none is shown"
+    place = "" if query.frame is None else f" in the frame {query.frame!r}"
+    what = f"no element matches {query.selector!r}{place}"
+    return what + (f", or it has no {query.name!r}" if query.name is not None else "")
 
 
 async def _json(name: str, path: str, reads: Pass) -> Operand:
@@ -260,11 +308,23 @@ def _length(of: Operand, source: str) -> Operand:
 # The sources of values, and one pass of reading them.
 
 
+class LateError(Exception):
+    """The page did not answer in time: there was no look, so nothing is known. `cause` is the error that says so."""
+
+    def __init__(self, cause: Exception) -> None:
+        super().__init__(cause)
+        self.cause = cause
+
+
 class Sources(Protocol):
     """What a criterion may read. Errors of these pass through evaluation: unreadable does not mean false."""
 
-    async def page(self, function: str, selector: str | None, name: str | None) -> Json:
-        """exists, visible: bool; count: int; text, value, attr: text, or None without the element; url, title."""
+    async def page(self, query: PageQuery, until: float) -> Json:
+        """exists, visible: bool; count: int; text, text_content, value, attr: text, or None; url, title.
+
+        `text` is that of the first match that is displayed. Raises LateError if the page has not answered at `until`
+        (monotonic seconds; infinite: as long as the source itself can wait).
+        """
         ...
 
     async def memory(self) -> Mapping[str, Json]:
@@ -298,7 +358,9 @@ class Pass:
     def __init__(self, sources: Sources, patience: Patience) -> None:
         self._sources = sources
         self.patience = patience
-        self._pages: dict[tuple[str, str | None, str | None], Json] = {}
+        self.limit = math.inf
+        """The end of the present look, in monotonic seconds: a page that is busy until then was not looked at."""
+        self._pages: dict[PageQuery, Json] = {}
         self._channels: dict[str, Json] = {}
         self._requests: dict[str, list[Json]] = {}
         self._dialogs: list[dict[str, Json]] | None = None
@@ -306,11 +368,19 @@ class Pass:
         self._results: list[Json] = []
         self._now: datetime | None = None
 
-    async def page(self, function: str, selector: str | None = None, name: str | None = None) -> Json:
-        key = (function, selector, name)
-        if key not in self._pages:
-            self._pages[key] = await self._sources.page(function, selector, name)
-        return self._pages[key]
+    @contextmanager
+    def limited(self, limit: float) -> Iterator[None]:
+        """Look no longer than until `limit`, or until an earlier limit that holds already."""
+        before, self.limit = self.limit, min(self.limit, limit)
+        try:
+            yield
+        finally:
+            self.limit = before
+
+    async def page(self, query: PageQuery) -> Json:
+        if query not in self._pages:
+            self._pages[query] = await self._sources.page(query, self.limit)
+        return self._pages[query]
 
     async def channel(self, name: str) -> Json:
         if name not in self._channels:

@@ -14,10 +14,12 @@ from harness.criteria.syntax import (
     OPERATORS,
     PAGE_FUNCTIONS,
     SELECTOR_FUNCTIONS,
+    Compare,
     Condition,
     CriterionError,
     Every,
     Read,
+    Selected,
     Stable,
     Value,
     Within,
@@ -109,9 +111,10 @@ class _Expression:
         return self._first_arguments(MEMORY_FUNCTIONS)
 
     @property
-    def selectors(self) -> frozenset[str]:
-        """The selectors of the elements that it reads."""
-        return self._first_arguments(SELECTOR_FUNCTIONS)
+    def selectors(self) -> frozenset[Selected]:
+        """The selectors of the elements that it reads, each with its frame."""
+        reads = (node for node in walk(self.tree) if isinstance(node, Read) and node.function in SELECTOR_FUNCTIONS)
+        return frozenset((node.arguments[0], node.frame) for node in reads)
 
     @property
     def request_patterns(self) -> frozenset[str]:
@@ -168,6 +171,14 @@ class ValueExpression(_Expression):
     tree: Value = field(repr=False)
 
 
+def text_comparison(selector: str, frame: str | None, operator: str, expected: Value) -> Criterion:
+    """The criterion that compares the text which an element shows, as an `assert` with `selector` and `value` does."""
+    where = repr(selector) if frame is None else f"{selector!r}, frame={frame!r}"
+    read = Read("text", (selector,), frame, source=f"text({where})")
+    text = f"{read.source} {operator} {expected.source}"
+    return Criterion(text, Compare(operator, read, expected, source=text))
+
+
 LONGEST = 10_000
 
 
@@ -197,6 +208,6 @@ def _branch(text: str, wanted: str) -> Branch:
     try:
         return Branch(_grammar().parse(text), text)
     except UnexpectedError as error:
-        if error.accepted is None:
+        if error.accepted is None or text.startswith("=", error.offset):
             raise bad_character(text, error.offset) from None
         raise bad_token(text, error.offset, error.accepted) from None

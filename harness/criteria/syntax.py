@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 from unicodedata import east_asian_width
 
 # The error in the text of a criterion, and its place.
@@ -61,6 +61,7 @@ FUNCTIONS = MappingProxyType(
     {
         "exists": ("selector",),
         "text": ("selector",),
+        "text_content": ("selector",),
         "value": ("selector",),
         "attr": ("selector", "attribute name"),
         "count": ("selector",),
@@ -81,6 +82,10 @@ PAGE_FUNCTIONS = SELECTOR_FUNCTIONS | {"url", "title"}
 MEMORY_FUNCTIONS = frozenset({"mem", "time_since", "time_until"})
 PATHS = frozenset({"key", "path"})  # parameters that are paths
 OPTIONAL = frozenset({"result"})  # functions whose path may be left out: it is then empty, which means everything
+SHOWN_TEXTS = frozenset({"text", "text_content", "title"})
+"""Functions whose value is a text that people read: it is compared as Playwright compares texts (`texts.fold`)."""
+NAMED = MappingProxyType({"frame": SELECTOR_FUNCTIONS})
+"""Arguments that are written with their name, and the functions that take them."""
 QUESTIONS = frozenset({"exists", "visible"})
 HAPPENINGS = frozenset({"requests", "dialogs"})  # what pages have done so far: lists, of which a path takes an item
 
@@ -130,6 +135,20 @@ def suggestion(name: str, known: Iterable[str]) -> str:
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
 
+class PageQuery(NamedTuple):
+    """A question to the page: a page function with its arguments."""
+
+    function: str
+    selector: str | None = None
+    name: str | None = None
+    """The name of an attribute."""
+    frame: str | None = None
+
+
+Selected: TypeAlias = tuple[str, str | None]
+"""A selector, and that of its frame."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
     """A part of a criterion; `source` is its text, `offset` its start. Neither counts in comparisons."""
@@ -165,6 +184,14 @@ class Read(Node):
 
     function: str
     arguments: tuple[str, ...]
+    frame: str | None = None
+    """The selector of the iframe that has the element."""
+
+    @property
+    def query(self) -> PageQuery:
+        """What a page function asks the page."""
+        selector, name, *_ = *self.arguments, None, None
+        return PageQuery(self.function, selector, name, self.frame)
 
 
 @dataclass(frozen=True, slots=True)

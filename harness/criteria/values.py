@@ -15,35 +15,24 @@ import regex
 
 from harness.criteria.patterns import SECONDS, has_match
 from harness.criteria.syntax import Json
+from harness.criteria.texts import plain
 
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?")
 _IN_TEXT = re.compile(r"(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+)(?:\.[0-9]+)?|\.[0-9]+")
 _SIGN = regex.compile(r"(?P<sign>[-\u2212]?)(?P<money>\p{Sc}\s?)?(?P<late>[-\u2212]?)\Z")
 LONGEST_SIGN = 4
-_NO_BREAK = str.maketrans("\u00a0\u202f\u2007", "   ")
-"""The no-break space, the narrow no-break space, and the figure space."""
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9:.,]+(?:Z|[+-][0-9:]+)?)?")
 _ORDERS: MappingProxyType[str, Callable[[Decimal, Decimal], bool]] = MappingProxyType(
     {"<": lt, "<=": le, ">": gt, ">=": ge}
 )
 
 
-def fold(text: str) -> str:
-    """The text with every run of white space as one space, and none at the ends."""
-    return " ".join(text.split())
-
-
-def plain(text: str) -> str:
-    """The text with ordinary spaces in place of no-break spaces, which look the same."""
-    return text.translate(_NO_BREAK)
-
-
 def equal(a: Json, b: Json) -> bool:
     """Return whether two values are equal; a text equals a number or a boolean that reads the same.
 
     Numbers are compared numerically, so `'860.0'` and `'007'` equal 860 and 7; two texts must be the same text, except
-    that a no-break space equals a space. A boolean equals `'true'` or `'false'` in any case, and no number. Null equals
-    only null.
+    that a no-break space equals a space, and that characters which nobody sees do not count. A boolean equals `'true'`
+    or `'false'` in any case, and no number. Null equals only null.
     """
     pairs = [(a, b)]  # a document may be nested deeper than Python's stack
     while pairs:

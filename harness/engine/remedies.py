@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from harness.engine.attempt import StepState
+from harness.engine.attempt import ASSERTION, StepState
 from harness.engine.effects import doubt, has_posted, observed_write
 from harness.engine.run import Checkpoint, Run, counts
 from harness.model.record import StepRecord
@@ -49,8 +49,9 @@ def permitted(
             return _over_retry_budget(run, progress, failure) or _rewind(run, progress, failure, remedy, known, barred)
         case GiveUp():
             return failure if known else _note_doubt(failure), remedy
-        case Trust() | Skip():
-            return failure, remedy
+        case Trust() | Skip():  # a criterion or a precondition is not skipped: what was not judged is not met
+            unjudged = remedy == Skip("step") and progress.request.code != ASSERTION
+            return failure, GiveUp() if unjudged else remedy
         case _:
             assert_never(remedy)
 

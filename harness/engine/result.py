@@ -14,6 +14,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from harness.criteria import CriterionError, parse
+from harness.criteria.syntax import Selected
 from harness.engine.attempt import ASSERTION, judge
 from harness.engine.conditions import UNMET
 from harness.engine.events import task_ended
@@ -153,16 +154,16 @@ async def _keep_final_view(plan: Plan, ports: Ports, stage: Stage, folder: Path,
     return result
 
 
-def _looked_at(plan: Plan, stage: Stage) -> list[str]:
+def _looked_at(plan: Plan, stage: Stage) -> list[Selected]:
     """The selectors of all criteria that judge the task's end, so that `regrade` can judge changed ones."""
     criteria = [str(criterion) for criterion in (*plan.success_criteria, *plan.relaxed, *plan.expected_criteria)]
     criteria += [text for part in plan.scoring for text in (part.assertion, part.when) if text and text.strip()]
     scope = ReferenceScope(memory=stage.world.memory())
-    found: set[str] = set()
+    found: set[Selected] = set()
     for text in criteria:
         with suppress(CriterionError, BadReferenceError, MissingMemory, Failed):
             found |= parse(interpolate_criterion(text, scope)).selectors
-    return sorted(found)
+    return sorted(found, key=str)
 
 
 async def _snapshot(stage: Stage, capture: Capture) -> Snapshot:

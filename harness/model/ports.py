@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from msgspec import Struct
 
+from harness.criteria.syntax import PageQuery, Selected
 from harness.model.agent_events import AgentEvent
 from harness.model.dialogs import MetDialog
 from harness.model.events import Event
@@ -167,8 +168,11 @@ class Session(Protocol):
         """
         ...
 
-    async def text(self, selector: str, frame: str | None, patience: float) -> str | Failure:
-        """The text of the first match (the value of a field); an `element_not_found` failure if none appears."""
+    async def text(self, selector: str, frame: str | None, patience: float, within: float = 0) -> str | Failure:
+        """The text of the first match that is displayed; else, after `patience`, ELEMENT_NOT_FOUND or ELEMENT_HIDDEN.
+
+        If the page is busy, it is waited for, at most `within` seconds or `patience`, whichever is longer.
+        """
         ...
 
     async def aria(self, selector: str, frame: str | None, within: float) -> str | Failure:
@@ -201,12 +205,12 @@ class Session(Protocol):
         """The platform that the browser runs on, `linux`, `darwin` or `win32`; it may be another machine."""
         ...
 
-    async def read(self, function: str, selector: str | None, name: str | None, within: float) -> Json:
+    async def read(self, query: PageQuery, within: float) -> Json:
         """Evaluate a page function of the assertion language now. Raises Failed when the page cannot be read."""
         ...
 
     async def frame_of(self, selector: str) -> str:
-        """The `frame` that contains an element which the page itself lacks; empty if none. Bounded, never raises."""
+        """The `frame` with an element that the page itself lacks; empty if none. Bounded, never raises."""
 
     def by_page(self, failure: Failure) -> Failure:
         """The failure of a step, by the scripts and stylesheets that its page did not get."""
@@ -225,8 +229,8 @@ class Session(Protocol):
     def take_sent(self) -> tuple[Sent, ...]:
         """Return the requests that left the pages since the last call: unsafe ones, and those for documents.
 
-        A request is known from the moment at which it leaves, and outlives page, browser and driver. Requests that the
-        page repeats by itself (a heartbeat) are left out as soon as they are recognized.
+        A request is known as soon as it leaves, and outlives page, browser and driver. Those that the page repeats by
+        itself (a heartbeat) are left out as soon as they are recognized.
         """
         ...
 
@@ -291,7 +295,7 @@ class Session(Protocol):
         """Record in full from now on: a step has failed for the first time (docs/design/evidence.md)."""
         ...
 
-    async def evidence(self, capture: Capture, folder: Path, selectors: Collection[str] = ()) -> Evidence:
+    async def evidence(self, capture: Capture, folder: Path, selectors: Collection[Selected] = ()) -> Evidence:
         """Write the artifacts that `capture` wants into `folder`. Bounded; it never raises, and names what fails.
 
         `selectors`: the elements that criteria read, whose state is kept with that of the page.

@@ -79,6 +79,6 @@ def _masked(element: dict[str, Json]) -> dict[str, Json]:
     secret = attributes.get("type", "").lower() == "password" or any(map(is_secret_name, map(str, names)))
     if not element["field"] or not secret:
         return element
-    hidden = {name: MARK for name in ("text", "value") if element[name]}
+    hidden = {name: MARK for name in ("text", "text_content", "value") if element[name]}
     shown = {"value": MARK} if attributes.get("value") else {}
     return {**element, **hidden, "attributes": {**attributes, **shown}}

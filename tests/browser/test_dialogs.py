@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from harness.criteria import PageQuery
 from harness.recovery.failure import Failure
 from tests.browser.stage import SHOP, Stage, failed, passed
 
@@ -54,7 +55,7 @@ def test_the_next_dialog_is_answered_as_declared(
         outcome = await passed(session, {"act": "click", "selector": selector})
         [said] = outcome.details["dialogs"]
         assert {key: said[key] for key in ("answer", "text") if key in said} == told
-        assert (await session.read("text", "#out", None, 2)).strip() == after
+        assert (await session.read(PageQuery("text", "#out"), 2)).strip() == after
 
     run(body())
 

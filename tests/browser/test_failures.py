@@ -13,6 +13,7 @@ import pytest
 
 from harness.browser import Browsers
 from harness.browser.failures.scene import seconds
+from harness.criteria import PageQuery
 from harness.model.browser_settings import BrowserSettings
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failed, Failure
@@ -351,7 +352,7 @@ def test_page_crash_and_what_comes_after(run: Any, stage: Stage) -> None:
         task.cancel()
         assert (failure.code, failure.tainted) == ("PAGE_CRASHED", True)
         with pytest.raises(Failed) as raised:
-            await session.read("title", None, None, 1)
+            await session.read(PageQuery("title"), 1)
         assert raised.value.failure.code == "PAGE_CRASHED"
         text = await session.text("#out", None, 0.5)
         assert isinstance(text, Failure)

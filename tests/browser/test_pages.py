@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from harness.criteria import PageQuery
 from harness.recovery import Capture
 from harness.recovery.catalog import Effect
 from tests.browser.stage import DEAD, SHOP, Stage, failed, passed
@@ -38,7 +39,7 @@ def test_a_page_that_opens_late_is_waited_for(run: Any, stage: Stage, name: dict
         outcome = await passed(session, {"act": "switch_page", **name})
         assert outcome.details["url"] == f"http://{SHOP}/closer"
         assert outcome.details["status"] == 200
-        assert await session.read("title", None, None, 2) == "Closer"
+        assert await session.read(PageQuery("title"), 2) == "Closer"
         assert session.url == f"http://{SHOP}/closer"
         await passed(session, {"act": "switch_page", "value": 0})
         assert await session.text("h1", None, 1) == "Windows"
@@ -200,7 +201,7 @@ def test_a_popup_that_closes_itself(run: Any, stage: Stage) -> None:
         assert await session.text("h1", None, 1) == "told"
         await click(session, "#popup")
         await passed(session, {"act": "switch_page", "value": -1})
-        assert await session.read("title", None, None, 2) == "Popup"
+        assert await session.read(PageQuery("title"), 2) == "Popup"
 
     run(body())
 

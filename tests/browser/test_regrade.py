@@ -15,7 +15,7 @@ import pytest
 
 from harness.browser import PlaywrightSession
 from harness.browser.reading import LARGEST
-from harness.criteria import evaluate, parse
+from harness.criteria import PageQuery, evaluate, parse
 from harness.recovery import Capture
 from harness.reporting.regrade.recorded import RecordedPage, RecordedSources
 from harness.reporting.regrade.regrading import Grade, grade
@@ -173,8 +173,8 @@ class Live:
 
     session: PlaywrightSession
 
-    async def page(self, function: str, selector: str | None, name: str | None) -> Any:
-        return await self.session.read(function, selector, name, 5)
+    async def page(self, query: PageQuery, until: float) -> Any:
+        return await self.session.read(query, 5)
 
     async def memory(self) -> Mapping[str, Any]:
         return MEMORY

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from harness.criteria import PageQuery
 from harness.recovery.catalog import Effect
 from tests.browser.moments import stretched
 from tests.browser.stage import SHOP, Stage, failed, passed
@@ -121,7 +122,7 @@ def test_a_download_in_a_new_page(run: Any, stage: Stage, selector: str) -> None
         session = await stage.at("/files")
         outcome = await passed(session, {"act": "download", "selector": selector, "value": "report.csv"})
         assert outcome.details == {"file": "report.csv", "bytes": 4}
-        assert await session.read("title", None, None, 2) == "Files"
+        assert await session.read(PageQuery("title"), 2) == "Files"
 
     run(body())
 

@@ -12,11 +12,12 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from harness.agents.registry import ScriptedAgent
+from harness.criteria.syntax import PageQuery, Selected
 from harness.engine import run_task
+from harness.model.dialogs import MetDialog
 from harness.model.events import Event
 from harness.model.inference import ModelCall
 from harness.model.policy import UNLIMITED, AgentPolicy
-from harness.model.dialogs import MetDialog
 from harness.model.ports import ConsoleLine, Evidence, Observation, Ports, Snapshot, Stage, WorldCheckpoint
 from harness.model.record import MetFault, MetRoute, PageRequest, Sent, TaskResult
 from harness.model.report import ErrorReport
@@ -85,7 +86,7 @@ class FakeSession:
     recording: bool = False
     renewed: int = 0
     wanted: Capture | None = None
-    looked_at: tuple[str, ...] = ()
+    looked_at: tuple[Selected, ...] = ()
     url: str | None = "http://shop.local/"
     files: tuple[Path, ...] = ()
     requests: int = 0
@@ -152,15 +153,15 @@ class FakeSession:
         self.left = (within, held_up)
         return self.leaving
 
-    async def text(self, selector: str, frame: str | None, patience: float) -> str | Failure:
+    async def text(self, selector: str, frame: str | None, patience: float, within: float = 0) -> str | Failure:
         value = self._page(f"text {selector}")
         if value is None:
             self.clock.time += patience
             return Failure("ELEMENT_NOT_FOUND", f"no {selector}", selector)
         return str(value)
 
-    async def read(self, function: str, selector: str | None, name: str | None, within: float) -> Any:
-        return self._page(f"{function} {selector}" if selector else function)
+    async def read(self, query: PageQuery, within: float) -> Any:
+        return self._page(f"{query.function} {query.selector}" if query.selector else query.function)
 
     async def frame_of(self, selector: str) -> str:
         return str(self.page.get(f"frame {selector}", ""))
@@ -202,7 +203,7 @@ class FakeSession:
     async def record(self) -> None:
         self.recording = True
 
-    async def evidence(self, capture: Capture, folder: Path, selectors: Collection[str] = ()) -> Evidence:
+    async def evidence(self, capture: Capture, folder: Path, selectors: Collection[Selected] = ()) -> Evidence:
         self.wanted, self.looked_at = capture, tuple(selectors)
         return Evidence(folder, url=self.url, console=(ConsoleLine(self.clock.wall(), "ERROR", "boom"),))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -18,8 +17,10 @@ from harness.browser.acts.files import download, upload
 from harness.browser.acts.navigation import dialog, open_url, screenshot, switch_page
 from harness.browser.acts.page_tools import call_tool
 from harness.browser.acts.pointer import act_to_the_end, check, click, drag, hover, uncheck
-from harness.browser.failures.scene import wanted_text
+from harness.browser.failures.scene import UnseenError, wanted_text
 from harness.browser.isolated import script
+from harness.browser.queries import shown_text
+from harness.criteria import PageQuery, fold
 from harness.resilience import poll_until
 from harness.spec.steps import (
     Accessibility,
@@ -126,7 +127,7 @@ async def scroll(attempt: ActContext, step: Scroll) -> Details:
 
 
 async def wait(attempt: ActContext, step: Wait) -> Details:
-    """Wait for some seconds, or until a visible match has the text."""
+    """Wait for some seconds, until a match is visible, or until the first one that is displayed has the text."""
     if step.selector is None:
         seconds = float(step.value or 0)
         late = seconds > attempt.left()
@@ -135,15 +136,15 @@ async def wait(attempt: ActContext, step: Wait) -> Details:
             raise PlaywrightTimeoutError("the step's time is over")
         return {}
     wanted = wanted_text(step)
-    text = None if wanted is None else flexible_space_pattern(wanted)
-    target = attempt.locator(step.selector, step.frame).filter(visible=True, has_text=text).first
-    await target.wait_for(state="attached", timeout=attempt.ms())
+    if wanted is None:
+        target = attempt.locator(step.selector, step.frame).filter(visible=True).first
+        await target.wait_for(state="attached", timeout=attempt.ms())
+        return {}
+    folded, query = fold(wanted), PageQuery("text", step.selector, None, step.frame)
+    shown = await shown_text(attempt.tab, query, lambda text: folded in fold(text), attempt.deadline, attempt.clock)
+    if shown is None:
+        raise UnseenError(f"{step.selector} did not show the text")
     return {}
-
-
-def flexible_space_pattern(wanted: str) -> re.Pattern[str]:
-    """A pattern for a text in which each white space, also a no-break space, matches any white space. Pure."""
-    return re.compile(r"\s+".join(map(re.escape, wanted.split())))
 
 
 ACTIONS: dict[type[StepBase], Act] = {

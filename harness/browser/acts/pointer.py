@@ -10,9 +10,10 @@ from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import Locator
 from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
-from harness.browser.acts.attempt import LEAST_SECONDS, ActContext
+from harness.browser.acts.attempt import ActContext
 from harness.browser.failures.liveness import PROBE_SECONDS
 from harness.browser.failures.scene import CallLog, seconds
+from harness.browser.queries import LEAST_SECONDS
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failed, Failure
 from harness.spec.steps import Check, Click, Drag, Hover, Uncheck

@@ -37,7 +37,17 @@ from harness.browser.failures.navigation import (
     undelivered,
 )
 from harness.browser.failures.network import net_error
-from harness.browser.failures.scene import CallLog, Facts, FailureContext, ask, frame_hint, seconds, shortened, textless
+from harness.browser.failures.scene import (
+    CallLog,
+    Facts,
+    FailureContext,
+    UnseenError,
+    ask,
+    frame_hint,
+    seconds,
+    shortened,
+    textless,
+)
 from harness.criteria import fold
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failed, Failure
@@ -156,6 +166,7 @@ async def failure_of(error: Exception, scene: FailureContext) -> Failure:
         raised = undelivered(error.failure, scene)
         return replace(raised, selector=raised.selector or scene.selector)
     text = str(error)
+    scene = replace(scene, answered=True) if isinstance(error, UnseenError) else scene
     failure = await lost(text, scene) or await aborted(text, scene)
     if failure is None and isinstance(error, TimeoutError):
         failure = await _explain_cut_off(await unanswered(scene), scene)
@@ -255,7 +266,7 @@ async def _too_late(text: str, scene: FailureContext) -> Failure:
     failure = dead(text, scene)
     if failure is not None:
         return failure
-    if not page:
+    if not page and not scene.answered:
         return hung(scene, browser, performed(scene, log))
     if pending is not None:
         return no_answer(scene, pending, log.effect)
@@ -359,6 +370,12 @@ def describe_alternatives(facts: Facts, wanted: str | None) -> str:
         return ""
     shown = f"text is {shortened(facts.text)!r}"
     return f"its {shown}" if facts.count == 1 else f"{_matching(facts.count)}, the first visible one's {shown}"
+
+
+def hidden(selector: str, count: int, url: str) -> Failure:
+    """The failure of a look at elements none of which is displayed."""
+    details = {"url": url, "count": count}
+    return Failure("ELEMENT_HIDDEN", f"{selector}: {_matching(count)}, none is shown", selector, details)
 
 
 def _matching(count: int) -> str:

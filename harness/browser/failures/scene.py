@@ -13,6 +13,7 @@ from typing import Any
 from msgspec import Struct, field
 from playwright.async_api import CDPSession, Frame, FrameLocator, Locator, Page
 from playwright.async_api import Error as PlaywrightError
+from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
 from harness.browser.isolated import script
 from harness.browser.page_events import PageEvents
@@ -22,6 +23,11 @@ from harness.resilience import Clock, Deadline
 from harness.spec.names import ANYWHERE, Domains
 from harness.spec.steps import Open, Step, Submit, Type, Wait
 from harness.values import replace
+
+
+class UnseenError(PlaywrightTimeoutError):
+    """What was looked for was not seen in time, on a page that has answered lately."""
+
 
 # Playwright's call log of an act that did not end. Pure.
 
@@ -432,6 +438,8 @@ class FailureContext(Struct, frozen=True):
     text: str | None = None
     """The text that a `wait` requires."""
     patience: float = 0.0
+    answered: bool = False
+    """Whether the page has answered lately: then it does not hang, however long it takes now."""
     world: str = ""
     """The world of the task."""
     logins: Collection[str] = ()

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from msgspec import Struct
 from pydantic import BaseModel, TypeAdapter, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
 
+from harness.criteria import PageQuery
 from harness.criteria.values import moment_in
 from harness.model.ports import Json
 from harness.model.report import ErrorReport
@@ -104,12 +105,17 @@ class UndecidedError(Exception):
 
 
 class _Element(BaseModel):
-    """The elements that a selector matched when the task ended: their number, and the first of them."""
+    """The elements that a selector matched when the task ended: their number, and the first of them.
+
+    `text` is that of the first one that was displayed.
+    """
 
     selector: str
+    frame: str | None
     count: int
     visible: bool
     text: str | None
+    text_content: str | None
     value: str | None
     attributes: dict[str, str]
 
@@ -125,7 +131,7 @@ class _Element(BaseModel):
 class RecordedPage(BaseModel):
     """`page_state.json`."""
 
-    version: Literal[2]
+    version: Literal[3]
     url: str
     title: str
     elements: tuple[_Element, ...]
@@ -142,17 +148,18 @@ class RecordedSources(Struct, frozen=True):
     url: str | None = None
     """The URL; it is known even if the page did not answer."""
 
-    async def page(self, function: str, selector: str | None, name: str | None) -> Json:
-        page = self.recorded_page
+    async def page(self, query: PageQuery, until: float) -> Json:  # noqa: ARG002 (what is recorded answers at once)
+        page, (function, selector, name, frame) = self.recorded_page, query
         if isinstance(page, str):
             if function == "url" and self.url is not None:
                 return self.url
             raise UndecidedError(f"the page was not recorded: {page}")
         if selector is None:
             return page.url if function == "url" else page.title
-        element = next((each for each in page.elements if each.selector == selector), None)
+        element = next((each for each in page.elements if (each.selector, each.frame) == (selector, frame)), None)
         if element is None:
-            raise UndecidedError(f"{selector} was not recorded, because no criterion of the run looked at it")
+            where = selector if frame is None else f"{selector} in the frame {frame}"
+            raise UndecidedError(f"{where} was not recorded, because no criterion of the run looked at it")
         return element.read(function, name)
 
     async def memory(self) -> Mapping[str, Json]:

@@ -7,7 +7,17 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Any, Never
 
-from harness.criteria import Criterion, CriterionError, Json, PathError, ValueExpression, evaluate, parse, parse_value
+from harness.criteria import (
+    Criterion,
+    CriterionError,
+    Json,
+    PageQuery,
+    PathError,
+    ValueExpression,
+    evaluate,
+    parse,
+    parse_value,
+)
 from harness.criteria.syntax import MEMORY_FUNCTIONS, Read, walk
 from harness.recovery.catalog import row
 from harness.resilience import Deadline
@@ -280,8 +290,8 @@ class MemoryAlone:
     def __init__(self, entries: dict[str, Any]) -> None:
         self._entries = entries
 
-    async def page(self, function: str, selector: str | None, name: str | None) -> Never:
-        raise UnknownError(function, selector, name)
+    async def page(self, query: PageQuery, until: float) -> Never:  # noqa: ARG002 (as criteria.Sources has it)
+        raise UnknownError(query)
 
     async def memory(self) -> dict[str, Json]:
         return self._entries

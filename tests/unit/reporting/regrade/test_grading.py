@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.criteria import evaluate, parse
+from harness.criteria import PageQuery, evaluate, parse
 from harness.criteria.syntax import Compare, Condition, Literal, Read, Test
 from harness.reporting.redaction import MARK
 from harness.reporting.regrade.recorded import RecordedPage, RecordedSources
@@ -46,9 +46,9 @@ class Moving:
 
     clock: FakeClock
 
-    async def page(self, function: str, selector: str | None, name: str | None) -> Any:
-        present = there((selector or "#")[1:], self.clock.time)
-        return {"exists": present, "count": int(present), "text": "shown" if present else None}[function]
+    async def page(self, query: PageQuery, until: float) -> Any:
+        present = there((query.selector or "#")[1:], self.clock.time)
+        return {"exists": present, "count": int(present), "text": "shown" if present else None}[query.function]
 
     async def memory(self) -> Mapping[str, Any]:
         return MEMORY
