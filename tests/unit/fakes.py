@@ -148,6 +148,9 @@ class FakeSession:
     async def read(self, function: str, selector: str | None, name: str | None, within: float) -> Any:
         return self._page(f"{function} {selector}" if selector else function)
 
+    async def by_page(self, failure: Failure) -> Failure:
+        return failure
+
     async def frame_of(self, selector: str) -> str:
         return str(self.page.get(f"frame {selector}", ""))
 
