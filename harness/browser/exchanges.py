@@ -47,6 +47,8 @@ class RequestRecord:
     """The scripts, stylesheets and frames of a document's page that did not come, the first `MOST_UNMET`."""
     of: RequestRecord | None = field(default=None, compare=False, repr=False)
     """The document whose page sent it; None if that is not known."""
+    spare: bool = False
+    """Whether its page can do without it: a preload that nothing uses, a stylesheet for another medium."""
     late: bool = False
     """Whether that page had already loaded."""
 

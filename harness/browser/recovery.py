@@ -22,7 +22,8 @@ from harness.model.record import SAFE_METHODS
 from harness.recovery.catalog import Family
 from harness.recovery.failure import Failure
 from harness.resilience import Clock, Deadline
-from harness.spec.steps import Check, Select, Step, Type, Uncheck, Upload
+from harness.spec.navigation_keys import Until
+from harness.spec.steps import Check, Open, Select, Step, Type, Uncheck, Upload
 from harness.values import replace
 
 STATE_SECONDS = 10.0
@@ -52,6 +53,10 @@ class PageRecovery:
         """The address of the page after the last passed step: a page that is opened again is opened there."""
         self.addresses: tuple[str, ...] = ()
         """That address, and that of the document shown there."""
+        self._until: Until = "load"
+        """When a page counts as opened: as the last `open` says."""
+        self._shown: int | None = None
+        """The status of that page, if the step that opened it wants an error."""
         self._filled = False
         self.posted = False
         """Whether the page is the answer to an unsafe request: to request its address again would give another page."""
@@ -64,6 +69,8 @@ class PageRecovery:
         opened = tab.watch.navigation
         if opened is not None:
             self.posted = opened.method not in SAFE_METHODS
+            self._until = step.until if isinstance(step, Open) else "load"
+            self._shown = opened.status if opened.wanted else None
         self._filled = isinstance(step, _FILLS) or (self._filled and opened is None)
 
     async def renew(self, failure: Failure, until: Deadline, barred: str | None) -> Failure | None:
@@ -106,7 +113,7 @@ class PageRecovery:
                 await self._handle.tab.reopen()
         except (PlaywrightError, TimeoutError):
             return await self._open_fresh_context(failure, until)
-        return await self._way_back(until).to_url(self.url, None) if self.url else None
+        return await self._way_back(until).to_url(self.url, None, self._shown) if self.url else None
 
     async def _open_fresh_context(self, failure: Failure, until: Deadline) -> Failure | None:
         """Open a new context with the storage of the old one."""
@@ -120,7 +127,7 @@ class PageRecovery:
         prepared = tab.watch.dialog_answers.prepared
         failed = await self._handle.replace(storage.state if storage else None, until)
         if failed is None and self.url is not None:
-            failed = await self._way_back(until).to_url(self.url, script)
+            failed = await self._way_back(until).to_url(self.url, script, self._shown)
         self._filled = self.posted = False
         self._handle.tab.watch.dialog_answers.prepared = prepared
         return failed
@@ -154,7 +161,7 @@ class PageRecovery:
         return differences
 
     def _way_back(self, until: Deadline) -> WayBack:
-        return WayBack(self._attempt(until.left(self._clock.now())), self._scene)
+        return WayBack(self._attempt(until.left(self._clock.now())), self._scene, self._until)
 
 
 # Restores in a fresh context: one URL, or all pages of a checkpoint.
@@ -165,13 +172,17 @@ class WayBack(Struct, frozen=True):
 
     attempt: ActContext
     scene: Callable[[float], FailureContext]
+    until: Until = "load"
 
-    async def to_url(self, url: str, script: str | None) -> Failure | None:
-        """Open a URL in the current page, with a script that runs before its own; returns the failure, if any."""
+    async def to_url(self, url: str, script: str | None, shown: int | None = None) -> Failure | None:
+        """Open a URL in the current page, with a script that runs before its own; returns the failure, if any.
+
+        `shown`: the status of the error page that is to come again.
+        """
         scene = replace(self.scene(self.attempt.left()), opens=True, what=f"return to {url}")
         try:
             async with asyncio.timeout(self.attempt.left() + GRACE):
-                return await self._open(url, None, script)
+                return await self._open(url, shown, script)
         except (PlaywrightError, TimeoutError) as error:
             return await failure_of(error, scene)
 
@@ -224,7 +235,7 @@ class WayBack(Struct, frozen=True):
         if script is not None:
             async with await self.attempt.page.add_init_script(script):  # for this load only
                 return await self._open(url, shown, None)
-        response = await go_to(self.attempt, url)
+        response = await go_to(self.attempt, url, self.until)
         if response is None or response.status == shown:
             return None
         return status_failure(response.status, response.url, response.headers, self.attempt.clock.wall())

@@ -30,7 +30,7 @@ from harness.browser.exchanges import RequestRecord, document_of
 from harness.browser.failures.classify import facts_now, failure_of, hidden, with_popups, with_redirect
 from harness.browser.failures.liveness import PROBE_SECONDS, dead, lost
 from harness.browser.failures.navigation import navigation_failure, refused_hosts
-from harness.browser.failures.parts import with_missing_parts
+from harness.browser.failures.parts import find_spare_parts, with_missing_parts
 from harness.browser.failures.scene import Facts, FailureContext, UnseenError, describe, locate, other_frame
 from harness.browser.page_events import PageEvents
 from harness.browser.process import Chromium
@@ -301,7 +301,9 @@ class PlaywrightSession:
         asked = document_of(self.tab.watch.exchanges, failure.requested or "")
         return self._request.routing is not None and asked is not None and asked.routed is not None
 
-    def by_page(self, failure: Failure) -> Failure:
+    async def by_page(self, failure: Failure) -> Failure:
+        if (document := self.tab.watch.latest) is not None:
+            await find_spare_parts(self.tab.page, document, self._request.domains)
         return with_missing_parts(failure, self._scene(0))
 
     def _with_pages(self, failure: Failure) -> Failure:
@@ -371,7 +373,7 @@ class PlaywrightSession:
             return await self.tab.steady_picture(None if of_page else target, ms, mask, full_page=step.full_page)
 
         what = f"screenshot of {step.selector or step.frame or 'the page'}"
-        return await self._look_at(selector, step.frame, within, take, what)
+        return await self._look_at(selector, step.frame, within, take, what, pictures=True)
 
     @property
     def pictures(self) -> Path:
@@ -382,10 +384,18 @@ class PlaywrightSession:
         return platform_of(self.chromium.user_agent)
 
     async def _look_at(
-        self, selector: str, frame: str | None, within: float, look: Callable[[Locator, float], Awaitable[T]], what: str
+        self,
+        selector: str,
+        frame: str | None,
+        within: float,
+        look: Callable[[Locator, float], Awaitable[T]],
+        what: str,
+        *,
+        pictures: bool = False,
     ) -> T | Failure:
         """Look at the first match of a selector; `look` gets it, and the time in milliseconds."""
         scene = replace(self._scene(within), selector=selector, frame=frame, what=what, patience=within)
+        scene = replace(scene, pictures=pictures)
         try:
             async with asyncio.timeout(within + GRACE):
                 return await look(locate(self.tab.page, selector, frame).first, within * 1000)

@@ -386,7 +386,7 @@ async def _try(run: Run, progress: StepState, remedy: Remedy | None) -> Outcome:
         run, step, lambda: attempt(run, request.index, step, remedy, code, expect=expect, called=progress.called)
     )
     if isinstance(outcome, Failure):
-        outcome = run.stage.session.by_page(outcome)
+        outcome = await run.stage.session.by_page(outcome)
     outcome = _attribute_cause(run, outcome)
     done = Attempt(_as_done(run, progress.current), t, run.t - t, started, outcome, remedy)
     progress.attempts.append(done)

@@ -212,7 +212,7 @@ class Session(Protocol):
     async def frame_of(self, selector: str) -> str:
         """The `frame` with an element that the page itself lacks; empty if none. Bounded, never raises."""
 
-    def by_page(self, failure: Failure) -> Failure:
+    async def by_page(self, failure: Failure) -> Failure:
         """The failure of a step, by the scripts and stylesheets that its page did not get."""
 
     async def leave_storage(self, within: float, *, held_up: bool) -> Failure | None:

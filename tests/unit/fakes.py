@@ -163,6 +163,9 @@ class FakeSession:
     async def read(self, query: PageQuery, within: float) -> Any:
         return self._page(f"{query.function} {query.selector}" if query.selector else query.function)
 
+    async def by_page(self, failure: Failure) -> Failure:
+        return failure
+
     async def frame_of(self, selector: str) -> str:
         return str(self.page.get(f"frame {selector}", ""))
 

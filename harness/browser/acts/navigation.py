@@ -20,7 +20,7 @@ from harness.browser.dialogs import DialogAnswer
 from harness.browser.exchanges import RequestRecord
 from harness.browser.failures.liveness import PROBE_SECONDS
 from harness.browser.failures.network import GIVEN_UP, TELL_STATUS, net_error, net_failure, status_failure
-from harness.browser.failures.parts import awaits_parts
+from harness.browser.failures.parts import awaits_parts, find_spare_parts
 from harness.browser.failures.scene import answers, seconds
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failed, Failure
@@ -272,7 +272,7 @@ async def await_parts(attempt: ActContext, step: StepBase) -> None:
     """
     watch = attempt.tab.watch
     navigation = watch.navigation
-    if navigation is None or isinstance(step, Open):
+    if navigation is None:
         return
 
     def ended() -> bool:
@@ -280,8 +280,10 @@ async def await_parts(attempt: ActContext, step: StepBase) -> None:
         there = navigation.loaded or (navigation.parsed and not awaits_parts(navigation))
         return gone or there or navigation.error is not None
 
-    if not isinstance(step, SwitchPage) or awaits_parts(navigation):  # it has waited for the document
+    waited = isinstance(step, Open) or (isinstance(step, SwitchPage) and not awaits_parts(navigation))
+    if not waited:
         await poll_until(attempt.clock, ended, PARTS_POLL, min(attempt.patience, attempt.left()))
+    await find_spare_parts(attempt.page, navigation, attempt.request.domains)
 
 
 async def go_to(attempt: ActContext, url: str, until: Until = "load") -> Response | None:

@@ -95,6 +95,8 @@ def unfinished(scene: FailureContext, navigation: RequestRecord | None) -> Failu
     words += "; the page itself has loaded" if words and navigation.parsed else ""
     details = {**failure.details, **details}
     advice = f"Look at the network log for {pending[0]}, which did not end." if pending else ""
+    if advice and navigation.parsed:
+        advice += " If the task needs only the page itself, say so in the step: `until: domcontentloaded`."
     return replace(failure, message=f"{failure.message}{words}", details=details, effect=Effect.DONE, advice=advice)
 
 

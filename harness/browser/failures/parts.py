@@ -5,13 +5,20 @@ A page without one of its scripts is not there: what it does not do, no step can
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 from urllib.parse import parse_qsl, urldefrag, urlsplit
 
+from playwright.async_api import Error as PlaywrightError
+from playwright.async_api import Page
+
 from harness.browser.exchanges import RequestRecord
+from harness.browser.failures.liveness import PROBE_SECONDS
 from harness.browser.failures.network import GIVEN_UP, code_of, net_error, net_failure, status_failure
 from harness.browser.failures.scene import FailureContext
+from harness.browser.isolated import script
 from harness.model.record import SAFE_METHODS
 from harness.recovery.catalog import Effect, Family
 from harness.recovery.failure import Circumstances, Failure
@@ -25,6 +32,24 @@ _REFUSED = ("NET_BLOCKED", "POLICY_DOMAIN", "AUTHENTICATION_FAILED")
 """Codes of requests that were refused: by the task's own domains, by the browser or by the site."""
 _EXPLAINED = (Family.ELEMENT, Family.ACTION, Family.ASSERTION, Family.TIMEOUT, Family.PRECONDITION)
 """Families of failures that a part which did not come may explain."""
+_SPARE = script(
+    "spare_parts",
+    """
+(links, urls) => {
+  const idle = e => {
+    const rel = e.relList;
+    if (!rel.contains('stylesheet')) return rel.contains('preload') || rel.contains('prefetch');
+    return rel.contains('alternate') || e.disabled || (e.media && !matchMedia(e.media).matches);
+  };
+  const used = new Set([...document.scripts].map(e => e.src));
+  return urls.filter(url => {
+    const mine = links.filter(e => e.href === url);
+    return mine.length > 0 && !used.has(url) && mine.every(idle);
+  });
+}
+""",
+)
+"""The URLs among `urls` that only links name which the page does not use."""
 ADVICE = (
     "Look at the network log for {url}. If the page can do without it, let a route of the task answer it: "
     '`routes: [{{url: "{url}", status: 204}}]`.'
@@ -54,9 +79,10 @@ def is_needed(part: RequestRecord, document: RequestRecord, domains: Domains) ->
     """Return whether a page without this part is not there. Pure.
 
     It is a script or a stylesheet of an allowed host, requested while the page loaded, and ended by a network error or
-    a 5xx. Without `allowed_domains` only the page's own host counts. What a route of the task answers is as wanted.
+    a 5xx. Without `allowed_domains` only the page's own host counts. What a route of the task answers is as wanted, and
+    what the page can do without is `spare`.
     """
-    if part.kind not in NEEDED or part.late or part.promised or part.routed is not None:
+    if part.kind not in NEEDED or part.late or part.spare or part.promised or part.routed is not None:
         return False
     own = domains.host(part.url) == domains.host(document.url)
     if not (domains.allows(part.url) if domains.allowed else own):
@@ -65,6 +91,17 @@ def is_needed(part: RequestRecord, document: RequestRecord, domains: Domains) ->
         return (part.status or 0) >= 500
     name = net_error(part.error or "")
     return name is not None and name != GIVEN_UP and code_of(name, bool(domains.allowed)) not in _REFUSED
+
+
+async def find_spare_parts(page: Page, document: RequestRecord, domains: Domains) -> None:
+    """Mark the parts that did not come and that the page can do without; if it does not answer, it needs them all."""
+    by_url = {part.url: part for part in document.unmet if is_needed(part, document, domains)}
+    if not by_url:
+        return
+    with suppress(PlaywrightError, TimeoutError):
+        async with asyncio.timeout(PROBE_SECONDS):
+            for url in await _SPARE.of_all(page.locator("link"), [*by_url]):
+                by_url[url].spare = True
 
 
 def incomplete(document: RequestRecord, scene: FailureContext, effect: Effect) -> Failure | None:

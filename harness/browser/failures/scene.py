@@ -21,7 +21,7 @@ from harness.browser.process import Chromium
 from harness.recovery.catalog import Effect
 from harness.resilience import Clock, Deadline
 from harness.spec.names import ANYWHERE, Domains
-from harness.spec.steps import Open, Step, Submit, Type, Wait
+from harness.spec.steps import Open, Screenshot, Step, Submit, Type, Wait
 from harness.values import replace
 
 
@@ -433,6 +433,8 @@ class FailureContext(Struct, frozen=True):
     """Whether the step submits a form: a script may do that without a trace in the call log."""
     repeats: bool = False
     """Whether the file declares that the step may be done twice."""
+    pictures: bool = False
+    """Whether the step takes a screenshot: that waits for the page's fonts."""
     within: float = 0.0
     what: str = ""
     text: str | None = None
@@ -464,6 +466,7 @@ class FailureContext(Struct, frozen=True):
             waits=isinstance(step, Wait),
             fills=isinstance(step, Type),
             submits=isinstance(step, Submit),
+            pictures=isinstance(step, Screenshot),
             repeats=step.effect in ("read", "idempotent"),
             text=wanted_text(step) if isinstance(step, Wait) else None,
             what=_describe_act(step, target),
