@@ -327,6 +327,10 @@ class Settings(SettingsTable):
         description="When the services start. `tasks`: before the first task. `session`: before the first test of "
         "any kind; pytest-playwright's `page` then resolves their hosts.",
     )
+    fail_on_service_crash: bool = Field(
+        False,
+        description="Whether a run fails in which a service crashed, though it was started again and all tasks passed.",
+    )
     history_runs: int = Field(200, ge=0, description="Runs that .harness/history.sqlite3 keeps; 0 keeps none.")
     redact: tuple[str, ...] = Field((), description="Regular expressions. Matching text is redacted everywhere.")
     redact_query: tuple[str, ...] = Field(

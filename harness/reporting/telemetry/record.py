@@ -441,7 +441,13 @@ def _(event: Escalated) -> str:
 
 @describe.register
 def _(event: ServiceChanged) -> str:
-    return f"service {event.service}: {event.before} -> {event.after} ({one_line(event.reason)})"
+    crashed = " crashed" if is_crash(event) else ""
+    return f"service {event.service}{crashed}: {event.before} -> {event.after} ({one_line(event.reason)})"
+
+
+def is_crash(event: ServiceChanged) -> bool:
+    """Return whether a service that had been up ended or hung, and not on purpose."""
+    return event.reason.startswith("crash_") and event.before != "down"
 
 
 @describe.register

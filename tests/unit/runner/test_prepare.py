@@ -93,6 +93,7 @@ def test_a_service_that_does_not_start_ends_only_what_may_need_all_of_them(
         with pytest.raises(Failed, match="it is gone"):
             await it.harness.start_all()
         assert not await it.harness.start()
+        await asyncio.sleep(0.01)
         await it.harness.close()
         return it
 
