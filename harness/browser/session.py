@@ -27,7 +27,7 @@ from harness.browser.debugger import DebuggedContext, debugged
 from harness.browser.dialogs import await_dialogs
 from harness.browser.evidence import LastGood
 from harness.browser.exchanges import RequestRecord, document_of
-from harness.browser.failures.classify import facts_now, failure_of, hidden, with_popups, with_redirect
+from harness.browser.failures.classify import facts_now, failure_of, hidden, with_popups, with_redirect, with_unanswered
 from harness.browser.failures.liveness import PROBE_SECONDS, dead, lost
 from harness.browser.failures.navigation import navigation_failure, refused_hosts
 from harness.browser.failures.parts import find_spare_parts, with_missing_parts
@@ -294,7 +294,7 @@ class PlaywrightSession:
         if failure.family is Family.NETWORK and self._is_routed(failure):
             failure = routed_failure(failure)
         failure = replace(failure, details={**failure.details, **self._side_effects()})
-        return self._with_pages(failure)
+        return self._with_pages(with_unanswered(failure, self.tab.watch.exchanges, self._clock.wall()))
 
     def _is_routed(self, failure: Failure) -> bool:
         """Return whether a route gave the answer that the failure is about."""

@@ -42,6 +42,10 @@ LEFT_ALONE = "CIRCUIT_OPEN"
 """Nothing was sent: no attempt failed, and waiting for the circuit is no retry."""
 POLL = 0.1
 """Seconds between two reads of a value to remember."""
+LIMIT = "limit"
+"""The detail of a failure that names the limit which ended its attempt."""
+AT_THE_LIMIT = 0.1
+"""Seconds before its limit from which on an attempt that fails has used up its time."""
 
 
 async def attempt(
@@ -53,24 +57,32 @@ async def attempt(
     *,
     expect: float = 0.0,
     called: CalledTool | None = None,
+    before: Failure | None = None,
 ) -> Outcome:
     """Make one attempt at the step, within its own limit and the task's deadline; it never raises Failed.
 
     `code` is the code of a failed assertion: a criterion, a precondition and a binding are assertions too. `expect`:
-    seconds to wait for an assertion to hold. `called`: the call of a `tool` step, which outlasts the attempt.
+    seconds to wait for an assertion to hold. `called`: the call of a `tool` step, which outlasts the attempt. `before`:
+    the failure of the attempt before this one.
     """
     own = run.limit(step)
     within = min(own, run.left)
     if within <= 0:
-        return task_timeout(run)
+        return task_timeout(run, before and replace(before, effect=Effect.NONE, tainted=False, act_done=False))
+    until = run.ports.clock.now() + within
     try:
         outcome = await _do(run, index, step, remedy, within, _JudgeOptions(code, expect), called)
     except Failed as failed:
         outcome = failed.failure
     except MissingMemory as missing:
         outcome = Failure("MEMORY_MISSING", f"Step {index} needs memory entry {missing.key!r}, which was never written")
-    if isinstance(outcome, Failure) and within < own and _cut_off(run, outcome):
+    if isinstance(outcome, Passed):
+        return outcome
+    if within < own and _cut_off(run, outcome):
         return task_timeout(run, outcome)
+    if outcome.assertion is None and run.ports.clock.now() >= until - AT_THE_LIMIT:
+        name = "step_timeout" if step.timeout is None else "timeout of the step"
+        outcome = replace(outcome, details={**outcome.details, LIMIT: f"{name} {own:g} s"})
     return outcome
 
 
@@ -86,9 +98,13 @@ def task_timeout(run: Run, last: Failure | None = None) -> Failure:
         over = budget_exceeded("max_seconds", f"{run.allowance:g} seconds, and they are over")
     if last is None:
         return over
-    message, details = f"{over.message} ({last.message})", {**last.details, "last_code": last.code}
+    limit = f"timeout {run.timeout:g} s" if over.code == "TASK_TIMEOUT" else f"max_seconds {run.allowance:g} s"
+    message, details = f"{over.message} ({last.message})", {**last.details, "last_code": last.code, LIMIT: limit}
+    advice = over.advice
+    if last.family is not Family.TIMEOUT:
+        advice = f"{last.hint} If it only needs more time: {over.hint[:1].lower()}{over.hint[1:]}"
     return replace(
-        over, message=message, selector=last.selector, details=details,
+        over, message=message, selector=last.selector, details=details, advice=advice,
         effect=last.effect, tainted=last.tainted, circumstances=last.circumstances, act_done=last.act_done,
     )  # fmt: skip
 

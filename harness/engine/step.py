@@ -382,9 +382,14 @@ async def _try(run: Run, progress: StepState, remedy: Remedy | None) -> Outcome:
     started, t = run.ports.clock.wall(), run.t
     request, step = progress.request, progress.current
     code, expect = request.code, request.expect
+    last = progress.attempts[-1].outcome if progress.attempts else None
+    before = last if isinstance(last, Failure) else None
     outcome = await _unrecorded(run, step) or await with_circuit(
-        run, step, lambda: attempt(run, request.index, step, remedy, code, expect=expect, called=progress.called)
+        run,
+        step,
+        lambda: attempt(run, request.index, step, remedy, code, expect=expect, called=progress.called, before=before),
     )
+    outcome = _with_known_reason(outcome, before)
     if isinstance(outcome, Failure):
         outcome = await run.stage.session.by_page(outcome)
     outcome = _attribute_cause(run, outcome)
@@ -392,6 +397,15 @@ async def _try(run: Run, progress: StepState, remedy: Remedy | None) -> Outcome:
     progress.attempts.append(done)
     attempt_ended(run, request.index, request.step, done)
     return outcome
+
+
+def _with_known_reason(outcome: Outcome, before: Failure | None) -> Outcome:
+    """An attempt that was cut off and knows no reason does not replace the reason of the one before."""
+    if not isinstance(outcome, Failure) or outcome.code != "STEP_TIMEOUT" or not outcome.tainted:
+        return outcome
+    if before is None or before.family not in (Family.ELEMENT, Family.ACTION):
+        return outcome
+    return replace(before, effect=outcome.effect, tainted=True, details={**before.details, **outcome.details})
 
 
 async def _unrecorded(run: Run, step: Step) -> Failure | None:

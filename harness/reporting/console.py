@@ -266,6 +266,7 @@ def brief(plan: Plan, result: TaskResult, redactor: Redactor | None = None) -> s
     lines = [_headline(result)]
     if result.failure is not None:
         lines += [reason(result.failure), *(line.strip() for line in _comparison(result, 200))]
+        lines += _limits(result.failure, 200, str)
         lines += [f"also unmet: {each}" for each in also_unmet(result.failure)]
         matches = [f"match: {shortened(str(each), 200)}" for each in result.failure.details.get("matches", ())]
         lines += matches[:_MATCHES]
@@ -344,6 +345,7 @@ def _body(
         message, log = _without_log(result.failure.code, clean(reason(result.failure)))
         yield from _wrap_titled("message", message, width, _MESSAGE)
         yield from (f"    | {shortened(line, width - 6)}" for line in log[-_LOG:])  # the last lines say why it ended
+        yield from (f"  {line}" for line in _limits(result.failure, width, clean))
         yield from _tool(result, width, clean)
         yield from _comparison(result, width)
         yield from _list("also unmet", list(map(clean, also_unmet(result.failure))), width, _UNMET)
@@ -358,6 +360,13 @@ def _body(
     told = [f"{w.type}: {w.message}" for w in result.warnings if w.type != "fault_not_met"]  # the faults say it
     yield from _list("warnings", told, width, _WARNINGS)
     yield from _page_lines(result, width)
+
+
+def _limits(failure: Failure, width: int, clean: Callable[[str], str]) -> list[str]:
+    """The limit that ended the attempt, and the requests that had no answer then."""
+    limit, unanswered = failure.details.get("limit"), failure.details.get("unanswered", ())
+    lines = [f"limit: {limit}"] if limit else []
+    return lines + [f"no answer yet: {shortened(clean(str(each)), width - 17)}" for each in unanswered[:_MATCHES]]
 
 
 def _tool(result: TaskResult, width: int, clean: Callable[[str], str]) -> Iterator[str]:

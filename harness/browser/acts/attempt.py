@@ -143,8 +143,10 @@ class ActContext(Struct, frozen=True):
         try:
             async with asyncio.timeout(min(PROBE_SECONDS, self.left())):
                 return target is not None and await target.count() > 0
-        except (TimeoutError, PlaywrightError):
+        except TimeoutError:
             return False
+        except PlaywrightError:  # another try says what is wrong, such as a selector that cannot be read
+            return True
 
     async def _await_consequences(self, error: PlaywrightTimeoutError) -> None:
         """Wait for the consequences of an act that was performed, as long as there is time."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
+from datetime import datetime
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
@@ -13,6 +14,7 @@ from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
 from harness.browser.context import Opened
+from harness.browser.exchanges import RequestRecord
 from harness.browser.failures.liveness import (
     aborted,
     blocked,
@@ -49,7 +51,7 @@ from harness.browser.failures.scene import (
     textless,
 )
 from harness.criteria import fold
-from harness.recovery.catalog import Effect
+from harness.recovery.catalog import Effect, Family
 from harness.recovery.failure import Failed, Failure
 from harness.values import replace
 
@@ -286,6 +288,29 @@ def _unready(scene: FailureContext, facts: Facts | None, log: CallLog) -> Failur
     """The reason that held an act up: its own consequences if it was performed, else its element."""
     failure = navigation_failure(scene) if log.effect is not Effect.NONE and not log.dragging else None
     return failure or element_failure(scene, facts, log)
+
+
+AWAITED_SECONDS = 0.5
+"""Seconds after which a request without an answer is worth a word."""
+NAMED = 5
+"""The most requests without an answer that are named."""
+
+
+def with_unanswered(failure: Failure, exchanges: Iterable[RequestRecord], now: datetime) -> Failure:
+    """Add the requests that have no answer yet to the failure of a step that waited: it may have waited for them."""
+    if failure.family not in (Family.TIMEOUT, Family.ELEMENT, Family.ACTION):
+        return failure
+    awaited = (each for each in exchanges if not each.answered)
+    late = [each for each in awaited if (now - each.started).total_seconds() >= AWAITED_SECONDS]
+    if not late:
+        return failure
+    named = [f"{each.method} {each.url}" for each in late[:NAMED]]
+    more = f" and {len(late) - 1} more" if len(late) > 1 else ""
+    advice = failure.advice
+    if failure.code == "STEP_TIMEOUT":
+        advice = advice or f"The site has not answered {named[0]}{more}, which the page may wait for: look at its log."
+    message = f"{failure.message}; no answer yet from {late[0].url}{more}"
+    return replace(failure, message=message, details={**failure.details, "unanswered": named}, advice=advice)
 
 
 def with_popups(failure: Failure, popups: Collection[str]) -> Failure:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -321,3 +322,54 @@ def test_an_element_that_was_looked_for_until_the_task_was_over(budget: Any, cod
     assert result.failure is not None
     assert (result.failure.code, result.final_state) == (code, state)
     assert result.failure.details["last_code"] == "ELEMENT_NOT_FOUND"
+    assert result.failure.details["limit"] == ("max_seconds 3 s" if budget else "timeout 10 s")
+    assert CATALOG["ELEMENT_NOT_FOUND"].hint in result.failure.hint
+
+
+COVERED = Failure("ELEMENT_COVERED", "#a is covered by <div id=veil>", "#a")
+CUT_OFF = Failure("STEP_TIMEOUT", "Step timeout: click #a exceeded 3s", "#a", effect=Effect.POSSIBLE, tainted=True)
+CLICK = {"act": "click", "selector": "#a"}
+
+
+def after(theatre: Theatre, seconds: float, failure: Failure) -> Callable[[Any], Failure]:
+    """The outcome of an act that takes its time."""
+
+    def reply(_: Any) -> Failure:
+        theatre.session.clock.time += seconds
+        return failure
+
+    return reply
+
+
+def test_an_attempt_that_was_cut_off_does_not_replace_the_reason_of_the_one_before() -> None:
+    """`on_timeout` would retry from a checkpoint, but the button is covered: that is for `on_action_failed`."""
+    theatre = Theatre()
+    theatre.session.script = [COVERED, CUT_OFF]
+    rules = {"on_timeout": "skip_step"}
+    result = play(theatre, steps=[CLICK], error_recovery=rules)
+    assert result.failure is not None
+    assert (result.failure.code, result.failure.effect) == ("ELEMENT_COVERED", Effect.POSSIBLE)
+    assert len(theatre.session.acts) == 2
+
+
+def test_a_task_whose_time_is_over_in_a_retry_names_the_reason_of_the_attempt() -> None:
+    theatre = Theatre()
+    theatre.session.script = [after(theatre, 7, COVERED), after(theatre, 3, COVERED)]
+    result = play(theatre, steps=[{**CLICK, "timeout": 8}], timeout=10)
+    assert result.failure is not None
+    assert result.failure.code == "TASK_TIMEOUT"
+    assert (result.failure.details["last_code"], result.failure.details["limit"]) == ("ELEMENT_COVERED", "timeout 10 s")
+    assert COVERED.message in result.failure.message
+
+
+@pytest.mark.parametrize(("own", "limit"), [({}, "step_timeout 3 s"), ({"timeout": 2}, "timeout of the step 2 s")])
+def test_the_limit_that_ended_an_attempt_is_a_fact_beside_its_cause(own: dict[str, Any], limit: str) -> None:
+    theatre = Theatre()
+    theatre.session.script = [after(theatre, own.get("timeout", 3), COVERED)]
+    result = play(theatre, steps=[{**CLICK, **own}], step_timeout=3, error_recovery={"on_action_failed": "abort"})
+    assert result.failure is not None
+    assert (result.failure.code, result.failure.details["limit"]) == ("ELEMENT_COVERED", limit)
+    theatre.session.script = [after(theatre, 1, COVERED)]
+    result = play(theatre, steps=[CLICK], step_timeout=3, error_recovery={"on_action_failed": "abort"})
+    assert result.failure is not None
+    assert "limit" not in result.failure.details
