@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import psutil
 from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import Locator
+from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 from playwright.async_api import expect as expect_of
 
 from harness.browser import evidence as collecting
@@ -31,7 +32,7 @@ from harness.browser.failures.classify import facts_now, failure_of, hidden, wit
 from harness.browser.failures.liveness import PROBE_SECONDS, dead, lost
 from harness.browser.failures.navigation import navigation_failure, refused_hosts
 from harness.browser.failures.parts import find_spare_parts, with_missing_parts
-from harness.browser.failures.scene import Facts, FailureContext, UnseenError, describe, locate, other_frame
+from harness.browser.failures.scene import Facts, FailureContext, UnseenError, answers, describe, locate, other_frame
 from harness.browser.page_events import PageEvents
 from harness.browser.process import Chromium
 from harness.browser.queries import look_at, shown_text
@@ -61,9 +62,13 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _REFUSED_SNAPSHOT = re.compile(
-    r"\nActual value: None\nError: (?!element\(s\) not found)(?P<why>.*?)\s*\nCall log:", re.S
+    r"\nActual value: None\nError: (?!element\(s\) not found|.*(?:context was destroyed|navigating|detached))"
+    r"(?P<why>.*?)\s*\nCall log:",
+    re.S,
 )
 """Playwright's words for an expected ARIA snapshot that it cannot read, and for which waiting is in vain."""
+_SEEN_SNAPSHOT = re.compile(r"\nActual value: (?!None\s*\n)(?P<snapshot>.*?)\s*\nCall log:", re.S)
+"""Playwright's words for the ARIA snapshot that it saw last."""
 HOLD_SECONDS = 0.1
 """Seconds within which a held-back request of an act appears."""
 STOP_SECONDS = 0.1
@@ -351,15 +356,23 @@ class PlaywrightSession:
         self, selector: str, frame: str | None, expected: str, expect: float, within: float
     ) -> str | Failure | None:
         async def compare(target: Locator, ms: float) -> str | Failure | None:
+            until = Deadline.after(ms / 1000, self._clock.now())
             await target.wait_for(state="attached", timeout=ms)
-            try:
-                await expect_of(target).to_match_aria_snapshot(expected, timeout=max(1, min(expect * 1000, ms)))
-            except AssertionError as error:
-                if refused := _REFUSED_SNAPSHOT.search(str(error)):
-                    message = f"Playwright cannot read the ARIA snapshot of the step: {refused['why']}"
-                    return Failure("INVALID_INPUT", message, selector)
-                return await target.aria_snapshot(timeout=ms)
-            return None
+            while (left := until.left(self._clock.now())) > 0:
+                try:
+                    await expect_of(target).to_match_aria_snapshot(
+                        expected, timeout=1000 * max(0.001, min(expect, left))
+                    )
+                except AssertionError as error:
+                    if refused := _REFUSED_SNAPSHOT.search(str(error)):
+                        message = f"Playwright cannot read the ARIA snapshot of the step: {refused['why']}"
+                        return Failure("INVALID_INPUT", message, selector)
+                    if seen := _SEEN_SNAPSHOT.search(str(error)):
+                        return seen["snapshot"]
+                    await self._clock.sleep(0.02)  # the page was being replaced: there was no look
+                else:
+                    return None
+            raise UnseenError(f"no look at {selector} ended in time")
 
         return await self._look_at(selector, frame, within, compare, f"ARIA snapshot of {selector}")
 
@@ -369,11 +382,22 @@ class PlaywrightSession:
         of_page = step.selector is None and step.frame is None
 
         async def take(target: Locator, ms: float) -> bytes:
-            await target.wait_for(state="attached", timeout=1000 * patience)
+            await self._appeared(target, patience, within)
             return await self.tab.steady_picture(None if of_page else target, ms, mask, full_page=step.full_page)
 
         what = f"screenshot of {step.selector or step.frame or 'the page'}"
         return await self._look_at(selector, step.frame, within, take, what, pictures=True)
+
+    async def _appeared(self, target: Locator, patience: float, within: float) -> None:
+        """Wait for an element; a page that is busy when the patience ends is waited for as long as there is time."""
+        until = Deadline.after(within, self._clock.now())
+        try:
+            await target.wait_for(state="attached", timeout=1000 * min(patience, within))
+        except PlaywrightTimeoutError:
+            left = until.left(self._clock.now())
+            if left <= 0 or await answers(self.tab.control, PROBE_SECONDS):
+                raise
+            await target.wait_for(state="attached", timeout=1000 * left)
 
     @property
     def pictures(self) -> Path:

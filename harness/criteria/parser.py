@@ -43,6 +43,7 @@ _LOOKS = (  # the text at the place, and the hint for it
     (re.compile(r"[$#`]"), "text goes in quotes"),
 )
 _QUOTE = re.compile(r"['\"]")
+_EQUALS = re.compile(r"=(?!=)")
 _WORD = re.compile(r"[^\W\d]\w*")
 
 
@@ -208,6 +209,6 @@ def _branch(text: str, wanted: str) -> Branch:
     try:
         return Branch(_grammar().parse(text), text)
     except UnexpectedError as error:
-        if error.accepted is None or text.startswith("=", error.offset):
+        if error.accepted is None or _EQUALS.match(text, error.offset):
             raise bad_character(text, error.offset) from None
         raise bad_token(text, error.offset, error.accepted) from None

@@ -27,7 +27,7 @@ from harness.engine.run import PageSources, Run, StepAnswer
 from harness.model.ports import Json
 from harness.model.record import Answer, Attempt, Sent, StepRecord
 from harness.recovery import Remedy, RepairPrecondition, Retry, Substitute, Trust
-from harness.recovery.catalog import FAMILIES, Effect
+from harness.recovery.catalog import FAMILIES, Effect, Family
 from harness.recovery.failure import Assertion, Failed, Failure, Outcome, Passed, budget_exceeded
 from harness.resilience import Deadline
 from harness.spec.references import MissingMemory, holds_reference, one_time_names, resolve

@@ -10,7 +10,7 @@ import pytest
 
 from harness.browser import Browsers
 from harness.browser.page_events import CONSOLE_LINES
-from harness.browser.reading import page_state
+from harness.browser.queries import page_state
 from harness.criteria import PageQuery
 from harness.model.browser_settings import BrowserSettings
 from harness.recovery import Capture
@@ -114,7 +114,7 @@ def test_a_page_that_poisons_prototypes_is_read_and_acted_on_as_any_other(run: A
         session = await stage.at("/poison")
         assert [await session.read(PageQuery(*asked), 5) for asked, _ in READINGS] == [value for _, value in READINGS]
         assert (await session.text("#x", None, 5), await session.text("#i", None, 5)) == ("truth", "kept")
-        state = await page_state(session.tab.page, ["#x"])
+        state = await page_state(session.tab.page, [("#x", None)])
         assert state["title"] == "True"
         assert [(each["text"], each["attributes"]["data-k"]) for each in state["elements"]] == [("truth", "kept")]
         for step in (

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from harness.browser import PlaywrightSession
-from harness.browser.reading import LARGEST
+from harness.browser.queries import LARGEST
 from harness.criteria import PageQuery, evaluate, parse
 from harness.recovery import Capture
 from harness.reporting.regrade.recorded import RecordedPage, RecordedSources
@@ -260,7 +260,7 @@ def state(run: Run[Any], stage: Stage, selectors: tuple[str, ...], script: str =
     async def kept() -> Any:
         session = await stage.at()
         await session.tab.page.evaluate(f"() => {{ {script} }}")
-        return (await session.evidence(NO_PICTURE, stage.folder, selectors)).page
+        return (await session.evidence(NO_PICTURE, stage.folder, [(each, None) for each in selectors])).page
 
     return run(kept())
 

@@ -16,7 +16,7 @@ from harness.browser.failures.liveness import PROBE_SECONDS
 from harness.browser.failures.login import page_of
 from harness.browser.failures.scene import CallLog
 from harness.browser.isolated import script
-from harness.browser.queries import LEAST_SECONDS
+from harness.browser.queries import DISPLAYED, LEAST_SECONDS
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import poll_until
 from harness.spec.steps import Option, Select, Type
@@ -26,19 +26,24 @@ from harness.spec.steps import Option, Select, Type
 _LIST = script("options", "([e]) => [...(e?.options || [])].slice(0, 50).map(o => [o.value, o.label, o.disabled])")
 _PLACES = script(
     "option_places",
-    """
-([e], [names, labels]) => {
+    "([e], [names, by]) => {"
+    + DISPLAYED
+    + """
   if (!e.options) return [];
   const options = [...e.options], place = fits => options.findIndex(fits);
+  const labelled = name => o => o.label === name || fold(o.label) === fold(name);
   return names.map(name => {
-    const valued = place(o => o.value === name);
-    const meant = valued < 0 && labels ? place(o => o.label === name) : valued;
-    return [meant, place(o => o.value === name || o.label === name)];
+    const fits = labelled(name), valued = by === 'label' ? -1 : place(o => o.value === name);
+    if (valued >= 0 || by === 'value') return [valued, place(o => o.value === name || fits(o)), []];
+    const meant = place(fits);
+    const others = options.filter(o => fits(o) && o.value !== options[meant].value);
+    return [meant, place(o => o.value === name || fits(o)), others.map(o => o.value)];
   });
 }
 """,
 )
-"""For each name the index of the matching option, -1 for none, and of the option that Playwright would take."""
+"""For each name the index of the matching option, -1 for none, of the option that Playwright would take, and the values
+of other options with the same label, which is compared as Playwright compares labels."""
 POLL = 0.05
 """Seconds between two checks for an option."""
 _ABSENT = r"did not find some options"
@@ -74,31 +79,38 @@ async def _option_arguments(attempt: ActContext, target: Locator, step: Select) 
     """Playwright's arguments. Its own `value` would take the first option with such a value or such a label."""
     if not isinstance(step.value, Option):
         names = step.value if isinstance(step.value, list) else [str(step.value)]
-        places = await _places(attempt, target, step, names, labels=True)
+        places = await _places(attempt, target, step, names, "value or label")
         usual = all(meant == first for meant, first in places)
         return {"value": names} if usual else {"index": [meant for meant, _ in places]}
-    if step.value.value is not None:
-        places = await _places(attempt, target, step, [step.value.value], labels=False)
-        return {"index": [meant for meant, _ in places] or 0}
+    for by in ("value", "label"):
+        if (name := getattr(step.value, by)) is not None:
+            places = await _places(attempt, target, step, [name], by)
+            return {"index": [meant for meant, _ in places] or 0}
     return step.value.model_dump(exclude_none=True)
 
 
 async def _places(
-    attempt: ActContext, target: Locator, step: Select, names: list[str], *, labels: bool
+    attempt: ActContext, target: Locator, step: Select, names: list[str], by: str
 ) -> list[tuple[int, int]]:
     """The result of `_PLACES` once all options exist; empty for an element that is no list: Playwright reports that."""
-    found: list[tuple[int, int]] = []
+    found: list[tuple[int, int, list[str]]] = []
 
     async def ask(ms: float) -> None:
-        found[:] = await _PLACES.of_one(target, [names, labels], ms / 1000)
+        found[:] = await _PLACES.of_one(target, [names, by], ms / 1000)
 
     async def all_there() -> bool:
         await attempt.act(target, ask)
-        return all(meant >= 0 for meant, _ in found)
+        return all(meant >= 0 for meant, *_ in found)
 
     if not await poll_until(attempt.clock, all_there, POLL, min(attempt.patience, attempt.left() - PROBE_SECONDS)):
         raise Failed(await _option_missing(target, step))
-    return found
+    for name, (_, _, others) in zip(names, found, strict=False):
+        if others:
+            count = len(others) + 1
+            message = f"{step.selector} has {count} options with the label {name!r}: choose one by its value or index"
+            options = [_describe_option(*option) for option in await _options(target)]
+            raise Failed(Failure("INVALID_INPUT", message, details={"options": options}))
+    return [(meant, first) for meant, first, _ in found]
 
 
 def _name_options(value: str | float | list[str] | Option) -> str:

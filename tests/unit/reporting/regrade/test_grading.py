@@ -69,11 +69,11 @@ class Moving:
 def element(selector: str, *, present: bool = True, **changes: Any) -> dict[str, Any]:
     """What is kept of a selector."""
     found = {"count": int(present), "visible": False, "text": "shown" if present else None, "value": None}
-    return {"selector": selector, **found, "attributes": {}, **changes}
+    return {"selector": selector, "frame": None, **found, "text_content": found["text"], "attributes": {}, **changes}
 
 
 def page(*elements: dict[str, Any]) -> RecordedPage:
-    return RecordedPage.model_validate({"version": 2, "url": "http://x/", "title": "x", "elements": elements})
+    return RecordedPage.model_validate({"version": 3, "url": "http://x/", "title": "x", "elements": elements})
 
 
 def evidence(memory: Mapping[str, Any] = MEMORY, **fields: Any) -> RecordedSources:
