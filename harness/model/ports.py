@@ -312,6 +312,11 @@ class Session(Protocol):
         ...
 
     @property
+    def closed_pages(self) -> tuple[Mapping[str, str], ...]:
+        """The pages that the site closed since the step began (`closed`), and where the task goes on (`went_on_at`)."""
+        ...
+
+    @property
     def dialogs(self) -> tuple[MetDialog, ...]:
         """The dialogs that the pages have opened so far, in order."""
         ...
