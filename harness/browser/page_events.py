@@ -74,6 +74,7 @@ class MainFrame:
         self._settled = asyncio.Event()
         self._settled.set()
         listen(page, "crash", self._on_crash)
+        listen(page, "close", lambda _: self._settled.set())
         listen(page, "framenavigated", self._on_navigated)
         listen(page, "domcontentloaded", self._on_parsed)
         listen(page, "load", self._on_loaded)

@@ -85,7 +85,9 @@ class PageRecovery:
             return _replace_failure(failure, "OUTCOME_UNKNOWN", barred)
         if failure.circumstances.opened_before:
             return await self._asked_again(failure, until)
-        if failure.code in ("PAGE_CRASHED", "PAGE_CLOSED") and await self._handle.chromium.answers(FREE_SECONDS):
+        if failure.code == "PAGE_CLOSED":  # the site closed it: only a page that was lost is opened again
+            return None if self._handle.tab.context.pages else failure
+        if failure.code == "PAGE_CRASHED" and await self._handle.chromium.answers(FREE_SECONDS):
             return self._forgets(failure) or await self._reopened(failure, until)
         gone = self.posted or failure.code == "PAGE_UNRESPONSIVE"
         return (self._forgets(failure) if gone else None) or await self._open_fresh_context(failure, until)

@@ -23,6 +23,7 @@ from harness.browser.acts.files import free_path
 from harness.browser.acts.navigation import await_answer, await_parts
 from harness.browser.acts.page_tools import ANSWER, offered, tool_failure
 from harness.browser.checkpoint import PageCheckpoint, take
+from harness.browser.closed_pages import closed_before, leave_closed
 from harness.browser.context import CLOSE_SECONDS, GRACE, BrowserPool, ContextHandle, Tab
 from harness.browser.debugger import DebuggedContext, debugged
 from harness.browser.dialogs import await_dialogs
@@ -91,6 +92,8 @@ class PlaywrightSession:
         """The context in which the last act began that may have caused requests, and how many there were before."""
         self._recorded: tuple[Chromium, list[Sent]] | None = None
         """The browser that records its repeated requests, and the requests that left meanwhile."""
+        self._closed_pages: list[Mapping[str, str]] = []
+        """The pages that the site closed since the step began, and where the task went on."""
         self._seen = ""
         """The ARIA snapshot of the last look, which gave the refs."""
         self._last_good = LastGood(request.folder, clock)
@@ -160,6 +163,42 @@ class PlaywrightSession:
         return f"{emulated.get('user_agent', self.chromium.user_agent)} harness-world/{self._request.world}"
 
     async def perform(self, step: Step, within: float, patience: float) -> Outcome:
+        until = Deadline.after(within, self._clock.now())
+
+        async def act() -> Outcome:
+            left = until.left(self._clock.now())
+            return await self._perform(step, left, min(patience, left))
+
+        if isinstance(step, SwitchPage):  # it leaves the page anyway
+            return await act()
+        return await self._where_open(act, reads=step.effect_class == "read")
+
+    async def _where_open(self, see: Callable[[], Awaitable[T]], *, reads: bool = True) -> T:
+        """The result of a call on the current page; if the site closes it first, on the one at which the task goes on.
+
+        What a call that does not only read has done in a page is not done again in another one.
+        """
+        while True:
+            await self._leave_closed()
+            try:
+                found = await see()
+            except Failed as failed:
+                if not closed_before(failed.failure, self.tab, reads=reads):
+                    raise
+                continue
+            if not (isinstance(found, Failure) and closed_before(found, self.tab, reads=reads)):
+                return found
+
+    async def _leave_closed(self) -> None:
+        with contextlib.suppress(PlaywrightError):  # the call that follows finds out what is wrong
+            if left := await leave_closed(self.tab):
+                self._closed_pages.append(left)
+
+    @property
+    def closed_pages(self) -> tuple[Mapping[str, str], ...]:
+        return tuple(self._closed_pages)
+
+    async def _perform(self, step: Step, within: float, patience: float) -> Outcome:
         scene = self._scene(within).of_step(step, patience)
         wanted = as_statuses(step.status) if isinstance(step, AnswerKeys) else ()
         self.tab.watch.begin(type(step), looks=step.looks_only, wanted=wanted)
@@ -229,6 +268,7 @@ class PlaywrightSession:
 
     def begin_step(self, index: int, heard: Callable[[Sent], None]) -> None:
         self._request.announcer.heard = heard
+        self._closed_pages.clear()
         if self._request.routing is not None:
             self._request.routing.begin_step(index)
         self.tab.watch.dialog_answers.begin_step(index)
@@ -333,7 +373,10 @@ class PlaywrightSession:
         return {name: value for name, value in found.items() if value}
 
     async def text(self, selector: str, frame: str | None, patience: float, within: float = 0) -> str | Failure:
-        within, query = max(within, patience), PageQuery("text", selector, None, frame)
+        return await self._where_open(lambda: self._text(selector, frame, patience, max(within, patience)))
+
+    async def _text(self, selector: str, frame: str | None, patience: float, within: float) -> str | Failure:
+        query = PageQuery("text", selector, None, frame)
         scene = replace(self._scene(within), selector=selector, frame=frame, patience=min(patience, within))
         scene, clock = replace(scene, what=f"text of {selector}"), self._clock
         try:
@@ -418,15 +461,21 @@ class PlaywrightSession:
         pictures: bool = False,
     ) -> T | Failure:
         """Look at the first match of a selector; `look` gets it, and the time in milliseconds."""
-        scene = replace(self._scene(within), selector=selector, frame=frame, what=what, patience=within)
-        scene = replace(scene, pictures=pictures)
-        try:
-            async with asyncio.timeout(within + GRACE):
-                return await look(locate(self.tab.page, selector, frame).first, within * 1000)
-        except (PlaywrightError, TimeoutError) as error:
-            return self._with_pages(await failure_of(error, scene))
+
+        async def look_here() -> T | Failure:
+            scene = replace(self._scene(within), selector=selector, frame=frame, what=what, patience=within)
+            try:
+                async with asyncio.timeout(within + GRACE):
+                    return await look(locate(self.tab.page, selector, frame).first, within * 1000)
+            except (PlaywrightError, TimeoutError) as error:
+                return self._with_pages(await failure_of(error, replace(scene, pictures=pictures)))
+
+        return await self._where_open(look_here)
 
     async def read(self, query: PageQuery, within: float) -> Any:
+        return await self._where_open(lambda: self._read(query, within))
+
+    async def _read(self, query: PageQuery, within: float) -> Any:
         what = f"{query.function}({query.selector or ''})"
         scene = replace(self._scene(within), selector=query.selector, frame=query.frame, what=what)
         try:
@@ -530,6 +579,9 @@ class PlaywrightSession:
 
     async def _read_page(self, what: str, within: float, see: Callable[[], Awaitable[T]]) -> T:
         """The result of `see`; raises Failed if the page cannot be read, or not in time."""
+        return await self._where_open(lambda: self._read_here(what, within, see))
+
+    async def _read_here(self, what: str, within: float, see: Callable[[], Awaitable[T]]) -> T:
         scene = replace(self._scene(within), what=what)
         failure = await lost("", scene)
         if failure is not None:
@@ -547,6 +599,7 @@ class PlaywrightSession:
         return leave(await read_storage(tab.context, lambda: tab.freed(PROBE_SECONDS), within, held_up=held_up))
 
     async def evidence(self, capture: Capture, folder: Path, selectors: Collection[Selected] = ()) -> Evidence:
+        await self._leave_closed()
         deadline = Deadline.after(collecting.TOTAL_SECONDS, self._clock.now())
         url = self.tab.page.url
         if capture.logs:

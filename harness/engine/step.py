@@ -26,7 +26,7 @@ from harness.engine.policy import allowed_by_person, permission
 from harness.engine.remedies import NO_WAY_BACK, asked_again, nearest, permitted
 from harness.engine.run import RewindRequest, Run, StepTransition, TaskStop
 from harness.model.events import StepStarted
-from harness.model.record import Attempt, StepRecord
+from harness.model.record import CLOSED_PAGES, Attempt, StepRecord
 from harness.recovery import GiveUp, Remedy, RepairPrecondition, Retry, Rewind, Skip, Substitute, Trust
 from harness.recovery.catalog import Effect, Family, Scope
 from harness.recovery.failure import Circumstances, Failed, Failure, Outcome, Passed
@@ -392,7 +392,7 @@ async def _try(run: Run, progress: StepState, remedy: Remedy | None) -> Outcome:
     outcome = _with_known_reason(outcome, before)
     if isinstance(outcome, Failure):
         outcome = await run.stage.session.by_page(outcome)
-    outcome = _attribute_cause(run, outcome)
+    outcome = _note_closed_pages(run, _attribute_cause(run, outcome))
     done = Attempt(_as_done(run, progress.current), t, run.t - t, started, outcome, remedy)
     progress.attempts.append(done)
     attempt_ended(run, request.index, request.step, done)
@@ -430,6 +430,18 @@ def _attribute_cause(run: Run, outcome: Outcome) -> Outcome:
     if not isinstance(outcome, Failure) or outcome.family is not Family.BROWSER or not run.stage.injector.claim_loss():
         return outcome
     return outcome.also(Circumstances(injected=True))
+
+
+def _note_closed_pages(run: Run, outcome: Outcome) -> Outcome:
+    """The outcome, with the pages that the site closed meanwhile, and where the task went on."""
+    closed = run.stage.session.closed_pages
+    if not closed:
+        return outcome
+    outcome = replace(outcome, details={**outcome.details, CLOSED_PAGES: list(closed)})
+    if isinstance(outcome, Passed):
+        return outcome
+    told = ", ".join(f"{each['closed']}, and the task went on at {each['went_on_at']}" for each in closed)
+    return replace(outcome, message=f"{outcome.message}; the site had closed {told}")
 
 
 def _as_done(run: Run, step: Step) -> Step:

@@ -14,7 +14,17 @@ from harness.criteria.syntax import WAITS
 from harness.model.consumption import ModelFigures, by_model, call_lines
 from harness.model.figures import figures, model_calls, tool_calls
 from harness.model.plan import Plan
-from harness.model.record import LASTING, Attempt, History, MetFault, MetRoute, Score, StepRecord, TaskResult
+from harness.model.record import (
+    CLOSED_PAGES,
+    LASTING,
+    Attempt,
+    History,
+    MetFault,
+    MetRoute,
+    Score,
+    StepRecord,
+    TaskResult,
+)
 from harness.model.report import Context, ErrorReport, FaultReport, Metrics, RoutedRequestReport, RouteReport
 from harness.model.tool_evidence import call_document, calls_of_attempts, failed_call, tool_error
 from harness.model.tool_use import ToolFigures, by_tool, tool_call_lines
@@ -398,6 +408,8 @@ def _line(record: StepRecord, attempt: Attempt, calls: Sequence[ToolCall]) -> di
         line["tool_calls"] = [call_document(call) for call in calls]
     if LASTING in attempt.outcome.details:
         line[LASTING] = dict(attempt.outcome.details[LASTING])
+    if CLOSED_PAGES in attempt.outcome.details:
+        line[CLOSED_PAGES] = attempt.outcome.details[CLOSED_PAGES]
     if record.rewound and attempt is record.attempts[-1]:
         line["note"] += f"; WENT BACK {went_back(record)}"
     return line

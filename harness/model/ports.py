@@ -324,6 +324,11 @@ class Session(Protocol):
         """The requests of the pages so far, in order: of each context the newest 500."""
 
     @property
+    def closed_pages(self) -> tuple[Mapping[str, str], ...]:
+        """The pages that the site closed since the step began (`closed`), and where the task goes on (`went_on_at`)."""
+        ...
+
+    @property
     def dialogs(self) -> tuple[MetDialog, ...]:
         """The dialogs that the pages have opened so far, in order."""
         ...

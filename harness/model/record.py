@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 LASTING = "lasting_selectors"
 """The detail of an outcome that has, for each ref of the step, a selector that matches the same element alone."""
+CLOSED_PAGES = "closed_pages"
+"""The detail of an outcome that has the pages which the site closed, each with the page at which the task went on."""
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS", "TRACE")
 """Methods of requests that, by the rules of HTTP, change nothing."""
 

@@ -364,14 +364,14 @@ def test_page_crash_and_what_comes_after(run: Any, stage: Stage) -> None:
     run(body())
 
 
-def test_page_that_closes_itself(run: Any, stage: Stage) -> None:
+def test_the_only_page_that_was_closed_is_not_opened_again(run: Any, stage: Stage) -> None:
     async def body() -> None:
         session = await stage.at()
         await session.tab.page.close()
         failure = await failed(session, {"act": "click", "selector": "#plain"})
         assert (failure.code, failure.tainted) == ("PAGE_CLOSED", True)
-        assert await session.renew(failure, 5) is None
-        await passed(session, {"act": "click", "selector": "#plain"})
+        assert await session.renew(failure, 5) == failure
+        assert session.tab.context.pages == []
 
     run(body())
 

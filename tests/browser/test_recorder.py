@@ -121,7 +121,7 @@ def test_real_input_becomes_steps(run: Any, stage: Stage) -> None:
             {"act": "check", "selector": 'role=checkbox[name="Remember me"]'},
             {"act": "select", "selector": 'role=combobox[name="Colour"]', "value": "g"},
             {"act": "upload", "selector": 'role=button[name="Photo"]', "value": ["a", "b"]},
-            {"act": "dialog", "value": "dismiss"},
+            {"act": "dialog", "value": "dismiss", "message": "Sure?"},
             {"act": "click", "selector": 'role=button[name="Ask"]'},
             {"act": "download", "selector": 'role=link[name="Bill"]', "value": "bill.txt"},
             {"act": "type", "selector": 'role=textbox[name="Card"]', "frame": 'iframe[name="pay"]', "value": "42"},

@@ -93,6 +93,7 @@ class FakeSession:
     exchanged: tuple[PageRequest, ...] = ()
     routes: tuple[MetRoute, ...] = ()
     dialogs: tuple[MetDialog, ...] = ()
+    closed_pages: tuple[Mapping[str, str], ...] = ()
     missing: list[Failure] = field(default_factory=list)
     """The failures of declared dialogs that did not come, one after the other."""
     begun: list[int] = field(default_factory=list)

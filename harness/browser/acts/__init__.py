@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import Locator
 from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
@@ -16,7 +17,7 @@ from harness.browser.acts.fields import select, type_text
 from harness.browser.acts.files import download, upload
 from harness.browser.acts.navigation import dialog, open_url, screenshot, switch_page
 from harness.browser.acts.page_tools import call_tool
-from harness.browser.acts.pointer import act_to_the_end, check, click, drag, hover, uncheck
+from harness.browser.acts.pointer import act_to_the_end, check, click, closed_itself, drag, hover, uncheck
 from harness.browser.failures.scene import UnseenError, wanted_text
 from harness.browser.isolated import script
 from harness.browser.queries import shown_text
@@ -77,7 +78,11 @@ async def press(attempt: ActContext, step: Press) -> Details:
     if step.frame is not None:
         root = attempt.locator(":root", step.frame)
         await attempt.act(root, lambda ms: _FOCUS.of_one(root, None, ms / 1000))
-    await attempt.page.keyboard.press(step.value)
+    try:
+        await attempt.page.keyboard.press(step.value)
+    except PlaywrightError:
+        if not closed_itself(attempt):
+            raise
     if step.value == "Enter":  # it may submit a form, whose answer is judged with this step
         await _committed(attempt)
     return {}

@@ -39,9 +39,14 @@ async def act_to_the_end(attempt: ActContext, target: Locator, call: Callable[[i
 
 def _closed_by(attempt: ActContext, log: CallLog) -> bool:
     """Return whether the act was performed and closed its page, while the browser and another page still exist."""
+    return closed_itself(attempt) and log.effect is not Effect.NONE
+
+
+def closed_itself(attempt: ActContext) -> bool:
+    """Return whether the page was closed while the browser and another page still exist."""
     browser = attempt.tab.context.browser
     left = browser is not None and browser.is_connected() and attempt.tab.context.pages
-    return attempt.page.is_closed() and bool(left) and log.effect is not Effect.NONE
+    return attempt.page.is_closed() and bool(left)
 
 
 async def hover(attempt: ActContext, step: Hover) -> Mapping[str, Any]:
@@ -52,13 +57,13 @@ async def hover(attempt: ActContext, step: Hover) -> Mapping[str, Any]:
 
 async def check(attempt: ActContext, step: Check) -> Mapping[str, Any]:
     target = attempt.locator(step.selector, step.frame)
-    await attempt.act(target, lambda ms: target.check(timeout=ms, force=step.force))
+    await act_to_the_end(attempt, target, lambda ms: target.check(timeout=ms, force=step.force))
     return {}
 
 
 async def uncheck(attempt: ActContext, step: Uncheck) -> Mapping[str, Any]:
     target = attempt.locator(step.selector, step.frame)
-    await attempt.act(target, lambda ms: target.uncheck(timeout=ms, force=step.force))
+    await act_to_the_end(attempt, target, lambda ms: target.uncheck(timeout=ms, force=step.force))
     return {}
 
 

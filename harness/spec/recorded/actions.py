@@ -46,6 +46,8 @@ class GivenAnswer(Struct, frozen=True):
     accepted: bool = True
     text: str | None = None
     """The text that was entered into a prompt."""
+    message: str | None = None
+    """The text of the dialog, if it is known."""
 
 
 class Action(Struct, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from harness.spec.recorded.actions import Action
+from harness.spec.recorded.actions import Action, GivenAnswer
 from harness.spec.recorded.conditions import criterion_of, literal
 from harness.spec.recorded.locators import UnwritableError
 from harness.values import replace
@@ -90,14 +90,15 @@ def _steps(action: Action) -> Iterator[WrittenStep]:
     if action.name == "missing":
         raise UnwritableError(action.why)
     step = _asserting(action) if action.asserts else _acting(action)
-    first, *others = action.dialogs or (None,)
-    if any(not other.accepted or other.text is not None for other in others if other):
-        raise UnwritableError("it opens several dialogs, and a task can answer only the first one in another way")
-    if first is not None and not first.accepted:
-        yield WrittenStep({"act": "dialog", "value": "dismiss"})
-    elif first is not None and first.text is not None:
-        yield WrittenStep({"act": "dialog", "text": first.text})
+    yield from map(_answering, action.dialogs)
     yield _of_write(action, step) if action.sent else WrittenStep(step, _notes(action))
+
+
+def _answering(given: GivenAnswer) -> WrittenStep:
+    """The `dialog` step before the step that opens the dialog."""
+    said = {} if given.message is None else {"message": given.message}
+    text = {} if given.text is None else {"text": given.text}
+    return WrittenStep({"act": "dialog", "value": "accept" if given.accepted else "dismiss", **text, **said})
 
 
 def _of_write(action: Action, step: dict[str, Any]) -> WrittenStep:

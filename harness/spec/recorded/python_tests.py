@@ -134,10 +134,7 @@ class _Reading:
         given = () if action.asserts or action.name == "navigate" else self._dialogs
         if given:
             self._dialogs = ()
-        placed = replace(action, place=f"{self._file}:{line}", newest=newest, dialogs=given)
-        self._actions.append(
-            replace(placed, name="missing", text=ast.unparse(node), why=why) if (why := _why(placed)) else placed
-        )
+        self._actions.append(replace(action, place=f"{self._file}:{line}", newest=newest, dialogs=given))
 
     def _expression(self, value: ast.expr) -> None:
         inner = value.value if isinstance(value, ast.Await) else value
@@ -145,6 +142,8 @@ class _Reading:
             raise UnwritableError("this expression does nothing that a task could do")
         if _SETTING_UP.fullmatch(ast.unparse(inner)) or ast.unparse(inner.func) in ("context.close", "browser.close"):
             self._check_set_up(inner)
+            return
+        if _is_usual_answer(inner):
             return
         if (answer := _dialog_answer(inner, self._names)) is not None:
             self._dialogs = (answer,)
@@ -231,11 +230,6 @@ class _Reading:
         return names, [value if len(names) > 1 else (value,) for value in values]
 
 
-def _why(action: Action) -> str:
-    """Why the dialogs of an action cannot be answered as the test does; empty if they can."""
-    return "a task answers only the first dialog" if len(action.dialogs) > 1 else ""
-
-
 def _parametrize(cases: list[tuple[tuple[str, ...], list[Any]]]) -> Any:
     """The cases as a task declares them: all combinations, or a list of them."""
     if all(len(names) == 1 for names, _ in cases):
@@ -251,6 +245,14 @@ def _parameters(keys: Mapping[str, Any]) -> Iterator[str]:
     yield from declared if isinstance(declared, Mapping) else declared[0]
 
 
+_DISMISSING = re.compile(r"\w+\.on\('dialog', lambda (\w+): \1\.dismiss\(\)\)")
+
+
+def _is_usual_answer(call: ast.Call) -> bool:
+    """Return whether it dismisses every dialog: a task does that with all questions that no step asks for."""
+    return _DISMISSING.fullmatch(ast.unparse(call)) is not None
+
+
 def _dialog_answer(call: ast.Call, names: Names) -> GivenAnswer | None:
     """The answer of `page.once("dialog", lambda dialog: dialog.accept())`; None for another call.
 
@@ -260,11 +262,8 @@ def _dialog_answer(call: ast.Call, names: Names) -> GivenAnswer | None:
         return None
     match call.args:
         case [ast.Constant(value="dialog"), ast.Lambda(body=ast.Call(func=ast.Attribute(attr=answer), args=given))]:
-            once = call.func.attr == "once"
-            if answer == "accept" and (once or not given):
-                return GivenAnswer(True, names.text(given[0]) if given else None)
-            if answer == "dismiss" and once:
-                return GivenAnswer(False)
+            if call.func.attr == "once" and answer in ("accept", "dismiss"):
+                return GivenAnswer(answer == "accept", names.text(given[0]) if given else None)
             raise UnwritableError("write a `dialog` step before each step that opens a dialog")
     raise UnwritableError("a task cannot listen to events; a `dialog` step answers the next dialog")
 

@@ -102,7 +102,7 @@ MISSING = {
     "expect(page.locator('#a')).to_have_text(re.compile('(?P<x>a)'))": "only Python knows",
     "expect(page.locator('#f').content_frame.locator('#a')).to_have_count(1)": "criteria do not look into frames",
     "page.on('request', print)": "cannot listen to events",
-    "page.on('dialog', lambda dialog: dialog.dismiss())": "write a `dialog` step",
+    "page.on('dialog', lambda dialog: dialog.accept())": "write a `dialog` step",
     "page.route('**/*', lambda route: route.abort())": "no act for `page.route`",
     "login(page)": "a function of the project",
     "if page.url:\n    page.reload()": "a task has no `if`",
@@ -156,7 +156,7 @@ def test_popups_downloads_and_dialogs_belong_to_the_click() -> None:
         page.close()
     """)
     assert found == [
-        {"act": "dialog", "text": "yes"},
+        {"act": "dialog", "value": "accept", "text": "yes"},
         {"act": "click", "selector": "#a"},
         {"act": "switch_page", "value": -1},
         {"act": "click", "selector": "#b"},
@@ -164,6 +164,17 @@ def test_popups_downloads_and_dialogs_belong_to_the_click() -> None:
         {"act": "download", "selector": "#c"},
         {"act": "click", "selector": "tr"},
     ]
+
+
+def test_a_test_that_dismisses_every_dialog_does_what_a_task_does_anyway() -> None:
+    found = steps("""\
+        page.on("dialog", lambda dialog: dialog.dismiss())
+        page.click("#a")
+        page.once("dialog", lambda dialog: dialog.accept())
+        page.click("#b")
+    """)
+    accepted = {"act": "dialog", "value": "accept"}
+    assert found == [{"act": "click", "selector": "#a"}, accepted, {"act": "click", "selector": "#b"}]
 
 
 SUITE = '''
