@@ -225,3 +225,19 @@ def test_the_dom_snapshot_has_shadow_roots_frames_and_what_was_typed_but_no_pass
     assert shown.locator("#in").count() == 2
     assert frames.count() == 5
     shown.close()
+
+
+def test_a_page_whose_font_never_comes_has_a_picture_and_a_screenshot_step_says_what_it_waits_for(
+    run: Any, stage: Stage
+) -> None:
+    async def body() -> None:
+        session = await stage.at("/fonts", full_page=True)
+        await until(lambda: stage.site.hits.get("/hang"))
+        failure = await failed(session, {"act": "screenshot", "screenshot_id": "x"}, patience=5)
+        assert failure.code == "STEP_TIMEOUT"
+        assert f"waited for the page's fonts, and http://{SHOP}/hang has not arrived" in failure.message
+        evidence = await session.evidence(FULL, folder := folder_of(stage))
+        assert status(evidence) == dict.fromkeys(NAMES, "taken")
+        assert (folder / "screenshot.png").read_bytes().startswith(b"\x89PNG")
+
+    run(body())
