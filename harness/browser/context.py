@@ -36,6 +36,7 @@ from harness.model.ports import ConsoleLine
 from harness.model.record import Sent
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Clock, Deadline, poll_until
+from harness.resilience.events import Emit, PagesEnded
 from harness.spec.names import Domains
 
 CLOSE_SECONDS = 3.0
@@ -45,6 +46,8 @@ PROMPT_SECONDS = 0.3
 """Seconds after which a context that is still not closed is examined; nearly all are closed by then."""
 FREED_SECONDS = 0.3
 """Seconds that the page may take to answer before its context is closed."""
+END_SECONDS = 2.0
+"""Seconds that the browser may take to end the pages of a context that does not close."""
 KILL_SECONDS = 1.0
 """Seconds that a killed browser may take to end."""
 TRACE_START_SECONDS = 1.0
@@ -54,6 +57,9 @@ PROBE_SECONDS = 0.25
 
 class BrowserPool(Protocol):
     """What a session needs from the pool of browsers that it came from."""
+
+    tell: Emit
+    """Receives the event about pages that outlived their context."""
 
     @property
     def playwright(self) -> Playwright: ...
@@ -215,7 +221,7 @@ class ContextHandle:
         return closed
 
     async def _close(self, seconds: float) -> bool:
-        """Close the context; kill a browser that does not even answer."""
+        """Close the context. Afterwards its pages can send nothing more, also if that does not succeed in time."""
         if self._ended:
             return True
         self._console += self.tab.watch.console_lines()
@@ -228,11 +234,21 @@ class ContextHandle:
             if not closing.done():
                 await self._help(closing, max(seconds - PROMPT_SECONDS, 0))
             closed = closing.done() and closing.exception() is None
-            if not closed and not await self.chromium.answers(STOPPED_SECONDS):
-                self.chromium.kill(self._request.world)
+            if not closed:
+                await self._end_pages(seconds)
             return closed
         finally:
-            closing.cancel()
+            _go_on(closing)
+
+    async def _end_pages(self, seconds: float) -> None:
+        """End the pages of a context that is still open: Playwright writes its HAR file before it closes them."""
+        chromium, tab = self.chromium, self.tab
+        if not chromium.alive:
+            return
+        ended = await chromium.answers(STOPPED_SECONDS) and await chromium.end_context(tab.id, END_SECONDS)
+        if not ended:
+            await self.kill()
+        self._pool.tell(PagesEnded(self._request.world, seconds, "context" if ended else "browser"))
 
     async def _help(self, closing: asyncio.Task[None], seconds: float) -> None:
         """Help a slow close: a page in a loop would hold it up."""
@@ -285,6 +301,8 @@ class Tab(Struct):
     har: Path | None
     raw: RawTrace
     """The files that Playwright writes for the running trace."""
+    id: str
+    """The browser's own name for the context."""
     traced: bool = False
     passwords: set[str] = field(default_factory=set)
     """Hosts and pages (host and path) on which a password was typed."""
@@ -341,7 +359,9 @@ class Tab(Struct):
         await _intercept(request, context, watch)
         control = await context.new_cdp_session(page)
         raw = RawTrace.new(chromium.traces)
-        tab = cls(context, page, watch, control, har, raw, unreachable=chromium.unreachable)
+        target = (await control.send("Target.getTargetInfo"))["targetInfo"]
+        name = str(target["browserContextId"])
+        tab = cls(context, page, watch, control, har, raw, name, unreachable=chromium.unreachable)
         if request.traced_from_start:
             await tab.trace()
         return tab
@@ -444,15 +464,25 @@ def gate(domains: Domains) -> Callable[[Route], Awaitable[None]]:
 
 async def _give_up(coming: asyncio.Future[BrowserContext]) -> None:
     """Close a context that nobody uses, even if it is still being made."""
-    closing = asyncio.create_task(_closed(coming))
-    _closing.add(closing)
-    closing.add_done_callback(_closing.discard)
+
+    async def close() -> None:
+        await (await coming).close()
+
+    closing = asyncio.create_task(close())
+    _go_on(closing)
     await asyncio.wait({closing}, timeout=GIVE_UP_SECONDS)
 
 
-async def _closed(coming: asyncio.Future[BrowserContext]) -> None:
-    with contextlib.suppress(PlaywrightError, OSError):  # OSError: there is no room for its HAR file
-        await (await coming).close()
+def _go_on(closing: asyncio.Task[None]) -> None:
+    """Let a closing go on in the background, so that the driver frees what it keeps; nobody needs its result."""
+    _closing.add(closing)
+    closing.add_done_callback(_closed)
+
+
+def _closed(closing: asyncio.Task[None]) -> None:
+    _closing.discard(closing)
+    if not closing.cancelled():
+        closing.exception()  # it is known, or nobody cares: a context that is gone, no room for its HAR file
 
 
 def context_options(

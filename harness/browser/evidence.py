@@ -17,14 +17,16 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, field
+from playwright.async_api import CDPSession
 from playwright.async_api import Error as PlaywrightError
+from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
 from harness.browser import har
 from harness.browser.context import Tab
+from harness.browser.dom_snapshot import dom_behind, dom_of
 from harness.browser.executable import first_line
 from harness.browser.failures.liveness import dead
 from harness.browser.failures.scene import FailureContext, answers
-from harness.browser.isolated import ask
 from harness.browser.queries import page_state
 from harness.browser.raw_trace import RawTrace
 from harness.criteria.syntax import Selected
@@ -40,7 +42,6 @@ LARGEST = 8 * 2**20
 """The largest screenshot (bytes) or DOM (characters) that is kept."""
 SCREENSHOT, DOM = "screenshot.png", "dom_snapshot.html"
 FOLDER = "last-good"
-_DOM = "() => (document.doctype ? '<!DOCTYPE html>\\n' : '') + document.documentElement.outerHTML"
 
 
 class Look(Struct, frozen=True):
@@ -69,10 +70,9 @@ class LastGood:
         """
         try:
             async with asyncio.timeout(SECONDS):
-                shot = await tab.control.send("Page.captureScreenshot", {"format": "png"})
-                await self._write(SCREENSHOT, base64.b64decode(shot["data"]), step)
-                dom = await ask(tab.control, _DOM)
-                await self._write(DOM, str(dom or "").encode("utf-8", "replace"), step)
+                await self._write(SCREENSHOT, await bare_picture(tab.control), step)
+                dom = await dom_behind(tab.control)
+                await self._write(DOM, dom.encode("utf-8", "replace"), step)
         except (PlaywrightError, TimeoutError, OSError):
             return
 
@@ -89,6 +89,15 @@ class LastGood:
         if look is not None:
             await asyncio.to_thread(shutil.copyfile, look.path, target)
         return look
+
+
+async def bare_picture(control: CDPSession, *, full_page: bool = False) -> bytes:
+    """A PNG of what the browser shows now; it waits for nothing. Raises Playwright's errors."""
+    options: dict[str, Any] = {"format": "png", "captureBeyondViewport": full_page}
+    if full_page:
+        size = (await control.send("Page.getLayoutMetrics"))["cssContentSize"]
+        options["clip"] = {**size, "scale": 1}
+    return base64.b64decode((await control.send("Page.captureScreenshot", options))["data"])
 
 
 def _replace(path: Path, data: bytes) -> None:
@@ -267,7 +276,7 @@ async def take_page(collector: EvidenceCollector, capture: Capture) -> None:
             collector.skip(name, capture.why or unwanted)
         elif problem := await collector.problem():
             await collector.file(name, PACK_SECONDS, _from_last_good(collector, name, problem))
-        elif not await collector.file(name, PAGE_SECONDS, make):
+        elif not await collector.file(name, 2 * PAGE_SECONDS, make):
             why = collector.items.pop().reason
             await collector.file(name, PACK_SECONDS, _from_last_good(collector, name, why))
     collector.page = (
@@ -298,7 +307,12 @@ def _from_last_good(collector: EvidenceCollector, name: str, problem: str) -> Ca
 
 def _picture(collector: EvidenceCollector) -> Callable[[Path], Awaitable[str]]:
     async def make(path: Path) -> str:
-        await collector.tab.picture(path, PAGE_SECONDS, full_page=collector.full_page)
+        try:
+            await collector.tab.picture(path, PAGE_SECONDS, full_page=collector.full_page)
+        except (PlaywrightTimeoutError, TimeoutError):  # it waits for the page's fonts, of which one may never come
+            shot = await bare_picture(collector.tab.control, full_page=collector.full_page)
+            await asyncio.to_thread(path.write_bytes, shot)
+            return f"as it was, since the page was not ready for a picture in {PAGE_SECONDS:g} s: a font may be missing"
         return ""
 
     return make
@@ -306,8 +320,8 @@ def _picture(collector: EvidenceCollector) -> Callable[[Path], Awaitable[str]]:
 
 def _dom(collector: EvidenceCollector) -> Callable[[Path], Awaitable[str]]:
     async def make(path: Path) -> str:
-        content = await collector.tab.page.content()
-        await asyncio.to_thread(path.write_text, content, "utf-8", "replace")
+        content = (await dom_of(collector.tab.page)).encode("utf-8", "replace")
+        await asyncio.to_thread(path.write_bytes, content)
         return ""
 
     return make

@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import quote
 
 from msgspec import Struct
-from playwright.async_api import CDPSession, Locator, Page, Playwright
+from playwright.async_api import CDPSession, Frame, Locator, Page, Playwright
 from playwright.async_api import Error as PlaywrightError
 
 ENGINE = "taskspec"
@@ -40,8 +40,8 @@ class Script(Struct, frozen=True):
         """Call it with the single element that matches, waiting for it."""
         return await self._answer("one", locator, argument, seconds)
 
-    async def of_page(self, page: Page, argument: Any = None, seconds: float | None = None) -> Any:
-        """Call it without an element, for the document."""
+    async def of_page(self, page: Page | Frame, argument: Any = None, seconds: float | None = None) -> Any:
+        """Call it without an element, for the document of a page or a frame."""
         return await self._answer("all", page.locator(f"{ENGINE}=mark"), argument, seconds)
 
     async def _answer(self, whom: str, locator: Locator, argument: Any, seconds: float | None) -> Any:

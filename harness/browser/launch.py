@@ -36,6 +36,7 @@ from harness.browser.tls import ThrowAwayKey, TlsFront
 from harness.model.browser_settings import BrowserSettings
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Clock
+from harness.resilience.events import Emit, discard
 from harness.values import replace
 
 # Local browsers.
@@ -137,8 +138,9 @@ class Browsers:
         temp: Path,
         guard: Callable[[int], None] = lambda _: None,
         hosts: Sequence[Mapping[str, int]] = (),
+        tell: Emit = discard,
     ) -> None:
-        """`guard` is called with the pid of each program that is started.
+        """`guard` is called with the pid of each program that is started, `tell` with events about pages.
 
         `hosts` are the run's own maps of hosts: their browsers stay when they have no session; without any, the first
         map that is requested is the run's own. With `endpoints` the browsers are theirs, and none is started here.
@@ -149,6 +151,7 @@ class Browsers:
         self._clock = clock
         self._temp = temp
         self._guard = guard
+        self.tell = tell
         self.driver: Driver | None = None
         """Playwright's driver process; the first browser starts it."""
         self._running: dict[tuple[Hosts, BrowserKind, str], Chromium] = {}

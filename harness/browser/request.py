@@ -73,8 +73,8 @@ class SessionRequest(Struct, frozen=True):
     """How the sites learn the world, beside the User-Agent."""
     storage: StorageState | None = None
     """Cookies, localStorage and IndexedDB of a login, or from the episode's task before."""
-    storage_seconds: float = 10.0
-    """Seconds for putting it into the browser."""
+    storage_seconds: float = 60.0
+    """Seconds for putting it into the browser, which takes several times as long as reading it."""
     leave: Callable[[Storage | Failure], Failure | None] | None = None
     """Called with the storage at the end of a task that ended as declared, or with the reason why it could not be read;
     returns the failure of the task, if it exists for its storage. None: nobody goes on with it."""
@@ -119,7 +119,7 @@ class SessionRequest(Struct, frozen=True):
             init_script=settings.init_script,
             webmcp=wants_webmcp(plan.spec, settings),
             debugged=drives_itself(plan.agent, settings.agents),
-            storage_seconds=max(10.0, plan.step_timeout),
+            storage_seconds=plan.timeout / 2,
         )
 
     @property

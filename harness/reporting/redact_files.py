@@ -190,7 +190,7 @@ _LOADS = frozenset((
     "xlink:href", "srcdoc", "imagesrcset", "code", "codebase", "archive", "classid", "profile", "lowsrc", "dynsrc",
     "cite",
 ))  # fmt: skip
-_GONE = frozenset({"autofocus", "autoplay", "nonce", "integrity", "http-equiv", "shadowrootmode"})
+_GONE = frozenset({"autofocus", "autoplay", "nonce", "integrity", "http-equiv"})
 _VOID = frozenset(("area", "br", "col", "hr", "img", "input", "source", "track", "wbr"))
 _NAME = re.compile(r"[a-z][a-z0-9:_.-]*")
 _ATTRIBUTE = re.compile(r"[^\s\"'<>/=\x00]+")

@@ -105,7 +105,7 @@ class Harness:
         temp, guard = self._scratch.path, self._scratch.guard
         hosts = [self.services.hosts_of(slot) for slot in range(self.services.instances)]
         ends = Endpoints.of(settings, self.circuits.endpoint, os.environ)
-        self.browsers = Browsers(settings.browser, self.clock, ends, temp=temp, guard=guard, hosts=hosts)
+        self.browsers = Browsers(settings.browser, self.clock, ends, temp=temp, guard=guard, hosts=hosts, tell=tell)
         self.agents = self._make_agents()
         self.inference = Inference(settings, run_id, self.clock, self.circuits, tell, self.redactor)
         self.memory = MemoryStore(temp / "memory.sqlite3")

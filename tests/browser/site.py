@@ -152,6 +152,11 @@ PAGES = {
     "/alerts": "<title>Alerts</title><button id=go onclick=\"while(true)alert('again')\">go</button>",
     "/tick": "<title>Tick</title><p id=n>0</p><script>let n=0;setInterval(()=>{document.getElementById('n')"
     ".textContent=++n},20)</script>",
+    "/saving": "<title>Saving</title><p id=x>x</p><script>"
+    "setInterval(()=>fetch('/api/save',{method:'POST',body:'x'}),20);addEventListener('pagehide',()=>"
+    "navigator.sendBeacon('/api/save'))</script>",
+    "/fonts": "<title>Fonts</title><p id=x>x</p><script>onload=()=>{const f=new FontFace('slow','url(/hang)');"
+    "document.fonts.add(f);f.load();document.body.style.fontFamily='slow, serif'}</script>",
     "/slow": "<title>Slow</title><p id=x>x</p><img src=/hang>",
     "/fetch": "<title>Fetch</title><p id=a></p>"
     "<script>fetch('/whoami').then(r=>r.text()).then(t=>a.textContent=t)</script>",

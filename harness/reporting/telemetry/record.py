@@ -29,6 +29,7 @@ from harness.resilience.events import (
     HookRefused,
     InvariantBroken,
     LoginMade,
+    PagesEnded,
     Recovered,
     ResilienceEvent,
     Retrying,
@@ -361,7 +362,16 @@ def level(event: TelemetryEvent) -> int:
 
 def _is_warning(event: TelemetryEvent) -> bool:
     match event:
-        case Retrying() | Waiting() | SlotAwaited() | FellBack() | Degraded() | Escalated() | InvariantBroken():
+        case (
+            Retrying()
+            | Waiting()
+            | SlotAwaited()
+            | PagesEnded()
+            | FellBack()
+            | Degraded()
+            | Escalated()
+            | InvariantBroken()
+        ):
             return True
         case HookRefused():
             return True
@@ -403,6 +413,12 @@ def _(event: SlotAwaited) -> str:
 @describe.register
 def _(event: LoginMade) -> str:
     return f"login {event.name}: made in {event.seconds:.1f} s, because {event.reason}"
+
+
+@describe.register
+def _(event: PagesEnded) -> str:
+    how = "the browser has ended its pages" if event.how == "context" else "the browser was killed"
+    return f"the browser context of {event.world} did not close in {event.seconds:g} s: {how}"
 
 
 @describe.register
