@@ -263,6 +263,7 @@ class MemoryAlone:
 
     def __init__(self, entries: dict[str, Any]) -> None:
         self._entries = entries
+        self.locale = None
 
     async def page(self, function: str, selector: str | None, name: str | None) -> Never:
         raise UnknownError(function, selector, name)

@@ -47,6 +47,7 @@ class World:
     answer: Json = None
     """The answer of the tool that the step has called."""
     broken: Exception | None = None
+    locale: str | None = None
     limit: float = 60.0
 
     async def page(self, function: str, selector: str | None, name: str | None) -> Json:
