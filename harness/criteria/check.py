@@ -78,17 +78,20 @@ def _relation(operator: str, over: str) -> str:
 def _fact(subject: Value, operand: Operand) -> str:
     if not operand.missing:
         return f"{subject.source} is {in_sentence(operand.json)}"
-    if operand.unread:
-        return operand.note
-    return f"{subject.source} is missing" + (f" ({operand.note})" if operand.note else "")
+    return f"{subject.source} {_lack(operand)}"
 
 
 def _expectation(wanted: Value, operand: Operand) -> str:
     if constant(wanted):
         return in_sentence(operand.json)
     if operand.missing:
-        return f"{wanted.source}, which is missing" + (f" ({operand.note})" if operand.note else "")
+        return f"{wanted.source}, which {_lack(operand)}"
     return f"{in_sentence(operand.json)} (from {wanted.source})"
+
+
+def _lack(operand: Operand) -> str:
+    what = "cannot be read" if operand.unread else "is missing"
+    return what + (f" ({operand.note})" if operand.note else "")
 
 
 async def _question(condition: Test, reads: Pass) -> Finding:
@@ -141,7 +144,7 @@ def _pieces(line: str) -> list[str]:
 
 # The operands of a comparison, and its result.
 
-MOST_PAIRS = 100_000
+MOST_PAIRS = 20_000
 
 
 class Operand(Struct, frozen=True):
@@ -227,7 +230,7 @@ def judge_each(
     operator: str, lefts: Sequence[Operand], rights: Sequence[Operand], reads: Pass, over: str
 ) -> Judgement:
     """Compare each value of the one side with each of the other: one pair or all pairs must satisfy the operator."""
-    most = max(MOST_PAIRS, len(lefts), len(rights))
+    most = max(len(lefts), len(rights)) if 1 in (len(lefts), len(rights)) else MOST_PAIRS
     pairs, undecided = product(lefts, rights), None
     for left, right in islice(pairs, most):
         found = judge(operator, left, right, reads)

@@ -29,13 +29,14 @@ _SIGNS = "-\u2212+"
 _DASHES = "-\u2010\u2011\u2012\u2013\u2014\u2212"
 _PERCENT = "%\u066a\u2030"
 _MONEY_BEFORE = regex.compile(r"(?:(?<!\p{L})\p{L}{1,3})?\p{Sc}\Z")
-_MONEY_AFTER = regex.compile(r"\p{Sc}")
+_MONEY_AFTER = regex.compile(r"\p{Lu}{0,3}\p{Sc}\p{L}{0,3}(?!\p{L})")
 _WORD_BEFORE = regex.compile(r"\p{L}[\p{L}.]*\Z")
 _WORD_AFTER = regex.compile(r"\p{L}[\p{L}.]*")
 _ATTACHED = regex.compile(r"[\p{L}\p{N}\p{M}_]")
 _DOUBTFUL = regex.compile(r"[1-9][0-9]{0,2}\.[0-9]{3}")
 """In en-US a fraction of three digits, in much of the world a thousand: only a declared locale says which."""
 LONGEST_AFFIX = 100
+LONGEST_NUMBER = 1_000
 
 
 class Style(Struct, frozen=True):
@@ -95,7 +96,7 @@ def read_number(text: str, locale: str | None = None) -> Decimal | None:
     if digit is not None:
         text = _FOREIGN_DIGIT.sub(lambda each: str(unicodedata.decimal(each.group())), text)
     runs = list(islice(style.run.finditer(text), 2))
-    if len(runs) != 1:
+    if len(runs) != 1 or len(runs[0].group()) > LONGEST_NUMBER:
         return None
     start, end = runs[0].span()
     if text[start - 1 : start] in style.decimals and start and not _ATTACHED.match(text[start - 2 : start - 1]):
@@ -112,14 +113,13 @@ def unread(text: str, locale: str | None) -> str:
     """The reason why the text is no number, for people. It is asked only about texts that are none."""
     told = " ".join(text.split())
     shown = told if len(told) <= LONGEST_AFFIX else f"{told[:LONGEST_AFFIX]}..."
-    plain = _FOREIGN_DIGIT.sub("0", text.translate(_SPACES))
-    several = len(list(islice(_run_pattern("").finditer(plain), 2))) > 1
-    mend = "; declare `locale`" if locale is None else ""
-    if several and locale is None:
-        mend += ", or pick one number: number(..., '([0-9]+) of')"
-    elif several:
-        mend = "; pick one number: number(..., '([0-9]+) of')"
-    return f"`{shown}` is no number in {locale or DEFAULT_LOCALE}{mend}"
+    runs = list(islice(_run_pattern("").finditer(_FOREIGN_DIGIT.sub("0", text.translate(_SPACES))), 2))
+    mends = []
+    if locale is None and any(not each.group().isdigit() for each in runs):
+        mends.append("declare `locale`")
+    if len(runs) > 1:
+        mends.append("pick one number with a group: number(..., '([0-9]+) of')")
+    return f"`{shown}` is no number in {locale or DEFAULT_LOCALE}" + ("; " + ", or ".join(mends) if mends else "")
 
 
 def _amount(written: str, style: Style) -> Decimal | None:
@@ -146,11 +146,11 @@ class _Beside(Struct):
 def _sign(before: str, after: str, style: Style) -> int | None:
     """1 or -1; None if something beside the number makes it no number, or leaves its sign in doubt."""
     left, right = _left(before, style), _right(after, style)
-    if left.doubt or right.doubt or (left.sign and left.bracket and right.bracket):
+    money, enclosed = left.money or right.money, left.bracket and right.bracket
+    if left.doubt or right.doubt or (left.sign and enclosed) or (left.bracket and money and not enclosed):
         return None
-    if left.bracket and right.bracket:
-        alone = not left.rest.strip() and not right.rest.strip()
-        return -1 if alone or left.money or right.money else None
+    if enclosed:
+        return -1 if money or not (left.rest.strip() or right.rest.strip()) else None
     return -1 if left.sign in ("-", "\u2212") else 1
 
 
@@ -158,7 +158,7 @@ def _left(before: str, style: Style) -> _Beside:
     """Take off what belongs to the number, from the number outwards."""
     found = _Beside(before)
     while found.rest:
-        near = found.rest.rstrip(" ")
+        near = found.rest.rstrip()
         apart = len(near) < len(found.rest)
         if not near:
             break
@@ -196,7 +196,7 @@ def _right(after: str, style: Style) -> _Beside:
     found = _Beside(after)
     first = True
     while found.rest:
-        near = found.rest.lstrip(" ")
+        near = found.rest.lstrip()
         apart = len(near) < len(found.rest)
         if not near:
             break
@@ -220,7 +220,8 @@ def _money_after(near: str, style: Style, apart: bool) -> str:
     if sign := _MONEY_AFTER.match(near):
         return sign.group()
     word = _WORD_AFTER.match(near)
-    return word.group() if word and not apart and _is_currency(word.group(), style) else ""
+    needed = not apart or ")" in near
+    return word.group() if word and needed and _is_currency(word.group(), style) else ""
 
 
 def _multiplies(word: str, style: Style) -> bool:
