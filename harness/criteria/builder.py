@@ -11,6 +11,7 @@ from typing import NoReturn, TypedDict
 from msgspec import Struct
 
 from harness.criteria.lalr import ParseNode
+from harness.criteria.lists import needs_a_word
 from harness.criteria.paths import PathError, segments
 from harness.criteria.syntax import (
     BRACKETS,
@@ -34,6 +35,7 @@ from harness.criteria.syntax import (
     ListOf,
     Literal,
     Not,
+    Number,
     ObjectOf,
     Part,
     Read,
@@ -45,6 +47,7 @@ from harness.criteria.syntax import (
     of_happenings,
     suggestion,
 )
+from harness.values import replace
 
 DEEPEST = 50
 _LISTS = ("items", "entries")
@@ -161,10 +164,16 @@ def _bracket(branch: Branch) -> Condition:
     if not items:
         branch.fail(f"{name}[...] is empty", ("a criterion",))
     if name != "NOT":
-        return (Every if name == "ALL" else Some)(tuple(map(condition, items)), **branch.place)
+        parts = (condition(item) for item in items)
+        return (Every if name == "ALL" else Some)(tuple(_over(name, part) for part in parts), **branch.place)
     if len(items) > 1:
         items[1].fail("NOT[...] takes one criterion", hint="say NOT[ALL[...]] or NOT[ANY[...]]")
     return Not(condition(items[0]), **branch.place)
+
+
+def _over(name: str, part: Condition) -> Condition:
+    """A comparison that stands directly in `ANY[...]` or `ALL[...]` is made for each value of a list."""
+    return replace(part, over=name) if isinstance(part, Compare) and needs_a_word(part) else part
 
 
 def _wait(branch: Branch) -> Condition:
@@ -234,8 +243,10 @@ def _name(branch: Branch) -> Literal:
     branch.fail(f"unknown name `{name}`", hint=hint)
 
 
-def _call(branch: Branch) -> Read:
+def _call(branch: Branch) -> Read | Number:
     name = branch.name
+    if name == "number":
+        return _number_in(branch, branch.items)
     if name in BRACKETS:
         branch.fail(f"{name} takes square brackets", (f"{name}[...]",))
     if name not in FUNCTIONS:
@@ -268,6 +279,24 @@ def _add_named(function: str, branch: Branch, named: dict[str, str]) -> None:
 def _stray_name(branch: Branch) -> NoReturn:
     owners = ", ".join(sorted(SELECTOR_FUNCTIONS))
     branch.fail(f"`{branch.name}=` has no place here", hint=f"`frame=` belongs into {owners}; to compare, use `==`")
+
+
+def _number_in(branch: Branch, items: list[Branch]) -> Number:
+    """`number(value)`, or `number(value, 'pattern')` with one group around the number."""
+    if not 1 <= len(items) <= 2:
+        branch.fail("`number` takes a value, and a pattern if the text has several numbers", (NUMBER_FORM,))
+    of = value(items[0])
+    if len(items) == 1:
+        return Number(of, **branch.place)
+    pattern = value(items[1])
+    groups = _check_pattern(items[1], pattern, "number")
+    assert isinstance(pattern, Literal)
+    if groups != 1:
+        items[1].fail("the pattern of `number` has one group, which is around the number", (NUMBER_FORM,))
+    return Number(of, str(pattern.value), **branch.place)
+
+
+NUMBER_FORM = "number(text('#n'), '([0-9]+) of')"
 
 
 def form(function: str) -> str:
@@ -350,17 +379,18 @@ def _compare(branch: Branch) -> Compare:
 def _comparison(branch: Branch, left: Value, operator: str, other: Branch) -> Compare:
     right = value(other)
     if operator == "matches":
-        _check_pattern(other, right)
+        _check_pattern(other, right, "matches")
     return Compare(operator, left, right, **branch.place)
 
 
-def _check_pattern(branch: Branch, pattern: Value) -> None:
+def _check_pattern(branch: Branch, pattern: Value, taker: str) -> int:
+    """The number of groups in a pattern. Raises CriterionError for one that is wrong or too costly."""
     if not isinstance(pattern, Literal) or not isinstance(pattern.value, str):
-        branch.fail("`matches` takes a quoted regular expression", ("a quoted text",))
+        branch.fail(f"`{taker}` takes a quoted regular expression", ("a quoted text",))
     from harness.criteria.patterns import PatternError, compiled  # few criteria have a pattern
 
     try:
-        compiled(pattern.value)
+        return compiled(pattern.value).groups
     except PatternError as error:
         branch.fail_inside(pattern.value, error.problem, error.offset)
 

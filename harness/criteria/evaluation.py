@@ -210,11 +210,12 @@ class AnyMonitor(Struct):
             expected=[finding.expected for finding in findings],
             actual=[finding.actual for finding in findings],
             message=f"none of {len(findings)} alternatives holds: {reasons}",
+            decided=all(finding.decided for finding in findings),
         )
 
 
 class Inverse(Struct):
-    """NOT: the opposite of its part, settled together with it."""
+    """NOT: the opposite of its part, settled together with it. What is not decided has no opposite that holds."""
 
     condition: Not
     part: Monitor
@@ -227,6 +228,11 @@ class Inverse(Struct):
 
     def _negate(self, finding: Finding) -> Finding:
         source, part = self.condition.source, self.condition.part.source
+        if not finding.decided:
+            message = f"expected not {part}, but that is not known: {finding.message}"
+            return replace(
+                finding, expression=source, expected=f"not {part}", message=message, differs=False, plain=False
+            )
         if not finding.holds:
             return Finding(True, source, expected=True, actual=True, message=f"not {part}: {finding.message}")
         message = f"expected not {part}, but {finding.message}"

@@ -8,6 +8,7 @@ from functools import cache, lru_cache
 
 from harness.criteria.builder import Branch, condition, value
 from harness.criteria.lalr import Tables, UnexpectedError, tables
+from harness.criteria.lists import check_lists
 from harness.criteria.syntax import (
     HAPPENINGS,
     MEMORY_FUNCTIONS,
@@ -152,7 +153,7 @@ class Criterion(_Expression):
         WITHIN, EVENTUALLY and STABLE are about a period that is over when they are settled. The other parts of an ALL
         are kept; an ANY or NOT that contains such a part is left out with it.
         """
-        return tuple(part.source for part in _instant(self.tree))
+        return tuple(part.alone if isinstance(part, Compare) else part.source for part in _instant(self.tree))
 
     def holds_part(self, expression: str) -> bool:
         """Return whether the criterion or one of its parts has exactly this text."""
@@ -186,13 +187,17 @@ LONGEST = 10_000
 @lru_cache(maxsize=16_384)
 def parse(text: str) -> Criterion:
     """Parse a criterion: a comparison, a yes-or-no function, or a combination of those. Raises CriterionError."""
-    return Criterion(text, condition(_branch(text, "a criterion such as text('#id') == 'done'")))
+    tree = condition(_branch(text, "a criterion such as text('#id') == 'done'"))
+    check_lists(text, tree)
+    return Criterion(text, tree)
 
 
 @lru_cache(maxsize=4096)
 def parse_value(text: str) -> ValueExpression:
     """Parse a value: a function, a constant, `.length`, or a comparison (true or false). Raises CriterionError."""
-    return ValueExpression(text, value(_branch(text, "a value such as text('#id')")))
+    tree = value(_branch(text, "a value such as text('#id')"))
+    check_lists(text, tree)
+    return ValueExpression(text, tree)
 
 
 @cache

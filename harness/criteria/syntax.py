@@ -73,6 +73,7 @@ FUNCTIONS = MappingProxyType(
         "requests": ("pattern",),
         "dialogs": (),
         "result": ("path",),
+        "number": ("value", "pattern"),
         "time_since": ("key",),
         "time_until": ("key",),
     }
@@ -210,12 +211,27 @@ class Length(Node):
 
 
 @dataclass(frozen=True, slots=True)
+class Number(Node):
+    """`number(value)`: the number in a text, as the browser's locale writes it; `pattern` picks it by its group."""
+
+    of: Value
+    pattern: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Compare(Node):
     """`left operator right`, and the methods `.includes(x)` and `.matches(r)`. As a value it is true or false."""
 
     operator: str
     left: Value
     right: Value
+    over: str = ""
+    """`ANY` or `ALL`: it compares each value that a path with `*` finds, and one of them or all must satisfy it."""
+
+    @property
+    def alone(self) -> str:
+        """Its text as a criterion of its own."""
+        return f"{self.over}[{self.source}]" if self.over else self.source
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +280,7 @@ class Stable(Node):
     part: Condition
 
 
-Value: TypeAlias = Literal | ListOf | ObjectOf | Read | Part | Length | Compare
+Value: TypeAlias = Literal | ListOf | ObjectOf | Read | Part | Length | Number | Compare
 Condition: TypeAlias = Compare | Test | Every | Some | Not | Within | Stable
 
 
@@ -274,7 +290,15 @@ def children(node: Value | Condition) -> tuple[Value | Condition, ...]:
             return parts
         case ObjectOf(entries=entries):
             return tuple(value for _, value in entries)
-        case Part(of=part) | Length(of=part) | Test(read=part) | Not(part=part) | Within(part=part) | Stable(part=part):
+        case (
+            Part(of=part)
+            | Length(of=part)
+            | Number(of=part)
+            | Test(read=part)
+            | Not(part=part)
+            | Within(part=part)
+            | Stable(part=part)
+        ):
             return (part,)
         case Compare(left=left, right=right):
             return (left, right)

@@ -382,3 +382,7 @@ class PageSources(Struct, frozen=True):
 
     def now(self) -> datetime:
         return self.run.world_time()
+
+    @property
+    def locale(self) -> str | None:
+        return self.run.plan.context.locale

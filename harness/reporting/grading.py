@@ -30,6 +30,7 @@ def grading(folder: Path, plan: Plan, result: TaskResult, evidence: Evidence, re
     return {
         "world_time": now.astimezone(UTC).isoformat().replace("+00:00", "Z"),
         "url": evidence.url,
+        "locale": plan.context.locale,
         "page": PAGE_STATE if isinstance(page, Mapping) else page,
         "success_criteria": list(_criteria_outcomes(spec.success_criteria, plan.success_criteria, result)),
         "score": None if result.score is None else result.score.total,

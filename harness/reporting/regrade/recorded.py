@@ -73,6 +73,7 @@ class _Grading(BaseModel):
     score: Annotated[float | None, _Lenient] = None
     attempts: Annotated[dict[str, int] | None, _Lenient] = None
     alternative: str | None = None
+    locale: str | None = None
     generated: dict[str, Any] = {}
     skipped: bool = False
 
@@ -147,6 +148,8 @@ class RecordedSources(Struct, frozen=True):
     """The world's time."""
     url: str | None = None
     """The URL; it is known even if the page did not answer."""
+    locale: str | None = None
+    """The locale of the browser context."""
 
     async def page(self, query: PageQuery, until: float) -> Json:  # noqa: ARG002 (what is recorded answers at once)
         page, (function, selector, name, frame) = self.recorded_page, query
@@ -232,6 +235,7 @@ def recorded(folder: Path) -> Recorded:
             channels=_snapshot(folder / "env_snapshot.json", dict[str, Any], manifest),
             at=moment_in(told.world_time),
             url=told.url or (report.context.url if report else None),
+            locale=told.locale,
         ),
     )
 

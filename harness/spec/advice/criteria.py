@@ -289,6 +289,7 @@ class MemoryAlone:
 
     def __init__(self, entries: dict[str, Any]) -> None:
         self._entries = entries
+        self.locale = None
 
     async def page(self, query: PageQuery, until: float) -> Never:  # noqa: ARG002 (as criteria.Sources has it)
         raise UnknownError(query)

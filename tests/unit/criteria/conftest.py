@@ -50,6 +50,7 @@ class World:
     answer: Json = None
     """The answer of the tool that the step has called."""
     broken: Exception | None = None
+    locale: str | None = None
     limit: float = 60.0
 
     async def page(self, query: PageQuery, until: float = math.inf) -> Json:
