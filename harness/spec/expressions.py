@@ -30,6 +30,7 @@ from harness.spec.references import (
     one_time_names,
     references,
 )
+from harness.spec.selector_checks import unreadable
 from harness.spec.source import Origin
 from harness.spec.steps import Assert, Step, Tool
 from harness.spec.task import TaskSpec
@@ -475,6 +476,7 @@ def expression_problems(spec: TaskSpec, origin: Origin, channels: frozenset[str]
         if any(each.reads_result for each in parsed) and not _has_answer(path, dict(steps_of(spec))):
             yield _no_answer(path, text, origin)
         named = frozenset(chain.from_iterable(each.channels for each in parsed))
+        yield from _unreadable_selectors(path, text, chain.from_iterable(each.selectors for each in parsed), origin)
         yield from _unmatched(path, chain.from_iterable(each.request_patterns for each in parsed), origin)
         for name in sorted(named - channels) if channels is not None else ():
             yield unknown_channel(path, name, channels or frozenset(), origin)
@@ -494,6 +496,14 @@ def _no_answer(path: JsonPath, text: str, origin: Origin) -> Problem:
     message = "`result(...)` reads the answer of a tool, and there is none here"
     hint = "use it in `expect` or `remember` of a step with `act: tool`, and read what was remembered with `mem(...)`"
     return origin.problem(path, message, hint=hint, within=(text, max(0, text.find("result"))))
+
+
+def _unreadable_selectors(path: JsonPath, text: str, selectors: Iterable[str], origin: Origin) -> Iterator[Problem]:
+    """Yield a problem for each selector of a criterion that cannot be read: it would match nothing, and be true so."""
+    for selector in sorted(set(selectors)):
+        start = text.find(selector)
+        if problem := unreadable(selector, path, origin, within=(text, max(0, start))):
+            yield problem
 
 
 def _unmatched(path: JsonPath, patterns: Iterable[str], origin: Origin) -> Iterator[Problem]:

@@ -26,59 +26,13 @@ from harness.spec.parametrize import cases
 from harness.spec.problems import JsonPath, Problem
 from harness.spec.references import ReferenceScope, interpolate, interpolate_criterion
 from harness.spec.source import Origin
-from harness.spec.steps import Drag, Step
+from harness.spec.steps import Step
 from harness.spec.task import TaskSpec
 
-# Selectors that are surely no CSS, by signs that need no grammar: brackets, quotes, `##`.
+# The texts of a task with references filled in, and the keys that are written while it runs.
 
-_OTHER = re.compile(r"""\s*(?:\(*//|\.\.|["']|[\w:*+-]+\s*=)""")
-"""Matches the beginning of XPath, quoted text and named engines (`text=...`)."""
 _OF_A_RUN = ("${env:", "${totp:", "${fake.", "${now")
 """References whose values only a run knows."""
-_UNSURE = ("\\", ">>", "/*", "${")
-"""Escapes, chains of engines, comments and references: selectors with these are not examined."""
-_QUOTED = re.compile(r"""'[^']*'|"[^"]*\"""")
-_PAIR = re.compile(r"\[[^][()]*\]|\([^][()]*\)")
-
-
-def syntax_advice(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
-    """Yield warnings about malformed selectors of steps and fallbacks."""
-    if declares_failure(spec):
-        return
-    for path, selector in _selectors(spec):
-        if wrong := flaw(selector):
-            hint = "correct the CSS selector: a step that uses it fails with INVALID_INPUT"
-            yield origin.problem(path, f"not a selector: {wrong}", hint=hint, severity="warning")
-
-
-def _selectors(spec: TaskSpec) -> Iterator[tuple[JsonPath, str]]:
-    for path, step in steps_of(spec):
-        found = {"selector": step.target, "frame": getattr(step, "frame", None)}
-        if isinstance(step, Drag):
-            found["value"] = step.value
-        yield from (((*path, name), selector) for name, selector in found.items() if selector)
-    fallbacks = getattr(spec.error_recovery.on_element_not_found, "fallback_selectors", {})
-    for key, others in fallbacks.items():
-        place: JsonPath = ("error_recovery", "on_element_not_found", "fallback_selectors", key)
-        yield from (((*place, number), selector) for number, selector in enumerate(others))
-
-
-def flaw(selector: str) -> str:
-    """The error in a CSS selector; empty if none is found."""
-    if _OTHER.match(selector) or any(mark in selector for mark in _UNSURE):
-        return ""
-    bare = _QUOTED.sub("q", selector)
-    if quote := next((mark for mark in bare if mark in "'\""), ""):
-        return f"the quote {quote} is never closed"
-    if "##" in bare:
-        return "`##`"
-    while _PAIR.search(bare):
-        bare = _PAIR.sub("p", bare)
-    bracket = next((mark for mark in bare if mark in "[]()"), "")
-    return f"`{bracket}` has no counterpart" if bracket else ""
-
-
-# The texts of a task with references filled in, and the keys that are written while it runs.
 
 
 def scopes(spec: TaskSpec) -> list[ReferenceScope]:

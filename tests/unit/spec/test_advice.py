@@ -7,11 +7,9 @@ from pathlib import Path
 import pytest
 
 from harness.spec.advice import advice
-from harness.spec.advice.criteria import flaw
 from harness.spec.advice.writes import note_says_write, selector_says_write
 from harness.spec.load import find_tasks, load_file
 from tests.unit.spec.files import loaded
-from tests.unit.spec.selectors import MALFORMED
 
 ROOT = Path(__file__).parents[3]
 START = "task_id: T\n"
@@ -173,14 +171,6 @@ UNWISE = {
         steps(WAIT, more="memory: {k: 2}\npreconditions: [\"exists('#a')\", \"mem('k') == 1\"]\n"),
         "4:33 preconditions[1]: never holds: memory does not have this value before the first step",
     ),
-    # selectors that are none
-    "selector": (steps("{act: click, selector: '##q'}"), "5:28 steps[1].selector: not a selector: `##`"),
-    "frame": (steps("{act: click, selector: '#a', frame: 'div['}"), "frame: not a selector: `[` has no counterpart"),
-    "dropped-on": (steps("{act: drag, selector: '#a', value: '#b)'}"), "steps[1].value: not a selector: `)` has no"),
-    "fallback-selector": (
-        rules("on_element_not_found: {fallback_selectors: {'#a': ['#b', '[x=']}}"),
-        "fallback_selectors['#a'][1]: not a selector: `[` has no counterpart",
-    ),
 }
 
 
@@ -295,23 +285,6 @@ FIT = {
 @pytest.mark.parametrize("text", FIT.values(), ids=FIT)
 def test_what_is_fit_is_left_alone(tmp_path: Path, text: str) -> None:
     assert told(tmp_path, text) == []
-
-
-@pytest.mark.parametrize("selector", MALFORMED)
-def test_a_selector_that_is_surely_none_is_told(selector: str) -> None:
-    assert flaw(selector)
-
-
-@pytest.mark.parametrize(
-    "selector",
-    [
-        "#a", "div[x='[']", "a:has-text(\"it's ##\")", "a[href='#']", "li:nth-child(2) > b", "text=a [b", "//a[b",
-        "xpath=//a[", "a\\[b", "'abc", "(//a)[1", "..", "#a >> text=[", "role=button[name='x", "#a-${memory.x",
-        "a /* [ */", "id=a##b",
-    ],
-)  # fmt: skip
-def test_what_may_be_a_selector_is_left_alone(selector: str) -> None:
-    assert flaw(selector) == ""
 
 
 def test_of_a_task_that_runs_inside_of_another_the_memory_is_not_known(tmp_path: Path) -> None:
