@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from harness.criteria import Criterion, CriterionError, ValueExpression, parse, parse_value
+from harness.criteria.syntax import Selected
 from harness.spec.generated import Generated
 from harness.spec.one_time import key_of, secret_in
 from harness.spec.parametrize import LONGEST_ID, MOST_CASES, case_of, cases, is_case_id, param
@@ -498,11 +499,12 @@ def _no_answer(path: JsonPath, text: str, origin: Origin) -> Problem:
     return origin.problem(path, message, hint=hint, within=(text, max(0, text.find("result"))))
 
 
-def _unreadable_selectors(path: JsonPath, text: str, selectors: Iterable[str], origin: Origin) -> Iterator[Problem]:
+def _unreadable_selectors(path: JsonPath, text: str, found: Iterable[Selected], origin: Origin) -> Iterator[Problem]:
     """Yield a problem for each selector of a criterion that cannot be read: it would match nothing, and be true so."""
-    for selector in sorted(set(selectors)):
-        start = text.find(selector)
-        if problem := unreadable(selector, path, origin, within=(text, max(0, start))):
+    selected = sorted(set(found), key=str)
+    for each, is_frame in [*((s, False) for s, _ in selected), *((f, True) for _, f in selected if f is not None)]:
+        within = (text, max(0, text.find(each)))
+        if problem := unreadable(each, path, origin, within=within, is_frame=is_frame):
             yield problem
 
 

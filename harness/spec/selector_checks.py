@@ -55,13 +55,19 @@ def of_steps(steps: Iterable[Step], at: JsonPath, origin: Origin, hide: Hide) ->
 
 
 def unreadable(
-    text: str, path: JsonPath, origin: Origin, hide: Hide = str, within: tuple[str, int] | None = None
+    text: str,
+    path: JsonPath,
+    origin: Origin,
+    hide: Hide = str,
+    within: tuple[str, int] | None = None,
+    *,
+    is_frame: bool = False,
 ) -> Problem | None:
     """The problem of a selector that cannot be read. `within`: the longer text that has it, and where it begins."""
     if "${" in text:
         return None
     try:
-        (check_frame if path[-1] == "frame" else check_selector)(text)
+        (check_frame if is_frame or path[-1] == "frame" else check_selector)(text)
     except SelectorError as error:
         whole, start = within or (text, 0)
         place = (whole, min(start + error.offset, len(whole))) if hide is str else None
