@@ -80,13 +80,20 @@ class Diagnosis(Struct, frozen=True):
         """The failure if its process ended, or was ended, before it answered with its identity."""
         problem = f" ({answer.problem})" if answer.health in (Health.OTHER, *WAITS) else ""
         failure = self.process_ended(child, what, code, f"{problem}{self._taken_ports()}")
-        if answer.health is not Health.OTHER or what.startswith("ended"):
+        if what.startswith("ended"):
             return failure
-        name = self.name.partition("[")[0]
-        advice = (
-            f"A program answers there. Check that `health` in [tool.harness.services.{name}] is a URL that answers 200"
-        )
-        return replace(failure, advice=f"{advice} when the service is ready, with the values of `identity`.")
+        table = f"[tool.harness.services.{self.name.partition('[')[0]}]"
+        if answer.health is Health.OTHER:
+            advice = (
+                f"A program answers there. Check that `health` in {table} is a URL that answers 200 when the service is "
+                "ready, with the values of `identity`."
+            )
+        else:
+            advice = (
+                f"If it only starts slowly, raise `ready_timeout` in {table}; else see the end of its log, and try it "
+                "alone: `harness services start`."
+            )
+        return replace(failure, advice=advice)
 
     def process_ended(self, child: Child, what: str, code: int | None, more: str = "") -> Failure:
         """The failure for a process that has ended: its exit code, and the end of its log."""
