@@ -50,7 +50,7 @@ class RequestRecord:
     spare: bool = False
     """Whether its page can do without it: a preload that nothing uses, a stylesheet for another medium."""
     late: bool = False
-    """Whether that page had already loaded."""
+    """Whether that page had already loaded when it failed."""
 
     @property
     def answered(self) -> bool:

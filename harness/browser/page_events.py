@@ -123,7 +123,7 @@ class MainFrame:
         """The request belongs to the page's document. Before that was answered, the page before it sends."""
         document = self.latest
         if document is not None and exchange is not document and document.status is not None:
-            exchange.of, exchange.late = document, document.loaded
+            exchange.of = document
 
     def request_ended(self, request: Request) -> None:
         """The request is over, successful or not."""
@@ -225,7 +225,7 @@ class PageEvents:
     def follow(self, page: Page) -> None:
         """Make this the current page; what it did until now belongs to the step that turns to it."""
         left, self._current = self._current, self._frames.get(page) or self._add(page)
-        if opened := self._current.navigation:
+        if opened := self._current.latest:
             opened.wanted = opened.wanted or opened.status in self._wanted
         self._popups = deque((entry for entry in self._popups if entry[0] is not page), maxlen=POPUPS)
         if left.page.is_closed():
@@ -511,6 +511,7 @@ def _judge_part(exchange: RequestRecord) -> None:
     """Note at its document that a request has failed or was refused; one that the browser gave up was not needed."""
     failed = exchange.error is not None and net_error(exchange.error) != GIVEN_UP
     if exchange.of is not None and (failed or (exchange.status or 0) >= 400):
+        exchange.late = exchange.of.loaded
         exchange.of.lacks(exchange)
 
 

@@ -229,7 +229,7 @@ class PlaywrightSession:
             await self._request.gate.admit(self.tab.page, step)
         details = {**found, **await ACTIONS[type(step)](attempt, step)}
         if isinstance(step, AnswerKeys) and step.status is not None:
-            details["status"] = await await_answer(attempt, as_statuses(step.status))
+            details["status"] = await await_answer(attempt, step, as_statuses(step.status))
         await await_parts(attempt, step)
         expected = step.expect_request if isinstance(step, RequestingStep) else None
         if expected is not None and navigation_failure(scene) is None:

@@ -155,7 +155,7 @@ _ROWS: tuple[Row, ...] = (
     _network("HTTP_NOT_FOUND", _T.UNKNOWN, "The site has nothing at this URL (404 or 410).",
              "Check the step's URL and `base_url`, and whether the resource at this URL exists.", 0,
              event_category="not_found"),
-    _network("HTTP_UNEXPECTED_STATUS", _T.UNKNOWN, "The response is not an error, but its status is not the one that the step expects.",
+    _network("HTTP_UNEXPECTED_STATUS", _T.UNKNOWN, "The status of the response is not the one that the step expects, or no page was requested.",
              "Compare the step's `status` with `context.status` and the body in the report.", 0,
              event_category="invalid"),
     _network("HTTP_RATE_LIMITED", _T.UNKNOWN, "The site answered 429 Too Many Requests.",

@@ -45,7 +45,7 @@ async def switch_page(attempt: ActContext, step: SwitchPage) -> Mapping[str, Any
     """Go on in another page once its document is there. If the page's own navigation failed, this step fails."""
     page = await _await_page(attempt, step)
     await _turn_to(attempt, page)
-    return _check_navigation(attempt)
+    return _check_navigation(attempt, by_status=step.status is None)
 
 
 async def _await_page(attempt: ActContext, step: SwitchPage) -> Page:
@@ -143,8 +143,8 @@ async def _turn_to(attempt: ActContext, page: Page) -> None:
         raise Failed(Failure("PAGE_UNRESPONSIVE", message, details={"url": page.url}, tainted=True)) from error
 
 
-def _check_navigation(attempt: ActContext) -> Mapping[str, Any]:
-    """URL and status of the page's own navigation; raises Failed if that failed.
+def _check_navigation(attempt: ActContext, *, by_status: bool) -> Mapping[str, Any]:
+    """URL and status of the page's own navigation; raises Failed if that failed, also `by_status`.
 
     An earlier act opened the page, so its GET may be repeated here.
     """
@@ -157,7 +157,7 @@ def _check_navigation(attempt: ActContext) -> Mapping[str, Any]:
         pass
     elif name is not None and name != "ERR_ABORTED":
         failure = net_failure(name, navigation.url, attempt.request.domains)
-    elif navigation.status is not None:
+    elif navigation.status is not None and by_status:
         failure = status_failure(navigation.status, navigation.url, navigation.headers, attempt.clock.wall())
     if failure is not None:
         details = {**failure.details, "method": navigation.method}
@@ -237,19 +237,19 @@ def _without_page(attempt: ActContext, error: str | None) -> RequestRecord | Non
     return navigation if nothing or (error in TELL_STATUS and navigation.wanted) else None
 
 
-async def await_answer(attempt: ActContext, wanted: Collection[int]) -> int | None:
-    """Wait for the answer to the page that the act opens. Raises Failed if its status is not a wanted one."""
+async def await_answer(attempt: ActContext, step: StepBase, wanted: Collection[int]) -> int | None:
+    """Wait for the answer to the page that the act opens, or turns to. Raises Failed if its status is not wanted."""
     watch, clock = attempt.tab.watch, attempt.clock
     patience = min(attempt.patience, attempt.left())
-    if not await poll_until(clock, lambda: watch.navigation is not None, POLL, patience):
-        raise Failed(_not_opened(wanted, patience, attempt.tab.watch.popups.values()))
 
-    def answered() -> bool:
-        return watch.navigation is not None and watch.navigation.answered
+    def page() -> RequestRecord | None:
+        return watch.latest if isinstance(step, SwitchPage) else watch.navigation
 
-    if not await poll_until(clock, answered, POLL, attempt.left()):
+    if not await poll_until(clock, lambda: page() is not None, POLL, patience):
+        raise Failed(_not_opened(wanted, patience, watch.popups.values()))
+    if not await poll_until(clock, lambda: (found := page()) is not None and found.answered, POLL, attempt.left()):
         raise PlaywrightTimeoutError(NOT_ENDED)
-    navigation = watch.navigation
+    navigation = page()
     if navigation is None or navigation.status is None:
         return None  # a network error, which is judged as such
     if navigation.status not in wanted:

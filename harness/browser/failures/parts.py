@@ -146,7 +146,7 @@ def describe(parts: Sequence[RequestRecord]) -> list[str]:
 
 
 def _reason(part: RequestRecord) -> str:
-    return f"HTTP {part.status}" if (part.status or 0) >= 400 else f"net::{net_error(part.error or '')}"
+    return f"HTTP {part.status}" if (part.status or 0) >= 400 else part.error or "no answer"
 
 
 def posted(document: RequestRecord) -> bool:
@@ -174,7 +174,7 @@ def with_missing_parts(failure: Failure, scene: FailureContext) -> Failure:
     document = scene.watch.latest
     if document is None or not document.unmet or failure.family not in _EXPLAINED or "resource" in failure.details:
         return failure
-    untouched = not document.acted and document.method in SAFE_METHODS
+    untouched = not document.acted and document.method in SAFE_METHODS and not failure.tainted
     if untouched and (cause := incomplete(document, scene, Effect.NONE)):
         details = {**failure.details, **cause.details, "instead_of": failure.code}
         cause = replace(cause, details=details, tainted=cause.retryable, selector=failure.selector)

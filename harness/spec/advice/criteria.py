@@ -19,7 +19,7 @@ from harness.criteria import (
     parse_value,
 )
 from harness.criteria.syntax import MEMORY_FUNCTIONS, Read, walk
-from harness.recovery.catalog import row
+from harness.recovery.vocabulary import ErrorType
 from harness.resilience import Deadline
 from harness.spec.expressions import expressions
 from harness.spec.parametrize import cases
@@ -79,7 +79,7 @@ def judges_no_criteria(spec: TaskSpec) -> bool:
     expect = spec.expect
     if expect is None or not expect.fails or expect.step_index == len(spec.steps):
         return False
-    return expect.code != UNMET if expect.code is not None else expect.error_type != row(UNMET).error_type
+    return expect.code != UNMET if expect.code is not None else expect.error_type != ErrorType.ASSERTION_FAILED
 
 
 def touches(key: str, keys: Iterable[str]) -> bool:

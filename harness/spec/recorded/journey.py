@@ -137,8 +137,14 @@ def _optional_at(action: Action) -> dict[str, str]:
     return _at(action) if action.locator or action.element else {}
 
 
+def _arrival(action: Action) -> dict[str, Any]:
+    statuses = list(action.statuses)
+    until = {"until": action.until} if action.until else {}
+    return until | ({"status": statuses[0] if len(statuses) == 1 else statuses} if statuses else {})
+
+
 _ACTS: Mapping[str, Callable[[Action], dict[str, Any]]] = {
-    "navigate": lambda action: {"act": "open", "url": action.text},
+    "navigate": lambda action: {"act": "open", "url": action.text, **_arrival(action)},
     "click": lambda action: {"act": "click", **_at(action)},
     "check": lambda action: {"act": "check", **_at(action)},
     "uncheck": lambda action: {"act": "uncheck", **_at(action)},

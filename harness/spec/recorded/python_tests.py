@@ -11,7 +11,12 @@ from msgspec import Struct
 
 from harness.spec.recorded.actions import Action, GivenAnswer
 from harness.spec.recorded.locators import UnwritableError
-from harness.spec.recorded.python_calls import action_of_assert, action_of_call, action_of_expect
+from harness.spec.recorded.python_calls import (
+    action_of_assert,
+    action_of_call,
+    action_of_expect,
+    statuses_of_assert,
+)
 from harness.spec.recorded.python_locators import PlaceInTest, Places
 from harness.spec.recorded.python_values import Names
 from harness.values import replace
@@ -77,6 +82,8 @@ class _Reading:
         self._pages = 1
         self._handles: dict[str, int] = {}
         """Names of `expect_popup` blocks -> the page that was opened."""
+        self._responses: dict[str, int] = {}
+        """Names of what `goto` returned -> the place of its action."""
         self._statements = 0
 
     def test(self, function: Function) -> ImportedTest:
@@ -119,11 +126,18 @@ class _Reading:
             case ast.With(items=[item], body=body) | ast.AsyncWith(items=[item], body=body):
                 self._with(item, body)
             case ast.Assert(test=test):
-                self._add(statement, action_of_assert(test, self._places))
+                self._assert(statement, test)
             case ast.Pass() | ast.Return(value=None) | ast.Import() | ast.ImportFrom():
                 pass
             case _:
                 raise UnwritableError(f"a task has no `{type(statement).__name__.lower()}`")
+
+    def _assert(self, statement: ast.Assert, test: ast.expr) -> None:
+        found = statuses_of_assert(test, self._responses, self._names)
+        if found is None:
+            self._add(statement, action_of_assert(test, self._places))
+        elif found[1]:
+            self._actions[found[0]] = replace(self._actions[found[0]], statuses=found[1])
 
     def _add(self, node: ast.AST, action: Action) -> None:
         """Add an action, which a task must be able to say. Raises UnwritableError."""
@@ -167,6 +181,9 @@ class _Reading:
         elif isinstance(inner, ast.Attribute) and inner.attr == "value" and isinstance(inner.value, ast.Name):
             if inner.value.id in self._handles:
                 self._places.known[name] = PlaceInTest(self._handles[inner.value.id])
+        elif isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute) and inner.func.attr == "goto":
+            self._expression(value)
+            self._responses[name] = len(self._actions) - 1
         elif (place := self._places.of(inner)) is not None:
             self._places.known[name] = place
         else:

@@ -26,7 +26,14 @@ def told(folder: Path, text: str) -> list[str]:
 
 
 def steps(*lines: str, more: str = "") -> str:
-    return START + FINE + more + "steps:\n" + OPEN + "".join(f"  - {line}\n" for line in lines)
+    return (
+        START
+        + ("" if "expect: {final_state: " in more else FINE)
+        + more
+        + "steps:\n"
+        + OPEN
+        + "".join(f"  - {line}\n" for line in lines)
+    )
 
 
 def rules(text: str, more: str = "", act: str = "{act: wait, selector: '#a'}") -> str:
@@ -46,6 +53,11 @@ READS = "{act: type, selector: '#a', value: '${memory.nope}'}"
 REMEMBER = "{act: wait, selector: '#a', remember: {k: \"text('#a')\"}}"
 
 UNWISE = {
+    # criteria
+    "not-judged": (
+        START + FINE + "expect: {final_state: aborted, code: HTTP_NOT_FOUND}\nsteps:\n" + OPEN,
+        "2:1 success_criteria: never judged: the task must fail before",
+    ),
     # writes
     "submit": (steps("{act: submit, selector: form}"), "5:5 steps[1]: a `write` without `done_when`"),
     "post": (steps("{act: api, url: 'http://x/', method: POST}"), "a `write` without `done_when`"),
@@ -238,6 +250,9 @@ FIT = {
         "{act: wait, value: 9}",
         more=SHORT + "budget: {max_steps: 1}\nexpect: {final_state: aborted, code: BUDGET_EXCEEDED}\n",
     ),
+    "judged-and-unmet": START + FINE + "expect: {final_state: failed, code: CRITERIA_UNMET}\nsteps:\n" + OPEN,
+    "judged-at-the-end": START + FINE + "expect: {final_state: failed, error_type: assertion_failed, step_index: 1}\n"
+    "steps:\n" + OPEN,
     "never-judged": START + "expect: {final_state: failed, code: STEP_TIMEOUT}\nsteps:\n" + OPEN,
     "unknown-outcome": steps(
         "{act: submit, selector: form}", more="expect: {final_state: failed, code: OUTCOME_UNKNOWN}\n"
