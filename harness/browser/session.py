@@ -34,6 +34,7 @@ from harness.browser.reading import arrived, look, read_between_pages, text_of
 from harness.browser.recovery import PageRecovery
 from harness.browser.request import SessionRequest
 from harness.browser.storage import read_storage
+from harness.browser.vanished import VanishedTexts
 from harness.model.policy import WritePermission
 from harness.model.ports import Evidence, Observation, Saved
 from harness.model.record import LASTING, MetRoute, PageRequest, Sent
@@ -80,6 +81,7 @@ class PlaywrightSession:
         self._seen = ""
         """The ARIA snapshot of the last look, which gave the refs."""
         self._last_good = LastGood(request.folder, clock)
+        self._vanished = VanishedTexts(clock)
         self._recovery = PageRecovery(self._handle, clock, lambda within: self._attempt(within, within), self._scene)
 
     @cached_property
@@ -154,8 +156,9 @@ class PlaywrightSession:
         await self._record_sending(step)
         attempt = replace(self._attempt(within, patience), once=step.effect_class == "write")
         try:
-            async with asyncio.timeout(within + GRACE):
-                details = await self._act(attempt, step, scene)
+            with self._vanished.during(self.tab.control):
+                async with asyncio.timeout(within + GRACE):
+                    details = await self._act(attempt, step, scene)
         except Exception as error:  # noqa: BLE001 - every failure of an act becomes a value; this is the one place
             return await self._finish_failed(self._unanswered() or await failure_of(error, scene))
         if failure := self._unanswered() or navigation_failure(scene) or await self._held_back(step):
@@ -279,6 +282,8 @@ class PlaywrightSession:
         if "path" in details:
             self._files.append(Path(details["path"]))
         self._recovery.passed(step)
+        if not step.looks_only:
+            self._vanished.acted()
         if self.tab.opened and not step.looks_only and not isinstance(step, Open):
             self.tab.opened.acted = True
         shown = {key: value for key, value in details.items() if key != "path"}
@@ -293,6 +298,7 @@ class PlaywrightSession:
 
     async def text(self, selector: str, frame: str | None, patience: float) -> str | Failure:
         what = f"text of {selector}"
+        self._vanished.looked(self.tab.control)
         scene = replace(self._scene(patience), selector=selector, frame=frame, what=what, patience=patience)
         try:
             async with asyncio.timeout(patience + GRACE):
@@ -353,6 +359,7 @@ class PlaywrightSession:
 
     async def read(self, function: str, selector: str | None, name: str | None, within: float) -> Any:
         scene = replace(self._scene(within), selector=selector, what=f"{function}({selector or ''})")
+        self._vanished.looked(self.tab.control)
         try:
             async with asyncio.timeout(within):
                 if self.tab.watch.arriving:
@@ -478,10 +485,11 @@ class PlaywrightSession:
         if capture.logs:
             await self._handle.record()  # the task may have ended between two steps
         round_ = self._collector(folder, deadline, selectors)
+        vanished = await self._vanished.collect(self.tab.control) if capture.dom else ()
         har = self._request.recording != "minimal"
         await collecting.take(round_, capture, self._handle.segments if har else None, self._handle.end)
         lines = self._handle.console if capture.logs else ()
-        return Evidence(folder, tuple(round_.items), url, lines, round_.page)
+        return Evidence(folder, tuple(round_.items), url, lines, round_.page, vanished=vanished)
 
     def _collector(
         self, folder: Path, deadline: Deadline, selectors: Collection[str] = ()
