@@ -41,6 +41,7 @@ from harness.browser.reading import look
 from harness.browser.recovery import PageRecovery
 from harness.browser.request import SessionRequest
 from harness.browser.storage import read_storage
+from harness.browser.vanished import VanishedTexts
 from harness.criteria import PageQuery
 from harness.criteria.syntax import Selected
 from harness.model.dialogs import MetDialog
@@ -97,6 +98,7 @@ class PlaywrightSession:
         self._seen = ""
         """The ARIA snapshot of the last look, which gave the refs."""
         self._last_good = LastGood(request.folder, clock)
+        self._vanished = VanishedTexts(clock)
         self._recovery = PageRecovery(self._handle, clock, lambda within: self._attempt(within, within), self._scene)
 
     @cached_property
@@ -209,8 +211,9 @@ class PlaywrightSession:
         attempt = self._attempt_at(step, within, patience, scene)
         before = self.tab.watch.latest
         try:
-            async with asyncio.timeout(within + GRACE):
-                details = await self._act(attempt, step, scene)
+            with self._vanished.during(self.tab.control):
+                async with asyncio.timeout(within + GRACE):
+                    details = await self._act(attempt, step, scene)
         except Exception as error:  # noqa: BLE001 - every failure of an act becomes a value; this is the one place
             return await self._finish_failed(self._unanswered() or await failure_of(error, scene))
         if failure := self._unanswered() or navigation_failure(scene) or await self._held_back(step):
@@ -360,6 +363,8 @@ class PlaywrightSession:
         if "path" in details:
             self._files.append(Path(details["path"]))
         self._recovery.passed(step)
+        if not step.looks_only:
+            self._vanished.acted()
         if self.tab.opened and not step.looks_only and not isinstance(step, Open):
             self.tab.opened.acted = True
         shown = {key: value for key, value in details.items() if key != "path"}
@@ -379,6 +384,7 @@ class PlaywrightSession:
         query = PageQuery("text", selector, None, frame)
         scene = replace(self._scene(within), selector=selector, frame=frame, patience=min(patience, within))
         scene, clock = replace(scene, what=f"text of {selector}"), self._clock
+        self._vanished.looked(self.tab.control)
         try:
             async with asyncio.timeout(within + GRACE):
                 text = await shown_text(self.tab, query, lambda _: True, scene.until, clock, patience)
@@ -478,6 +484,7 @@ class PlaywrightSession:
     async def _read(self, query: PageQuery, within: float) -> Any:
         what = f"{query.function}({query.selector or ''})"
         scene = replace(self._scene(within), selector=query.selector, frame=query.frame, what=what)
+        self._vanished.looked(self.tab.control)
         try:
             async with asyncio.timeout(within):
                 value = await look_at(self.tab, query, within + GRACE, self._clock)
@@ -605,10 +612,11 @@ class PlaywrightSession:
         if capture.logs:
             await self._handle.record()  # the task may have ended between two steps
         round_ = self._collector(folder, deadline, selectors)
+        vanished = await self._vanished.collect(self.tab.control) if capture.dom else ()
         har = self._request.recording != "minimal"
         await collecting.take(round_, capture, self._handle.segments if har else None, self._handle.end)
         lines = self._handle.console if capture.logs else ()
-        return Evidence(folder, tuple(round_.items), url, lines, round_.page)
+        return Evidence(folder, tuple(round_.items), url, lines, round_.page, vanished=vanished)
 
     def _collector(
         self, folder: Path, deadline: Deadline, selectors: Collection[Selected] = ()

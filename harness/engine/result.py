@@ -198,6 +198,8 @@ def _context(result: TaskResult, evidence: Evidence, state: Snapshot) -> Context
     }
     if notes := {item.name: item.reason for item in evidence.items if item.status == "taken" and item.reason}:
         fixed["evidence_notes"] = notes
+    if evidence.vanished:
+        fixed["vanished_texts"] = evidence.vanished
     details = failure.evidence if failure else {}
     page = None if (evidence.url or "").startswith(ERROR_PAGE) else evidence.url
     return Context(**{**details, **_of_the_step(result), **fixed, "url": page or details.get("url")})

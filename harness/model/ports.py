@@ -97,6 +97,8 @@ class Evidence(Struct, frozen=True):
     """The answers of the page functions, as JSON; or the reason why they are unknown."""
     why: str = "the browser gave none"
     """The reason why artifacts that `items` does not name are absent."""
+    vanished: tuple[str, ...] = ()
+    """Texts that the page showed after the last act, and no longer shows."""
 
 
 class Observe(Protocol):

@@ -241,3 +241,30 @@ def test_a_page_whose_font_never_comes_has_a_picture_and_a_screenshot_step_says_
         assert (folder / "screenshot.png").read_bytes().startswith(b"\x89PNG")
 
     run(body())
+
+
+def test_texts_that_were_shown_for_a_moment_after_the_last_act_are_kept(run: Any, stage: Stage) -> None:
+    async def body() -> None:
+        session = await stage.at("/toasts")
+        await passed(session, {"act": "click", "selector": "#order"})
+        await passed(session, {"act": "wait", "selector": "#done"})
+        await failed(session, {"act": "wait", "selector": "#never"})
+        evidence = await session.evidence(FULL, folder_of(stage))
+        assert {"Card declined", "Try another card", "Basket locked"} <= set(evidence.vanished)
+        assert sum(text.startswith("tick ") for text in evidence.vanished) <= 1, "a clock is one text"
+        assert len(evidence.vanished) <= 4, "what is still there has not vanished"
+
+    run(body())
+
+
+def test_an_act_ends_what_was_shown_before_it(run: Any, stage: Stage) -> None:
+    async def body() -> None:
+        session = await stage.at("/toasts")
+        await passed(session, {"act": "click", "selector": "#order"})
+        await passed(session, {"act": "wait", "selector": "#done"})
+        await passed(session, {"act": "hover", "selector": "h1"})
+        await failed(session, {"act": "wait", "selector": "#never"})
+        evidence = await session.evidence(FULL, folder_of(stage))
+        assert all(text.startswith("tick ") for text in evidence.vanished)
+
+    run(body())
