@@ -44,6 +44,7 @@ WARNINGS: Mapping[str, WarningFacts] = {
     "memory_differs": _TO_ACT_ON,
     "checkpoint_not_saved": _TO_ACT_ON,
     "domain_refused": _TO_ACT_ON,
+    "forced_on_covered": _TO_ACT_ON,
     "evidence_not_kept": WarningFacts(to_act_on=True, expectable=False),
     "fault_not_met": _OF_FAULTS,
     "fault_not_healed": _OF_FAULTS,

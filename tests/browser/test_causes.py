@@ -144,3 +144,14 @@ def test_a_redirect_to_the_login_page_is_the_hint(run: Any, stage: Stage) -> Non
         assert "name a `login`" in failure.hint
 
     run(body())
+
+
+def test_an_act_with_force_tells_what_covers_its_element(run: Any, stage: Stage) -> None:
+    async def body() -> None:
+        session = await stage.at("/causes")
+        covered = await passed(session, {"act": "click", "selector": "#button", "force": True})
+        assert covered.details["covered_by"].startswith('<div id="veil"')
+        free = await passed(session, {"act": "click", "selector": "#pulse", "force": True})
+        assert "covered_by" not in free.details
+
+    run(body())

@@ -64,7 +64,7 @@ UNTOUCHABLE = (
 LOGIN_PAGE = (
     "The site shows its login page because nobody is signed in: name a `login` in the task, or sign in with its steps."
 )
-ENDLESS = "`force: true` acts on it while it moves, and does not ask what covers it: check the effect afterwards."
+ENDLESS = "`force: true` acts on it while it moves; if something covers it, the warning `forced_on_covered` says so."
 CALMED = "The page has a style for visitors who want less motion: `browser: {reduced_motion: reduce}` asks for it."
 
 
