@@ -56,7 +56,21 @@ from harness.recovery.failure import Failed, Failure, Outcome, Passed, routed_fa
 from harness.resilience import Clock, Deadline, poll_until
 from harness.spec.navigation_keys import AnswerKeys, as_statuses
 from harness.spec.pictures import COMPARISONS, platform_of
-from harness.spec.steps import Api, Assert, EffectClass, Open, RequestingStep, Step, SwitchPage, Tool, Wait
+from harness.spec.steps import (
+    Api,
+    Assert,
+    Check,
+    Click,
+    EffectClass,
+    Hover,
+    Open,
+    RequestingStep,
+    Step,
+    SwitchPage,
+    Tool,
+    Uncheck,
+    Wait,
+)
 from harness.values import replace
 
 if TYPE_CHECKING:
@@ -228,6 +242,8 @@ class PlaywrightSession:
         if isinstance(step, RequestingStep | Tool) and not isinstance(step, Wait):
             self._begun = self.tab.watch, self.tab.watch.requests
         found = {**await self._healed_element(step), **await self._named_by_refs(step)}
+        if isinstance(step, Click | Check | Uncheck | Hover) and step.force:
+            found |= await _covered(attempt)
         if self._request.gate is not None and self._request.gate.closed:
             await self._request.gate.admit(self.tab.page, step)
         details = {**found, **await ACTIONS[type(step)](attempt, step)}
@@ -643,3 +659,9 @@ class PlaywrightSession:
             await collecting.take_trace(self._collector(folder, deadline))
             self._files.append(self._request.folder / collecting.TRACE)
         await self._handle.end(CLOSE_SECONDS)
+
+
+async def _covered(attempt: ActContext) -> dict[str, Any]:
+    """What covers the element of an act with `force`, which Playwright does not ask for then."""
+    facts = await attempt.look(PROBE_SECONDS, True)
+    return {"covered_by": facts.covered_by} if facts is not None and facts.covered_by else {}

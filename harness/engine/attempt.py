@@ -82,7 +82,8 @@ async def attempt(
         return task_timeout(run, outcome)
     if outcome.assertion is None and run.ports.clock.now() >= until - AT_THE_LIMIT:
         name = "step_timeout" if step.timeout is None else "timeout of the step"
-        outcome = replace(outcome, details={**outcome.details, LIMIT: f"{name} {own:g} s"})
+        advice = outcome.advice if step.timeout is None else outcome.hint.replace("`step_timeout`", "its own `timeout`")
+        outcome = replace(outcome, details={**outcome.details, LIMIT: f"{name} {own:g} s"}, advice=advice)
     return outcome
 
 

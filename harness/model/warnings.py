@@ -22,6 +22,7 @@ def warnings(history: History) -> Iterator[Warning_]:
         yield from _circuits(record)
         yield from _sent_twice(record)
         yield from _done_again(record)
+        yield from _forced(record)
         if record.rewound:
             yield from _rewind_warnings(record, record.rewound)
         elif record.skipped:
@@ -75,6 +76,17 @@ def _done_again(record: StepRecord) -> Iterator[Warning_]:
             f"{record.step.done_when}"
         )
         yield Warning_("done_when_false_after_write", text, record.index, details)
+
+
+def _forced(record: StepRecord) -> Iterator[Warning_]:
+    """Yield a warning for an act with `force` on a covered element: what covers it was acted on instead."""
+    last = record.attempts[-1].outcome if record.attempts else None
+    if isinstance(last, Passed) and (covering := last.details.get("covered_by")):
+        act, target = record.step.act, record.step.target
+        text = (
+            f"Step {record.index} did {act} {target} with `force`, but {covering} covers it and got the {act} instead"
+        )
+        yield Warning_("forced_on_covered", text, record.index, {"covered_by": covering})
 
 
 def _refused_hosts(history: History) -> tuple[str, ...]:

@@ -47,6 +47,7 @@ WARNINGS: Mapping[str, WarningFacts] = {
     "domain_refused": _TO_ACT_ON,
     "dialog_unexpected": _TO_ACT_ON,
     "value_not_kept": _TO_ACT_ON,
+    "forced_on_covered": _TO_ACT_ON,
     "evidence_not_kept": WarningFacts(to_act_on=True, expectable=False),
     "fault_not_met": _OF_EXPECTED,
     "fault_not_healed": _OF_EXPECTED,

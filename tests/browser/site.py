@@ -109,7 +109,8 @@ FILES = """<!doctype html><title>Files</title><p id=out>nothing</p>
 CAUSES = """<!doctype html><title>Causes</title><style>@keyframes shift { to { transform: translateX(40px) } }
 .moving { animation: shift .3s infinite alternate }
 #veil { position: fixed; left: 0; top: 0; width: 100%; height: 150px; background: rgb(200 0 0 / .3) }
-#open { margin-top: 180px }</style>
+#open { margin-top: 180px }
+@media (prefers-reduced-motion: reduce) { #calm { animation: none } }</style>
 <form onsubmit="event.preventDefault()"><button id=button>Button</button><input id=send type=submit value=Send>
 <input id=box type=checkbox><input id=radio type=radio><input id=range type=range><input id=file type=file>
 <input id=text></form><div id=veil></div>
@@ -121,7 +122,7 @@ CAUSES = """<!doctype html><title>Causes</title><style>@keyframes shift { to { t
 <button id=aside style="position: absolute; left: -900px">Aside</button>
 <a id=hanging href=/hang>Hanging</a>
 <button id=later disabled onclick="this.textContent='clicked'">Later</button>
-<button id=asks onclick="fetch('/hang')">Asks</button></div>"""
+<button id=asks onclick="fetch('/hang')">Asks</button><button id=calm class=moving>Calm</button></div>"""
 PAGES = {
     "/fields": FIELDS,
     "/causes": CAUSES,
@@ -144,6 +145,7 @@ PAGES = {
     "<iframe id=foreign src=http://other.test/widgets width=700 height=400></iframe>",
     "/": FORM,
     "/inner": "<title>Inner</title><button id=in onclick=\"this.textContent='pressed'\">In</button>",
+    "/sign-in": "<title>Welcome</title><p>Who are you?</p>",
     "/saved": "<title>Saved</title><p id=ok>saved</p>",
     "/led-on": "<title>Led on</title><script>setTimeout(()=>location.replace('/saved'),300)</script>",
     "/popup": "<title>Popup</title><p>popup</p>",

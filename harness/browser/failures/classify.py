@@ -27,7 +27,7 @@ from harness.browser.failures.liveness import (
     unanswered,
     who_answers,
 )
-from harness.browser.failures.login import session_lost
+from harness.browser.failures.login import names_login, session_lost
 from harness.browser.failures.navigation import (
     aborted_navigation,
     late_opening,
@@ -49,6 +49,7 @@ from harness.browser.failures.scene import (
     seconds,
     shortened,
     textless,
+    wrong_part,
 )
 from harness.criteria import fold
 from harness.recovery.catalog import Effect, Family
@@ -61,7 +62,10 @@ UNTOUCHABLE = (
     "The page gives it the style `pointer-events: none`, as links and buttons that are switched off have: an earlier "
     "step did not do what the page needs to switch it on."
 )
-ENDLESS = "`force: true` acts on it while it moves, and does not ask what covers it: check the effect afterwards."
+LOGIN_PAGE = (
+    "The site shows its login page because nobody is signed in: name a `login` in the task, or sign in with its steps."
+)
+ENDLESS = "`force: true` acts on it while it moves; if something covers it, the warning `forced_on_covered` says so."
 CALMED = "The page has a style for visitors who want less motion: `browser: {reduced_motion: reduce}` asks for it."
 
 
@@ -103,7 +107,8 @@ def _nowhere(scene: FailureContext, facts: Facts, details: dict[str, Any]) -> Fa
         return Failure("ELEMENT_NOT_FOUND", f"{message}; {inside}", details=details, advice=in_frame(facts))
     if near := textless(facts):
         return Failure("ELEMENT_NOT_FOUND", f"{message}; {near}", details=details, advice=OTHER_TEXT)
-    return Failure("ELEMENT_NOT_FOUND", message, details=details)
+    part = wrong_part(facts)
+    return Failure("ELEMENT_NOT_FOUND", f"{message}; {part}" if part else message, details=details)
 
 
 def in_frame(facts: Facts) -> str:
@@ -339,7 +344,8 @@ def with_redirect(failure: Failure, opened: Opened | None, url: str) -> Failure:
         f"{failure.message} (the page is {page}: the site redirected there from {wanted}, which the last "
         "`open` requested)"
     )
-    return replace(failure, message=message, details={**failure.details, "opened": opened.asked})
+    advice = LOGIN_PAGE if names_login(came.path) and not names_login(asked.path) else failure.advice
+    return replace(failure, message=message, details={**failure.details, "opened": opened.asked}, advice=advice)
 
 
 def _is_missing(failure: Failure) -> bool:
@@ -387,7 +393,7 @@ def describe_alternatives(facts: Facts, wanted: str | None) -> str:
     if facts.missing_frame is not None:
         return f"no frame matches {facts.missing_frame}"
     if facts.count == 0:
-        near = frame_hint(facts) or textless(facts)
+        near = frame_hint(facts) or textless(facts) or wrong_part(facts)
         return f"no element matches; {near}" if near else "no element matches"
     if facts.visible_count == 0:
         return f"{_matching(facts.count)}, none is visible"

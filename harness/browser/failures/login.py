@@ -153,6 +153,11 @@ def is_login(form: Form, url: str, logins: Collection[str]) -> bool:
     return declared or page_of(url) in logins or _LOGIN.search(f"{own} {form.title}") is not None
 
 
+def names_login(path: str) -> bool:
+    """Return whether a page of this path calls itself a login. Pure."""
+    return _LOGIN.search(path) is not None and _LOGOUT.search(path) is None
+
+
 def page_of(url: str) -> str:
     """Host and path: the key under which a page with a typed password is remembered."""
     return f"{host_of(url)}{_path(url)}"

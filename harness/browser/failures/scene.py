@@ -6,7 +6,6 @@ import asyncio
 import json
 import re
 from collections.abc import Callable, Collection
-from difflib import get_close_matches
 from itertools import islice
 from typing import Any
 
@@ -15,6 +14,7 @@ from playwright.async_api import CDPSession, Frame, FrameLocator, Locator, Page
 from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
+from harness.browser.failures.near_misses import nearest_text, prefixes, similar, without_text
 from harness.browser.isolated import script
 from harness.browser.page_events import PageEvents
 from harness.browser.process import Chromium
@@ -118,10 +118,8 @@ class CallLog(Struct, frozen=True):
 # Queries the page about a selector that failed: how many elements match, are they visible, what covers them.
 
 TEXT_SHOWN = 80
-_TEXT_CONDITION = re.compile(
-    r""":(?:has-text|text|text-is|text-matches)\((?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^()"'])*\)"""
-)
-_COMBINATORS = (">", "+", "~", ",", ">>")
+PARTS = 6
+"""The most parts of a selector that are tried one after the other."""
 INSIDE = ">>>"
 """Separates the selectors of nested frames."""
 _ASK = script(
@@ -185,6 +183,10 @@ matches => {
 }
 """,
 )
+_TEXTS = script(
+    "texts",
+    "matches => matches.slice(0, 200).map(e => (e.textContent || '').trim().replace(/\\s+/g, ' ').slice(0, 80))",
+)
 _DESCRIBE = script(
     "describe",
     """
@@ -222,6 +224,10 @@ class Facts(Struct, frozen=True):
     """Whether the page has another style for it, or for what it is in, for visitors who want less motion."""
     without_text: str = ""
     """The match that the selector would have without its `:has-text(...)` and the like, if it has none with them."""
+    matched: str = ""
+    """The longest beginning of the selector that matches something; empty if none does."""
+    unmatched: str = ""
+    """The part of the selector after which it matches nothing any more; empty if it has only one."""
     in_frame: str = ""
     """The frame in which the selector would match, if the step names no frame and the page has no match."""
     missing_frame: str | None = None
@@ -259,23 +265,37 @@ async def ask(page: Page, selector: str, frame: str | None, within: float = 0.0,
         return facts
     if facts.count == 0 and frame is None and (inside := await other_frame(page, selector, max(SECONDS, within / 2))):
         return replace(facts, similar=(), in_frame=inside)
-    bare = "" if facts.count else without_text(selector)
-    if not bare:
-        return facts
-    others = facts_of(await _ASK.of_all(locate(page, bare, frame)), bare)
-    return replace(facts, similar=(), without_text=bare, text=others.text) if others.count else facts
+    return facts if facts.count else await _with_near_misses(page, selector, frame, facts)
 
 
-def without_text(selector: str) -> str:
-    """The selector without its conditions on text; empty if it has none, or nothing else that could match. Pure."""
-    bare = _TEXT_CONDITION.sub("", selector)
-    parts = bare.split() if bare != selector else []
-    return bare if parts and parts[0] not in _COMBINATORS and parts[-1] not in _COMBINATORS else ""
+async def _with_near_misses(page: Page, selector: str, frame: str | None, facts: Facts) -> Facts:
+    """Add what nearly matches a selector that matches nothing."""
+    bare = without_text(selector)
+    texts = await _TEXTS.of_all(locate(page, bare, frame)) if bare else []
+    if texts:
+        return replace(facts, similar=(), without_text=bare, text=nearest_text(selector, texts))
+    beginnings, matched = prefixes(selector)[:PARTS], ""
+    for beginning, part in beginnings:
+        found = facts_of(await _ASK.of_all(locate(page, beginning, frame)), part)
+        if found.count == 0:
+            unmatched = part if len(beginnings) > 1 else ""
+            return replace(facts, similar=found.similar, matched=matched, unmatched=unmatched)
+        matched = beginning
+    return facts
 
 
 def frame_hint(facts: Facts) -> str:
     """The frame that has the element, as a part of a sentence; empty if none has."""
     return f"the frame {facts.in_frame} has it" if facts.in_frame else ""
+
+
+def wrong_part(facts: Facts) -> str:
+    """The part of the selector that matches nothing, as a part of a sentence; empty if it has only one."""
+    if not facts.unmatched:
+        return ""
+    if facts.matched:
+        return f"{facts.matched} matches, but with {facts.unmatched} nothing does"
+    return f"already {facts.unmatched} matches nothing"
 
 
 def textless(facts: Facts) -> str:
@@ -302,12 +322,6 @@ def facts_of(answer: dict[str, Any], selector: str) -> Facts:
         endless=answer.get("endless", ""),
         calmed=answer.get("calmed", False),
     )
-
-
-def similar(selector: str, names: list[str]) -> tuple[str, ...]:
-    """Selectors on the page that resemble the last simple selector of `selector`."""
-    parts = re.findall(r"[#.][\w-]+|\[[\w-]+=[^\]]+\]", selector)
-    return tuple(get_close_matches(parts[-1], names, n=3, cutoff=0.6)) if parts else ()
 
 
 def locate(page: Page, selector: str, frame: str | None) -> Locator:
