@@ -56,8 +56,8 @@ class Look(Struct, frozen=True):
 class LastGood:
     """The newest screenshot and DOM of a session: two files, however many steps it has."""
 
-    def __init__(self, folder: Path, clock: Clock) -> None:
-        self._folder = folder / FOLDER
+    def __init__(self, folder: Path, clock: Clock, scale: float = 1.0) -> None:
+        self._folder, self._seconds = folder / FOLDER, SECONDS * scale
         self._clock = clock
         self._looks: dict[str, Look] = {}
 
@@ -67,7 +67,7 @@ class LastGood:
         It uses the control session: Playwright's own calls would appear as acts in the trace.
         """
         try:
-            async with asyncio.timeout(SECONDS):
+            async with asyncio.timeout(self._seconds):
                 shot = await tab.control.send("Page.captureScreenshot", {"format": "png"})
                 await self._write(SCREENSHOT, base64.b64decode(shot["data"]), step)
                 dom = await ask(tab.control, _DOM)
@@ -133,6 +133,8 @@ class EvidenceCollector(Struct):
     items: list[Item] = field(default_factory=list)
     page: dict[str, Any] | str = ""
     """The page as criteria see it, or the reason why that is unknown."""
+    scale: float = 1.0
+    """The factor for all limits (`--task-timeout-scale`)."""
     _problem: str | None = None
 
     def skip(self, name: str, reason: str) -> None:
@@ -143,10 +145,12 @@ class EvidenceCollector(Struct):
 
         `make` returns a remark about the file.
         """
-        clock, reason, made = self.scene.clock, "no answer in time", False
+        clock, made = self.scene.clock, False
         at, started = clock.wall(), clock.now()
+        limit = self.deadline.clip(seconds * self.scale, started)
+        reason = late(limit)
         try:
-            async with asyncio.timeout(self.deadline.clip(seconds, started)):
+            async with asyncio.timeout(limit):
                 reason = await make(self.folder / name)
                 made = True
         except TimeoutError:
@@ -168,11 +172,12 @@ class EvidenceCollector(Struct):
         lost = dead("", self.scene)
         if lost is not None:
             return lost.message
-        if self.tab.watch.pace.floods and not await answers(self.tab.control, PROBE_SECONDS):
-            await self.tab.silence_floods(SILENCE_SECONDS)
-        if await self.tab.freed(PROBE_SECONDS):
+        probe = PROBE_SECONDS * self.scale
+        if self.tab.watch.pace.floods and not await answers(self.tab.control, probe):
+            await self.tab.silence_floods(SILENCE_SECONDS * self.scale)
+        if await self.tab.freed(probe):
             return ""
-        browser = await self.scene.chromium.answers(PROBE_SECONDS)
+        browser = await self.scene.chromium.answers(probe)
         return "the page does not answer" if browser else "the browser does not answer"
 
 
@@ -210,11 +215,11 @@ async def take_trace(collector: EvidenceCollector) -> None:
         if not tab.traced:
             raise ValueError(f"without Playwright's own trace: {lost or 'it could not be started'}")
         try:
-            async with asyncio.timeout(LOST_TRACE_SECONDS if lost else TRACE_SECONDS):
+            async with asyncio.timeout((LOST_TRACE_SECONDS if lost else TRACE_SECONDS) * collector.scale):
                 await _last_look(collector)
                 await tab.context.tracing.stop(path=path)
         except (PlaywrightError, TimeoutError):
-            why = lost or "it did not end in time"
+            why = lost or f"it did not end within {TRACE_SECONDS * collector.scale:g} s"
             if not await asyncio.to_thread(tab.raw.pack, path):
                 raise ValueError(f"{tab.raw.missing_reason}: {why}") from None
             return f"only as far as it was written: {why}"
@@ -229,7 +234,7 @@ async def _last_look(collector: EvidenceCollector) -> None:
     if await collector.problem():
         return
     with contextlib.suppress(PlaywrightError, TimeoutError):
-        async with asyncio.timeout(LOOK_SECONDS):
+        async with asyncio.timeout(LOOK_SECONDS * collector.scale):
             await collector.tab.page.evaluate("() => document.readyState")
 
 
@@ -254,13 +259,19 @@ async def take_page(collector: EvidenceCollector, capture: Capture) -> None:
 
 async def _state(collector: EvidenceCollector) -> dict[str, Any] | str:
     """The data for judging criteria again, or the reason why the page does not give it."""
+    limit = collector.deadline.clip(PAGE_SECONDS * collector.scale, collector.scene.clock.now())
     try:
-        async with asyncio.timeout(collector.deadline.clip(PAGE_SECONDS, collector.scene.clock.now())):
+        async with asyncio.timeout(limit):
             return await page_state(collector.tab.page, collector.selectors)
     except TimeoutError:
-        return "no answer in time"
+        return late(limit)
     except (PlaywrightError, ValueError) as error:
         return (str(error).splitlines() or [type(error).__name__])[0]
+
+
+def late(seconds: float) -> str:
+    """The reason for what did not come in time. Pure."""
+    return f"no answer within {seconds:.2g} s" if seconds else "the time for the evidence was over"
 
 
 def _from_last_good(collector: EvidenceCollector, name: str, problem: str) -> Callable[[Path], Awaitable[str]]:
@@ -275,7 +286,7 @@ def _from_last_good(collector: EvidenceCollector, name: str, problem: str) -> Ca
 
 def _picture(collector: EvidenceCollector) -> Callable[[Path], Awaitable[str]]:
     async def make(path: Path) -> str:
-        await collector.tab.picture(path, PAGE_SECONDS, full_page=collector.full_page)
+        await collector.tab.picture(path, PAGE_SECONDS * collector.scale, full_page=collector.full_page)
         return ""
 
     return make
@@ -297,7 +308,7 @@ async def take_har(
 
     The observed requests need no answer from the browser: they are written even if the time is over.
     """
-    await close(collector.deadline.clip(CLOSE_SECONDS, collector.scene.clock.now()))
+    await close(collector.deadline.clip(CLOSE_SECONDS * collector.scale, collector.scene.clock.now()))
 
     def write(path: Path) -> str:
         document = har.merge_har(segments)
@@ -307,5 +318,5 @@ async def take_har(
     async def make(path: Path) -> str:
         return await asyncio.to_thread(write, path)
 
-    collector.deadline = Deadline.after(PACK_SECONDS, collector.scene.clock.now())
+    collector.deadline = Deadline.after(PACK_SECONDS * collector.scale, collector.scene.clock.now())
     await collector.file(HAR, PACK_SECONDS, make)

@@ -28,6 +28,7 @@ from harness.browser.evidence import LastGood
 from harness.browser.failures.classify import failure_of, hidden, with_popups, with_redirect
 from harness.browser.failures.liveness import PROBE_SECONDS, dead, lost
 from harness.browser.failures.navigation import navigation_failure, refused_hosts
+from harness.browser.failures.scene import SECONDS as FRAME_SECONDS
 from harness.browser.failures.scene import FailureContext, UnseenError, answers, describe, locate, other_frame
 from harness.browser.page_events import PageEvents, RequestRecord, document_of
 from harness.browser.process import Chromium
@@ -89,7 +90,7 @@ class PlaywrightSession:
         """The browser that records its repeated requests, and the requests that left meanwhile."""
         self._seen = ""
         """The ARIA snapshot of the last look, which gave the refs."""
-        self._last_good = LastGood(request.folder, clock)
+        self._last_good = LastGood(request.folder, clock, request.scale)
         self._recovery = PageRecovery(self._handle, clock, lambda within: self._attempt(within, within), self._scene)
 
     @cached_property
@@ -248,6 +249,7 @@ class PlaywrightSession:
             until=Deadline.after(within, self._clock.now()),
             world=self._request.world,
             logins=frozenset(self.tab.passwords),
+            scale=self._request.scale,
         )
 
     def _attempt(self, within: float, patience: float) -> ActContext:
@@ -401,7 +403,7 @@ class PlaywrightSession:
         return value
 
     async def frame_of(self, selector: str) -> str:
-        return await other_frame(self.tab.page, selector)
+        return await other_frame(self.tab.page, selector, FRAME_SECONDS * self._request.scale)
 
     async def screenshot(self, name: str, within: float) -> Path | None:
         path = free_path(self._request.folder / "screenshots", f"{name}.png")
@@ -412,8 +414,8 @@ class PlaywrightSession:
         self._files.append(path)
         return path
 
-    async def record(self) -> None:
-        await self._handle.record()
+    async def record(self, *, freeing: bool = True) -> None:
+        await self._handle.record(freeing=freeing)
 
     async def passed(self, index: int) -> None:
         if self._request.recording == "full":
@@ -509,7 +511,7 @@ class PlaywrightSession:
 
     async def evidence(self, capture: Capture, folder: Path, selectors: Collection[Selected] = ()) -> Evidence:
         await self._pass_storage_on()
-        deadline = Deadline.after(collecting.TOTAL_SECONDS, self._clock.now())
+        deadline = Deadline.after(collecting.TOTAL_SECONDS * self._request.scale, self._clock.now())
         url = self.tab.page.url
         if capture.logs:
             await self._handle.record()  # the task may have ended between two steps
@@ -533,6 +535,7 @@ class PlaywrightSession:
             earlier,
             selectors,
             self._request.full_page,
+            scale=self._request.scale,
         )
 
     async def close(self) -> None:
@@ -540,7 +543,7 @@ class PlaywrightSession:
             self._request.routing.end()
         await self._pass_storage_on()
         if self._request.tracing == "on" and self.tab.traced:
-            deadline = Deadline.after(CLOSE_SECONDS, self._clock.now())
+            deadline = Deadline.after(CLOSE_SECONDS * self._request.scale, self._clock.now())
             folder = self._request.folder
             await collecting.take_trace(self._collector(folder, deadline))
             self._files.append(self._request.folder / collecting.TRACE)

@@ -376,12 +376,14 @@ class FailureContext(Struct, frozen=True):
     """The world of the task."""
     logins: Collection[str] = ()
     """Where the task has typed a password: hosts, or pages (host and path)."""
+    scale: float = 1.0
+    """The factor for the limits of hints (`--task-timeout-scale`)."""
 
     @property
     def look(self) -> float:
         """Seconds for the next probe of page or browser."""
         now = self.clock.now()
-        return max(SHORTEST_LOOK, min(LOOK_SECONDS, self.until.at + OVERTIME - now))
+        return max(SHORTEST_LOOK, min(LOOK_SECONDS * self.scale, self.until.at + OVERTIME * self.scale - now))
 
     def of_step(self, step: Step, patience: float) -> FailureContext:
         """The same context for one step."""

@@ -26,7 +26,7 @@ def test_what_was_not_judged_is_not_skipped(key: str) -> None:
     assert result.final_state == "failed"
     assert result.failure is not None
     assert result.failure.code == "STEP_TIMEOUT"
-    assert not any(record.skipped for record in result.trace)
+    assert not any(record.skipped for record in result.history)
 
 
 def test_a_step_that_asserts_is_a_step() -> None:
