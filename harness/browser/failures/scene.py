@@ -15,6 +15,7 @@ from playwright.async_api import CDPSession, Frame, FrameLocator, Locator, Page
 from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
+from harness.browser.displayed import DISPLAYED
 from harness.browser.isolated import script
 from harness.browser.page_events import PageEvents
 from harness.browser.process import Chromium
@@ -110,21 +111,14 @@ INSIDE = ">>>"
 """Separates the selectors of nested frames."""
 _ASK = script(
     "ask",
-    """
-matches => {
+    "matches => {"
+    + DISPLAYED
+    + """
   const short = e => {
     const text = (e.textContent || '').trim().replace(/\\s+/g, ' ').slice(0, 60);
     return e.cloneNode(false).outerHTML.replace(/<\\/[^>]*>$/, '').slice(0, 200) + text;
   };
-  const shown = e => {
-    const box = e.getBoundingClientRect();
-    return box.width > 0 && box.height > 0 && e.checkVisibility({visibilityProperty: true});
-  };
-  const textOf = e => {
-    const copy = e.cloneNode(true);
-    for (const part of copy.querySelectorAll('script, style, noscript')) part.remove();
-    return (copy.textContent || '').trim().replace(/\\s+/g, ' ').slice(0, 1000);
-  };
+  const told = e => e.type === 'password' ? '' : fold(textOf(e)).slice(0, 1000);
   matches = matches.filter(e => e.isConnected);  // one that is re-created may be gone by now
   const first = matches[0];
   if (!first) {
@@ -143,9 +137,9 @@ matches => {
     count: matches.length,
     matches: matches.slice(0, 5).map(short),
     names: [],
-    visible: shown(first),
-    visible_count: matches.filter(shown).length,
-    text: textOf(matches.find(shown) || first),
+    visible: visible(first),
+    visible_count: matches.filter(visible).length,
+    text: told(matches.find(displayed) || first),
     disabled: first.matches(':disabled, :read-only:is(input, textarea)') || !!first.closest('[aria-disabled="true"]'),
     covered_by: free ? null : short(top),
   };
