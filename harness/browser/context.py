@@ -143,14 +143,18 @@ class ContextHandle:
         """The console's lines, those of closed contexts included."""
         return tuple(self._console) if self._ended else (*self._console, *self.tab.watch.console_lines())
 
-    async def record(self) -> None:
-        """Start the trace if the task wants one and it does not run yet. A page that hangs is freed first."""
+    async def record(self, *, freeing: bool = True) -> None:
+        """Start the trace if the task wants one and it does not run yet, on a page that answers.
+
+        `freeing`: a page that hangs is freed first.
+        """
         if not self._request.traceable or self.tab.traced:
             return
         waits = self.tab.watch.unanswered is not None  # then the page waits for a server, and is not replaced
         try:
             async with asyncio.timeout(TRACE_START_SECONDS):
-                if waits or await self.tab.freed(PROBE_SECONDS):
+                ready = self.tab.freed if freeing else self.tab.answers
+                if waits or await ready(PROBE_SECONDS):
                     await self.tab.trace()
         except (PlaywrightError, TimeoutError):
             return  # a page that is gone cannot be recorded; the evidence says so
@@ -388,6 +392,10 @@ class Tab(Struct):
         self.controls.pop(lost, None)
         with contextlib.suppress(PlaywrightError):
             await lost.close()
+
+    async def answers(self, seconds: float) -> bool:
+        """Return whether the page answers now."""
+        return await answers(self.control, seconds)
 
     async def freed(self, seconds: float) -> bool:
         """End whatever holds the page up, a navigation or an endless script; return whether it answers then."""

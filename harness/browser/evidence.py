@@ -58,8 +58,8 @@ class Look(Struct, frozen=True):
 class LastGood:
     """The newest screenshot and DOM of a session: two files, however many steps it has."""
 
-    def __init__(self, folder: Path, clock: Clock) -> None:
-        self._folder = folder / FOLDER
+    def __init__(self, folder: Path, clock: Clock, scale: float = 1.0) -> None:
+        self._folder, self._seconds = folder / FOLDER, SECONDS * scale
         self._clock = clock
         self._looks: dict[str, Look] = {}
 
@@ -69,7 +69,7 @@ class LastGood:
         It uses the control session: Playwright's own calls would appear as acts in the trace.
         """
         try:
-            async with asyncio.timeout(SECONDS):
+            async with asyncio.timeout(self._seconds):
                 await self._write(SCREENSHOT, await bare_picture(tab.control), step)
                 dom = await dom_behind(tab.control)
                 await self._write(DOM, dom.encode("utf-8", "replace"), step)
@@ -148,6 +148,8 @@ class EvidenceCollector(Struct):
     items: list[Item] = field(default_factory=list)
     page: dict[str, Any] | str = ""
     """The page as criteria see it, or the reason why that is unknown."""
+    scale: float = 1.0
+    """The factor for all limits (`--task-timeout-scale`)."""
     _problem: str | None = None
 
     def skip(self, name: str, reason: str) -> None:
@@ -158,10 +160,12 @@ class EvidenceCollector(Struct):
 
         `make` returns a remark about the file.
         """
-        clock, reason, made = self.scene.clock, "no answer in time", False
+        clock, made = self.scene.clock, False
         at, started = clock.wall(), clock.now()
+        limit = self.deadline.clip(seconds * self.scale, started)
+        reason = late(limit)
         try:
-            async with asyncio.timeout(self.deadline.clip(seconds, started)):
+            async with asyncio.timeout(limit):
                 reason = await make(self.folder / name)
                 made = True
         except TimeoutError:
@@ -194,11 +198,12 @@ class EvidenceCollector(Struct):
         lost = dead("", self.scene)
         if lost is not None:
             return lost.message
-        if self.tab.watch.pace.floods and not await answers(self.tab.control, PROBE_SECONDS):
-            await self.tab.silence_floods(SILENCE_SECONDS)
-        if await self.tab.freed(PROBE_SECONDS):
+        probe = PROBE_SECONDS * self.scale
+        if self.tab.watch.pace.floods and not await answers(self.tab.control, probe):
+            await self.tab.silence_floods(SILENCE_SECONDS * self.scale)
+        if await self.tab.freed(probe):
             return ""
-        browser = await self.scene.chromium.answers(PROBE_SECONDS)
+        browser = await self.scene.chromium.answers(probe)
         return "the page does not answer" if browser else "the browser does not answer"
 
 
@@ -242,11 +247,11 @@ async def take_trace(collector: EvidenceCollector) -> None:
         if not tab.traced:
             raise ValueError(f"without Playwright's own trace: {lost or 'it could not be started'}")
         try:
-            async with asyncio.timeout(LOST_TRACE_SECONDS if lost else TRACE_SECONDS):
+            async with asyncio.timeout((LOST_TRACE_SECONDS if lost else TRACE_SECONDS) * collector.scale):
                 await _last_look(collector)
                 await tab.context.tracing.stop(path=path)
         except (PlaywrightError, TimeoutError):
-            why = lost or "it did not end in time"
+            why = lost or f"it did not end within {TRACE_SECONDS * collector.scale:g} s"
             if not await asyncio.to_thread(tab.raw.pack, path):
                 raise ValueError(f"{tab.raw.missing_reason}: {why}") from None
             return f"only as far as it was written: {why}"
@@ -261,7 +266,7 @@ async def _last_look(collector: EvidenceCollector) -> None:
     if await collector.problem():
         return
     with contextlib.suppress(PlaywrightError, TimeoutError):
-        async with asyncio.timeout(LOOK_SECONDS):
+        async with asyncio.timeout(LOOK_SECONDS * collector.scale):
             await collector.tab.page.evaluate("() => document.readyState")
 
 
@@ -286,13 +291,19 @@ async def take_page(collector: EvidenceCollector, capture: Capture) -> None:
 
 async def _state(collector: EvidenceCollector) -> dict[str, Any] | str:
     """The data for judging criteria again, or the reason why the page does not give it."""
+    limit = collector.deadline.clip(PAGE_SECONDS * collector.scale, collector.scene.clock.now())
     try:
-        async with asyncio.timeout(collector.deadline.clip(PAGE_SECONDS, collector.scene.clock.now())):
+        async with asyncio.timeout(limit):
             return await page_state(collector.tab.page, collector.selectors)
     except TimeoutError:
-        return "no answer in time"
+        return late(limit)
     except (PlaywrightError, ValueError) as error:
         return first_line(error)
+
+
+def late(seconds: float) -> str:
+    """The reason for what did not come in time. Pure."""
+    return f"no answer within {seconds:.2g} s" if seconds else "the time for the evidence was over"
 
 
 def _from_last_good(collector: EvidenceCollector, name: str, problem: str) -> Callable[[Path], Awaitable[str]]:
@@ -307,12 +318,13 @@ def _from_last_good(collector: EvidenceCollector, name: str, problem: str) -> Ca
 
 def _picture(collector: EvidenceCollector) -> Callable[[Path], Awaitable[str]]:
     async def make(path: Path) -> str:
+        within = PAGE_SECONDS * collector.scale
         try:
-            await collector.tab.picture(path, PAGE_SECONDS, full_page=collector.full_page)
+            await collector.tab.picture(path, within, full_page=collector.full_page)
         except (PlaywrightTimeoutError, TimeoutError):  # it waits for the page's fonts, of which one may never come
             shot = await bare_picture(collector.tab.control, full_page=collector.full_page)
             await asyncio.to_thread(path.write_bytes, shot)
-            return f"as it was, since the page was not ready for a picture in {PAGE_SECONDS:g} s: a font may be missing"
+            return f"as it was, since the page was not ready for a picture in {within:g} s: a font may be missing"
         return ""
 
     return make
@@ -334,7 +346,7 @@ async def take_har(
 
     The observed requests need no answer from the browser: they are written even if the time is over.
     """
-    await close(collector.deadline.clip(CLOSE_SECONDS, collector.scene.clock.now()))
+    await close(collector.deadline.clip(CLOSE_SECONDS * collector.scale, collector.scene.clock.now()))
 
     frozen = [segment.copy() for segment in segments]
 
@@ -346,5 +358,5 @@ async def take_har(
     async def make(path: Path) -> str:
         return await asyncio.to_thread(write, path)
 
-    collector.deadline = Deadline.after(PACK_SECONDS, collector.scene.clock.now())
+    collector.deadline = Deadline.after(PACK_SECONDS * collector.scale, collector.scene.clock.now())
     await collector.file(HAR, PACK_SECONDS, make)

@@ -14,6 +14,7 @@ from playwright.async_api import FrameLocator, Page
 from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
 from harness.browser.context import Tab
+from harness.browser.displayed import DISPLAYED
 from harness.browser.failures.scene import UnseenError, frames_of
 from harness.browser.isolated import script
 from harness.criteria import STUCK_SECONDS, PageQuery, pauses
@@ -25,30 +26,6 @@ LEAST_SECONDS = 0.02
 """The shortest timeout in seconds: Playwright reads a timeout of 0 as "for ever"."""
 ARRIVES_SECONDS = 1.0
 """How long a criterion waits for the rest of a document; one that never ends is judged by what has come of it."""
-DISPLAYED = """
-  const field = e => ['INPUT', 'TEXTAREA', 'SELECT'].includes(e.tagName);
-  const boxed = e => {
-    const box = e.getBoundingClientRect();
-    return box.width > 0 && box.height > 0;
-  };
-  const visible = e => boxed(e) && e.checkVisibility({visibilityProperty: true});
-  const textOf = e => field(e) ? e.value : e.innerText ?? e.textContent;
-  const contentBoxed = e => {
-    const range = document.createRange();
-    range.selectNodeContents(e);
-    return [...range.getClientRects()].some(box => box.width > 0 && box.height > 0);
-  };
-  const displayed = e => {
-    const of = ['OPTION', 'OPTGROUP'].includes(e.tagName) && e.closest('select') || e;
-    const style = getComputedStyle(of);
-    if (style.display === 'contents') return contentBoxed(of);
-    if (!of.checkVisibility({visibilityProperty: true})) return false;
-    return boxed(of) || !textOf(of).trim() || style.overflow === 'visible' && contentBoxed(of);
-  };
-  const fold = text => text.replace(/[\\u200b\\u00ad]/g, '').trim().replace(/\\s+/g, ' ');
-"""
-"""`visible` as Playwright has it; `displayed` also holds for an element without any text that takes no room, and for
-one without a box of its own whose content has one: a person sees what there is to see of it."""
 _ASKED = (
     DISPLAYED
     + """

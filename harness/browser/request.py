@@ -85,6 +85,8 @@ class SessionRequest(Struct, frozen=True):
     """The values that pages read as `window.__taskspec`."""
     context: ContextOptions = NO_OPTIONS
     """What the context emulates."""
+    scale: float = 1.0
+    """The factor for the limits of evidence and of hints (`--task-timeout-scale`)."""
     full_page: bool = False
     """Whether the screenshot of a failure shows the whole page."""
     routing: Routing | None = None
@@ -114,6 +116,7 @@ class SessionRequest(Struct, frozen=True):
             tracing="on" if plan.in_full else settings.tracing,
             mark=settings.world_mark,
             context=plan.context,
+            scale=max(1.0, plan.timeout_scale),
             full_page=settings.browser.full_page_screenshot,
             page_values=plan.spec.page_values,
             init_script=settings.init_script,

@@ -33,6 +33,7 @@ from harness.browser.failures.classify import facts_now, failure_of, hidden, wit
 from harness.browser.failures.liveness import PROBE_SECONDS, dead, lost
 from harness.browser.failures.navigation import navigation_failure, refused_hosts
 from harness.browser.failures.parts import find_spare_parts, with_missing_parts
+from harness.browser.failures.scene import SECONDS as FRAME_SECONDS
 from harness.browser.failures.scene import Facts, FailureContext, UnseenError, answers, describe, locate, other_frame
 from harness.browser.page_events import PageEvents
 from harness.browser.process import Chromium
@@ -111,7 +112,7 @@ class PlaywrightSession:
         """The pages that the site closed since the step began, and where the task went on."""
         self._seen = ""
         """The ARIA snapshot of the last look, which gave the refs."""
-        self._last_good = LastGood(request.folder, clock)
+        self._last_good = LastGood(request.folder, clock, request.scale)
         self._vanished = VanishedTexts(clock)
         self._recovery = PageRecovery(self._handle, clock, lambda within: self._attempt(within, within), self._scene)
 
@@ -326,6 +327,7 @@ class PlaywrightSession:
             until=Deadline.after(within, self._clock.now()),
             world=self._request.world,
             logins=frozenset(self.tab.passwords),
+            scale=self._request.scale,
         )
 
     def _attempt(self, within: float, patience: float) -> ActContext:
@@ -512,7 +514,7 @@ class PlaywrightSession:
         return value
 
     async def frame_of(self, selector: str) -> str:
-        return await other_frame(self.tab.page, selector)
+        return await other_frame(self.tab.page, selector, FRAME_SECONDS * self._request.scale)
 
     async def screenshot(self, name: str, within: float) -> Path | None:
         path = free_path(self._request.folder / "screenshots", f"{name}.png")
@@ -523,8 +525,8 @@ class PlaywrightSession:
         self._files.append(path)
         return path
 
-    async def record(self) -> None:
-        await self._handle.record()
+    async def record(self, *, freeing: bool = True) -> None:
+        await self._handle.record(freeing=freeing)
 
     async def passed(self, index: int) -> None:
         if self._request.recording == "full":
@@ -623,7 +625,7 @@ class PlaywrightSession:
 
     async def evidence(self, capture: Capture, folder: Path, selectors: Collection[Selected] = ()) -> Evidence:
         await self._leave_closed()
-        deadline = Deadline.after(collecting.TOTAL_SECONDS, self._clock.now())
+        deadline = Deadline.after(collecting.TOTAL_SECONDS * self._request.scale, self._clock.now())
         url = self.tab.page.url
         if capture.logs:
             await self._handle.record()  # the task may have ended between two steps
@@ -648,13 +650,14 @@ class PlaywrightSession:
             earlier,
             selectors,
             self._request.full_page,
+            scale=self._request.scale,
         )
 
     async def close(self) -> None:
         if self._request.routing is not None:
             self._request.routing.end()
         if self._request.tracing == "on" and self.tab.traced:
-            deadline = Deadline.after(CLOSE_SECONDS, self._clock.now())
+            deadline = Deadline.after(CLOSE_SECONDS * self._request.scale, self._clock.now())
             folder = self._request.folder
             await collecting.take_trace(self._collector(folder, deadline))
             self._files.append(self._request.folder / collecting.TRACE)

@@ -51,7 +51,7 @@ async def close_task(played: TaskRun) -> TaskResult:
     plan, ports, stage = played.plan, played.ports, played.run.stage if played.run else None
     if stage:
         played.journal.attribute(await stage.session.take_settled())
-    await _last_memory(stage)
+    await _last_memory(stage, _scale(plan))
     score = await scored(played.run, played.ending) if played.run else None
     result = judge_result(played, score)
     result = replace(result, unlike_expected=await _unlike_criteria(played, result))
@@ -94,11 +94,11 @@ async def _leave_storage(plan: Plan, stage: Stage, result: TaskResult) -> Failur
     return await stage.session.leave_storage(plan.step_timeout, held_up=result.failure is not None)
 
 
-async def _last_memory(stage: Stage | None) -> None:
+async def _last_memory(stage: Stage | None, scale: float) -> None:
     """Read the final memory from the system under test if it is kept there; on failure, earlier values are used."""
     if stage is not None:
         with suppress(Failed, TimeoutError):
-            async with asyncio.timeout(SNAPSHOT_LIMIT):
+            async with asyncio.timeout(SNAPSHOT_LIMIT * scale):
                 await stage.world.synchronize()
 
 
@@ -108,7 +108,7 @@ async def _report(
     evidence, state = Evidence(folder, why=NOT_BEGUN), Snapshot()
     if stage:
         capture = plan.rulebook.evidence(ending.failure, ending.give_up.capture)
-        state = await _snapshot(stage, capture)
+        state = await _snapshot(stage, capture, _scale(plan))
         evidence = await stage.session.evidence(capture, folder, _looked_at(plan, stage))
         await _close(stage)
         result = replace(_with_faults(result, stage), routes=stage.session.routes)
@@ -144,7 +144,7 @@ async def _keep_final_view(plan: Plan, ports: Ports, stage: Stage, folder: Path,
     """Keep the final view of a task that passed, if wanted; an error of the disk does not fail the task."""
     if ports.witness is None or result.skipped:
         return result
-    state = await _snapshot(stage, PASSED)
+    state = await _snapshot(stage, PASSED, _scale(plan))
     evidence = await stage.session.evidence(PASSED, folder, _looked_at(plan, stage))
     try:
         await asyncio.to_thread(ports.witness, plan, result, evidence, state)
@@ -166,16 +166,21 @@ def _looked_at(plan: Plan, stage: Stage) -> list[Selected]:
     return sorted(found, key=str)
 
 
-async def _snapshot(stage: Stage, capture: Capture) -> Snapshot:
+def _scale(plan: Plan) -> float:
+    """The factor for the limits of evidence: `--task-timeout-scale`, but evidence is never cut short by it."""
+    return max(1.0, plan.timeout_scale)
+
+
+async def _snapshot(stage: Stage, capture: Capture, scale: float) -> Snapshot:
     memory = stage.world.entries() if capture.memory else None
     why = capture.why or "`capture_memory: false`"
     if not capture.environment:
         return Snapshot(memory, None, why)
     try:
-        async with asyncio.timeout(SNAPSHOT_LIMIT):
+        async with asyncio.timeout(SNAPSHOT_LIMIT * scale):
             return Snapshot(memory, await stage.world.snapshot(), why)
     except TimeoutError:
-        unanswered = {"error": f"the environment did not answer within {SNAPSHOT_LIMIT:g} s"}
+        unanswered = {"error": f"the environment did not answer within {SNAPSHOT_LIMIT * scale:g} s"}
         return Snapshot(memory, unanswered, why)
 
 
@@ -411,7 +416,7 @@ async def scored(run: Run, ending: TaskStop | None) -> Score | None:
     spec = run.plan.spec
     if not run.plan.scoring and not spec.rubrics:
         return None
-    until = Deadline.after(SECONDS, run.ports.clock.now())
+    until = Deadline.after(SECONDS * _scale(run.plan), run.ports.clock.now())
     planned = len(run.plan.steps) or len(run.journal.history)
     looked = [await _look(run, part, until) for part in run.plan.scoring]
     return score_of(looked, spec.rubrics, attempts_of(run.journal.trace, planned), ending is None)

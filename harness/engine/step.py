@@ -279,7 +279,7 @@ async def _softened(run: Run, request: StepRequest, turn: StepTransition) -> Ste
         return turn
     run.journal.soft[request.index] = turn
     name = request.step.screenshot_id or f"soft-{request.index}"
-    await run.stage.session.screenshot(name, min(PICTURE_SECONDS, run.left))
+    await run.stage.session.screenshot(name, min(PICTURE_SECONDS * max(1.0, run.plan.timeout_scale), run.left))
     return await go_on(run, request.index, turn.failure)
 
 
@@ -313,7 +313,8 @@ async def _until_settled(run: Run, progress: StepState) -> tuple[StepRecord, Ste
             await run.stage.session.passed(progress.index)
             progress.contradicted = not progress.repeated and await contradicted(run, progress.declared)
             return progress.record(), None
-        await run.stage.session.record()
+        # Nothing that merely looks ends a script of the page: it may be busy with what is awaited.
+        await run.stage.session.record(freeing=outcome.tainted or not progress.declared.looks_only)
         took = await took_effect(run, progress.declared, outcome, progress.sent)
         if took:
             return await settled(run, progress)

@@ -164,16 +164,13 @@ class Session(Protocol):
         ...
 
     async def passed(self, index: int) -> None:
-        """The step with this index has passed: under full recording, the present view of the page is kept.
-
-        It takes bounded time and never raises.
-        """
+        """The step has passed: under full recording, the page's view is kept. It is bounded and never raises."""
         ...
 
     async def text(self, selector: str, frame: str | None, patience: float, within: float = 0) -> str | Failure:
         """The text of the first match that is displayed; else, after `patience`, ELEMENT_NOT_FOUND or ELEMENT_HIDDEN.
 
-        If the page is busy, it is waited for, at most `within` seconds or `patience`, whichever is longer.
+        A page that is busy is waited for, at most the longer of `within` and `patience`.
         """
         ...
 
@@ -184,14 +181,14 @@ class Session(Protocol):
     async def matches_aria(
         self, selector: str, frame: str | None, expected: str, expect: float, within: float
     ) -> str | Failure | None:
-        """Compare the ARIA snapshot of the first match with `expected`, for `expect` seconds until it matches.
+        """None once the ARIA snapshot of the first match is as `expected`; after `expect` seconds, what it was last.
 
-        Returns None if it matches, else the snapshot; a Failure if there is no match in time.
+        It returns a Failure if there is no match in time.
         """
         ...
 
     async def picture(self, step: Assert, patience: float, within: float) -> bytes | Failure:
-        """A PNG of the element of the step, or of the page: masked, without animations, one pixel for a CSS pixel.
+        """A PNG of the element of the step, or of the page: masked, still, one pixel for a CSS pixel.
 
         It looks for the element for `patience` seconds, and takes `within` seconds at most.
         """
@@ -238,7 +235,6 @@ class Session(Protocol):
 
     async def take_settled(self) -> tuple[Sent, ...]:
         """Like `take_sent`, once the last act's consequences are over, so repeated requests are known. Bounded."""
-        ...
 
     @property
     def renewed_at(self) -> tuple[str, ...]:
@@ -278,8 +274,8 @@ class Session(Protocol):
     async def page_tools(self, within: float, awaited: str | None = None) -> tuple[ToolDescription, ...]:
         """The tools that the page offers to agents (WebMCP) now, or as soon as it offers the awaited one.
 
-        A page that has just come registers its tools a moment later; one that does not offer it is waited for a little.
-        Raises Failed: WEBMCP_MISSING where pages can offer none, or the code of a lost page.
+        A page that does not offer it yet is waited for a little. Raises Failed: WEBMCP_MISSING where pages can offer
+        none, or the code of a lost page.
         """
         ...
 
@@ -293,8 +289,8 @@ class Session(Protocol):
         """
         ...
 
-    async def record(self) -> None:
-        """Record in full from now on: a step has failed for the first time (docs/design/evidence.md)."""
+    async def record(self, *, freeing: bool = True) -> None:
+        """Record in full from now on: a step has failed. `freeing`: the script of a page that hangs is ended."""
         ...
 
     async def evidence(self, capture: Capture, folder: Path, selectors: Collection[Selected] = ()) -> Evidence:

@@ -204,7 +204,7 @@ class FakeSession:
     async def observe(self, within: float, *, screenshot: bool) -> Observation:
         return Observation(url=self.url or "", title="", aria="")
 
-    async def record(self) -> None:
+    async def record(self, *, freeing: bool = True) -> None:
         self.recording = True
 
     async def evidence(self, capture: Capture, folder: Path, selectors: Collection[Selected] = ()) -> Evidence:

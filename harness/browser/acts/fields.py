@@ -12,11 +12,12 @@ from playwright.async_api import Locator
 from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
 from harness.browser.acts.attempt import ActContext
+from harness.browser.displayed import DISPLAYED
 from harness.browser.failures.liveness import PROBE_SECONDS
 from harness.browser.failures.login import page_of
 from harness.browser.failures.scene import CallLog
 from harness.browser.isolated import script
-from harness.browser.queries import DISPLAYED, LEAST_SECONDS
+from harness.browser.queries import LEAST_SECONDS
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import poll_until
 from harness.spec.steps import Option, Select, Type

@@ -14,6 +14,7 @@ from playwright.async_api import CDPSession, Frame, FrameLocator, Locator, Page
 from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
+from harness.browser.displayed import DISPLAYED
 from harness.browser.failures.near_misses import nearest_text, prefixes, similar, without_text
 from harness.browser.isolated import script
 from harness.browser.page_events import PageEvents
@@ -124,21 +125,14 @@ INSIDE = ">>>"
 """Separates the selectors of nested frames."""
 _ASK = script(
     "ask",
-    """
-matches => {
+    "matches => {"
+    + DISPLAYED
+    + """
   const short = e => {
     const text = (e.textContent || '').trim().replace(/\\s+/g, ' ').slice(0, 60);
     return e.cloneNode(false).outerHTML.replace(/<\\/[^>]*>$/, '').slice(0, 200) + text;
   };
-  const shown = e => {
-    const box = e.getBoundingClientRect();
-    return box.width > 0 && box.height > 0 && e.checkVisibility({visibilityProperty: true});
-  };
-  const textOf = e => {
-    const copy = e.cloneNode(true);
-    for (const part of copy.querySelectorAll('script, style, noscript')) part.remove();
-    return (copy.textContent || '').trim().replace(/\\s+/g, ' ').slice(0, 1000);
-  };
+  const told = e => e.type === 'password' ? '' : fold(textOf(e)).slice(0, 1000);
   matches = matches.filter(e => e.isConnected);  // one that is re-created may be gone by now
   const first = matches[0];
   if (!first) {
@@ -169,9 +163,9 @@ matches => {
     count: matches.length,
     matches: matches.slice(0, 5).map(short),
     names: [],
-    visible: shown(first),
-    visible_count: matches.filter(shown).length,
-    text: textOf(matches.find(shown) || first),
+    visible: visible(first),
+    visible_count: matches.filter(visible).length,
+    text: told(matches.find(displayed) || first),
     disabled: first.matches(':disabled') || !!first.closest('[aria-disabled="true"], [inert]'),
     read_only: first.matches('input[readonly], textarea[readonly], [aria-readonly="true"]'),
     untouchable: getComputedStyle(first).pointerEvents === 'none',
@@ -461,12 +455,14 @@ class FailureContext(Struct, frozen=True):
     logins: Collection[str] = ()
     """Where the task has typed a password: hosts, or pages (host and path)."""
     seen: Sighting = field(default_factory=Sighting)
+    scale: float = 1.0
+    """The factor for the limits of hints (`--task-timeout-scale`)."""
 
     @property
     def look(self) -> float:
         """Seconds for the next probe of page or browser."""
         now = self.clock.now()
-        return max(SHORTEST_LOOK, min(LOOK_SECONDS, self.until.at + OVERTIME - now))
+        return max(SHORTEST_LOOK, min(LOOK_SECONDS * self.scale, self.until.at + OVERTIME * self.scale - now))
 
     def of_step(self, step: Step, patience: float) -> FailureContext:
         """The same context for one step."""

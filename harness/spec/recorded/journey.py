@@ -175,11 +175,6 @@ def _asserting(action: Action) -> dict[str, Any]:
     plain = not action.negated and not action.pattern and action.timeout is None
     if action.name == "assertText" and plain and action.exact and not _LOOKS_LIKE_MORE.fullmatch(action.text):
         return {"act": "assert", **_at(action), "value": action.text}
-    if action.locator and action.target.frame is not None and plain:
-        if action.name == "assertText" and not action.exact:
-            return {"act": "wait", **_at(action), "value": action.text}
-        if action.name == "assertVisible":
-            return {"act": "wait", **_at(action)}
     return {"act": "assert", "expr": criterion_of(action)}
 
 

@@ -62,8 +62,14 @@ STEPS: dict[str, dict[str, Any]] = {
     "page.locator('li').filter(has_not_text='x').last.click()": {
         "act": "click", "selector": 'li >> :scope:not(:has-text("x")) >> nth=-1',
     },
+    "expect(page.locator('#f').content_frame.locator('#a')).to_have_count(1)": {
+        "act": "assert", "expr": "count('#a', frame='#f') == 1",
+    },
+    "expect(page.frame_locator('#f').locator('#a')).to_have_attribute('href', '/x')": {
+        "act": "assert", "expr": "attr('#a', 'href', frame='#f') == '/x'",
+    },
     "expect(page.locator('#f').content_frame.locator('#a')).to_contain_text('x')": {
-        "act": "wait", "selector": "#a", "frame": "#f", "value": "x",
+        "act": "assert", "expr": "text('#a', frame='#f') includes 'x'",
     },
     "expect(page.locator('#a')).to_match_aria_snapshot('- button')": {
         "act": "assert", "selector": "#a", "aria": "- button",
@@ -105,7 +111,6 @@ MISSING = {
     "expect(page.locator('#a')).to_have_css('color', 'red')": "no criterion says `to_have_css`",
     "expect(page.locator('#a')).to_have_text(['a', 'b'])": "a list of texts",
     "expect(page.locator('#a')).to_have_text(re.compile('(?P<x>a)'))": "only Python knows",
-    "expect(page.locator('#f').content_frame.locator('#a')).to_have_count(1)": "criteria do not look into frames",
     "page.on('request', print)": "cannot listen to events",
     "page.on('dialog', lambda dialog: dialog.accept())": "write a `dialog` step",
     "page.route('**/*', lambda route: route.abort())": "no act for `page.route`",
