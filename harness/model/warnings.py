@@ -8,7 +8,7 @@ from typing import Any
 
 from harness.model.dialogs import MetDialog, shortened
 from harness.model.figures import is_retry
-from harness.model.record import History, Rewound, StepRecord, TakeOver, Warning_
+from harness.model.record import NOT_KEPT, History, Rewound, StepRecord, TakeOver, Warning_
 from harness.recovery import Retry, Substitute, Trust
 from harness.recovery.catalog import FAMILIES, Effect, Family
 from harness.recovery.failure import Failure, Passed
@@ -35,6 +35,7 @@ def warnings(history: History) -> Iterator[Warning_]:
             yield Warning_("effect_already_done", message, record.index)
         elif record.passed:
             yield from _recovery_warnings(record)
+            yield from _not_kept(record)
     if hosts := _refused_hosts(history):
         text = f"Pages requested hosts outside `allowed_domains`; nothing was sent to: {', '.join(hosts)}"
         yield Warning_("domain_refused", text, None, {"hosts": list(hosts)})
@@ -75,6 +76,15 @@ def _done_again(record: StepRecord) -> Iterator[Warning_]:
             f"{record.step.done_when}"
         )
         yield Warning_("done_when_false_after_write", text, record.index, details)
+
+
+def _not_kept(record: StepRecord) -> Iterator[Warning_]:
+    """Yield a warning for a field that has another text than was typed: a mask may rewrite it, or it took none."""
+    texts = record.attempts[-1].outcome.details.get(NOT_KEPT) if record.attempts else None
+    if texts:
+        differ = f"{shortened(texts['typed'])!r} was typed into {record.step.target}"
+        found = f"which has {shortened(texts['found'])!r}" if texts["found"] else "which is empty"
+        yield Warning_("value_not_kept", f"{differ}, {found} afterwards", record.index, dict(texts))
 
 
 def _refused_hosts(history: History) -> tuple[str, ...]:

@@ -13,10 +13,10 @@ from typing import Any, cast
 
 from harness.agents.registry import ScriptedAgent
 from harness.engine import run_task
+from harness.model.dialogs import MetDialog
 from harness.model.events import Event
 from harness.model.inference import ModelCall
 from harness.model.policy import UNLIMITED, AgentPolicy
-from harness.model.dialogs import MetDialog
 from harness.model.ports import ConsoleLine, Evidence, Observation, Ports, Snapshot, Stage, WorldCheckpoint
 from harness.model.record import MetFault, MetRoute, PageRequest, Sent, TaskResult
 from harness.model.report import ErrorReport

@@ -18,7 +18,7 @@ from harness.browser.acts.fields import select, type_text
 from harness.browser.acts.files import download, upload
 from harness.browser.acts.navigation import dialog, open_url, screenshot, switch_page
 from harness.browser.acts.page_tools import call_tool
-from harness.browser.acts.pointer import act_to_the_end, check, click, closed_itself, drag, hover, uncheck
+from harness.browser.acts.pointer import act_to_the_end, check, click, closed_itself, drag, hover
 from harness.browser.failures.scene import wanted_text
 from harness.browser.isolated import script
 from harness.resilience import poll_until
@@ -163,7 +163,7 @@ ACTIONS: dict[type[StepBase], Act] = {
     Press: press,
     Hover: hover,
     Check: check,
-    Uncheck: uncheck,
+    Uncheck: check,
     Drag: drag,
     Scroll: scroll,
     Wait: wait,

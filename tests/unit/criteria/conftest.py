@@ -45,8 +45,6 @@ class World:
     """The requests of the pages; those that match a pattern contain its text in their URL."""
     opened: list[dict[str, Json]] = field(default_factory=list)
     """The dialogs of the pages."""
-    opened: list[dict[str, Json]] = field(default_factory=list)
-    """The dialogs of the pages."""
     asked: list[tuple[str, ...]] = field(default_factory=list)
     answer: Json = None
     """The answer of the tool that the step has called."""
