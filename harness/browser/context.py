@@ -382,6 +382,8 @@ class Tab(Struct):
     """Hosts and pages (host and path) on which a password was typed."""
     opened: Opened | None = None
     """The last successful `open`."""
+    pasting: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """The turn to use the browser's clipboard."""
     unreachable: frozenset[str] = frozenset()
     """Hosts of the project that the browser cannot reach, because it runs elsewhere."""
     controls: dict[Page, CDPSession] = field(default_factory=dict)
@@ -420,6 +422,7 @@ class Tab(Struct):
     ) -> Tab:
         if request.start is not None:
             await context.clock.set_system_time(request.start)
+        await request.clipboard.install(context)
         if script := request.first_script:
             await context.add_init_script(script)
         if request.cookies:
@@ -433,7 +436,7 @@ class Tab(Struct):
         await _intercept(request, context, watch)
         control = await context.new_cdp_session(page)
         raw = RawTrace.new(chromium.traces)
-        tab = cls(context, page, watch, control, har, raw, unreachable=chromium.unreachable)
+        tab = cls(context, page, watch, control, har, raw, pasting=chromium.pasting, unreachable=chromium.unreachable)
         if request.traced_from_start:
             await tab.trace()
         return tab

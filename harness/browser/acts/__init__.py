@@ -71,7 +71,16 @@ _SCROLL_ELEMENT = script("scroll_element", "([e], y) => e.scrollBy({top: y, beha
 
 
 async def press(attempt: ActContext, step: Press) -> Details:
-    """Press a key on an element, which gets the focus; else on the focused element, in a frame if one is named."""
+    """Press a key on an element, which gets the focus; else on the focused element, in a frame if one is named.
+
+    A chord that copies or pastes uses the clipboard of the task.
+    """
+    tab = attempt.tab
+    async with attempt.request.clipboard.used_by(step.value, tab.control, tab.pasting):
+        return await _press(attempt, step)
+
+
+async def _press(attempt: ActContext, step: Press) -> Details:
     if step.selector is not None:
         target = attempt.locator(step.selector, step.frame)
         await act_to_the_end(attempt, target, lambda ms: target.press(step.value, timeout=ms))

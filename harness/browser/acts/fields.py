@@ -166,7 +166,7 @@ _UNTYPED = re.compile(r"Element is not an <input>")
 
 
 NO_TEXT = (
-    "Name the element that takes the text: an editor often has a hidden `textarea` or a `contenteditable` element inside. "
+    "Name the element that takes the text: an editor often has a hidden `textarea` or a `contenteditable` inside. "
     "Where nothing but keys is heard, click the element and use `press` for each key."
 )
 """What helps for an element that `type` cannot fill."""
