@@ -104,7 +104,8 @@ def dialog_warnings(dialogs: Iterable[MetDialog]) -> Iterator[Warning_]:
         often = f" {times} times, first" if times > 1 else ""
         how = f"and no `dialog` step had asked for it: it was {each.answered}"
         text = f"The page opened the {each.type} {shortened(each.message)!r}{often} in step {each.step}, {how}"
-        yield Warning_("dialog_unexpected", text, each.step, {**each.as_json(), "count": times})
+        details = {"dialog": each.type, "text": each.message, "answer": each.answer, "count": times}
+        yield Warning_("dialog_unexpected", text, each.step, details)
 
 
 def takeover_warnings(takeovers: Iterable[TakeOver]) -> Iterator[Warning_]:
