@@ -312,6 +312,8 @@ class Tab(Struct):
     """Hosts and pages (host and path) on which a password was typed."""
     opened: Opened | None = None
     """The last successful `open`."""
+    pasting: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """The turn to use the browser's clipboard."""
     unreachable: frozenset[str] = frozenset()
     """Hosts of the project that the browser cannot reach, because it runs elsewhere."""
     controls: dict[Page, CDPSession] = field(default_factory=dict)
@@ -350,6 +352,7 @@ class Tab(Struct):
     ) -> Tab:
         if request.start is not None:
             await context.clock.set_system_time(request.start)
+        await request.clipboard.install(context)
         if script := request.first_script:
             await context.add_init_script(script)
         if request.cookies:
@@ -365,7 +368,8 @@ class Tab(Struct):
         raw = RawTrace.new(chromium.traces)
         target = (await control.send("Target.getTargetInfo"))["targetInfo"]
         name = str(target["browserContextId"])
-        tab = cls(context, page, watch, control, har, raw, name, unreachable=chromium.unreachable)
+        pasting, unreachable = chromium.pasting, chromium.unreachable
+        tab = cls(context, page, watch, control, har, raw, name, pasting=pasting, unreachable=unreachable)
         if request.traced_from_start:
             await tab.trace()
         return tab

@@ -13,7 +13,7 @@ from playwright.async_api import Error as PlaywrightError
 from harness.criteria import fold
 from harness.criteria.patterns import has_match
 from harness.model.dialogs import MetDialog
-from harness.recovery.catalog import Effect
+from harness.recovery.catalog import CATALOG, Effect
 from harness.recovery.failure import Failure
 from harness.resilience import Clock, poll_until
 
@@ -120,7 +120,8 @@ class Dialogs:
         came = ", ".join(each.describe() for each in self.told if not each.declared)
         instead = f"what came instead: {came}" if came else "no other came"
         message = f"no {wanted.describe()} has opened by the end of this step; {instead}"
-        return Failure("DIALOG_MISSING", message, effect=Effect.DONE, act_done=True)
+        advice = CATALOG["DIALOG_MISSING"].hint  # a dialog is waited for: the hint for assertions would mislead
+        return Failure("DIALOG_MISSING", message, effect=Effect.DONE, act_done=True, advice=advice)
 
     def blocking(self, page: Page) -> bool:
         """Return whether dialogs block this page: one is open, or they open without end."""

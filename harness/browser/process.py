@@ -124,6 +124,8 @@ class Chromium:
     """The world of the task for whose sake it was killed or stopped; None: it ended by itself, or is alive."""
     lost_many: bool = False
     """Whether it had several sessions when it ended."""
+    pasting: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """The turn to use its clipboard, which all its contexts share."""
     resending: Resending = field(init=False)
     """The requests that it repeats by itself."""
 

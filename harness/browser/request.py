@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct, field
 from playwright.async_api import StorageState
 
+from harness.browser.clipboard import Clipboard
 from harness.browser.executable import BrowserKind
 from harness.browser.sending import Announcer
 from harness.browser.storage import Storage
@@ -93,6 +94,8 @@ class SessionRequest(Struct, frozen=True):
     """The routes of the task; None if it has none."""
     gate: WriteGate | None = None
     """Holds back requests of an agent's steps; None: its policy lets all leave."""
+    clipboard: Clipboard = field(default_factory=Clipboard)
+    """What the task has copied."""
     init_script: Path | None = None
     """A script that runs in every page and frame before its own scripts."""
     webmcp: bool = False

@@ -9,7 +9,7 @@ from harness.engine.effects import doubt, has_posted, observed_write
 from harness.engine.run import Checkpoint, Run, counts
 from harness.model.record import StepRecord
 from harness.recovery import GiveUp, Remedy, RepairPrecondition, Retry, Rewind, Skip, Substitute, Trust
-from harness.recovery.catalog import FAMILIES, Family
+from harness.recovery.catalog import FAMILIES, Effect, Family
 from harness.recovery.crash import PERMANENT, WITHIN
 from harness.recovery.failure import Failure, budget_exceeded
 from harness.spec.steps import Tool
@@ -157,6 +157,8 @@ def _retry(run: Run, progress: StepState, failure: Failure, remedy: Retry) -> An
 
 def _of_no_use(run: Run, failure: Failure) -> str | None:
     """The reason why the step cannot be repeated on the present page; None if it can."""
+    if failure.family is Family.ACTION and failure.effect is Effect.DONE:
+        return "the act was done, and is not done again"
     if failure.circumstances.opened_before:
         last = run.journal.history[-1] if run.journal.history else None
         if last is not None and last.wrote:

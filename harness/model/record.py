@@ -32,6 +32,8 @@ LASTING = "lasting_selectors"
 """The detail of an outcome that has, for each ref of the step, a selector that matches the same element alone."""
 CLOSED_PAGES = "closed_pages"
 """The detail of an outcome that has the pages which the site closed, each with the page at which the task went on."""
+NOT_KEPT = "not_kept"
+"""The detail of an outcome that has the text which was typed and the one that the field has, if they differ."""
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS", "TRACE")
 """Methods of requests that, by the rules of HTTP, change nothing."""
 

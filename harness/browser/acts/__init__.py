@@ -17,7 +17,7 @@ from harness.browser.acts.fields import select, type_text
 from harness.browser.acts.files import download, upload
 from harness.browser.acts.navigation import dialog, open_url, screenshot, switch_page
 from harness.browser.acts.page_tools import call_tool
-from harness.browser.acts.pointer import act_to_the_end, check, click, closed_itself, drag, hover, uncheck
+from harness.browser.acts.pointer import act_to_the_end, check, click, closed_itself, drag, hover
 from harness.browser.failures.scene import UnseenError, wanted_text
 from harness.browser.isolated import script
 from harness.browser.queries import shown_text
@@ -70,7 +70,16 @@ _SCROLL_ELEMENT = script("scroll_element", "([e], y) => e.scrollBy({top: y, beha
 
 
 async def press(attempt: ActContext, step: Press) -> Details:
-    """Press a key on an element, which gets the focus; else on the focused element, in a frame if one is named."""
+    """Press a key on an element, which gets the focus; else on the focused element, in a frame if one is named.
+
+    A chord that copies or pastes uses the clipboard of the task.
+    """
+    tab = attempt.tab
+    async with attempt.request.clipboard.used_by(step.value, tab.control, tab.pasting):
+        return await _press(attempt, step)
+
+
+async def _press(attempt: ActContext, step: Press) -> Details:
     if step.selector is not None:
         target = attempt.locator(step.selector, step.frame)
         await act_to_the_end(attempt, target, lambda ms: target.press(step.value, timeout=ms))
@@ -162,7 +171,7 @@ ACTIONS: dict[type[StepBase], Act] = {
     Press: press,
     Hover: hover,
     Check: check,
-    Uncheck: uncheck,
+    Uncheck: check,
     Drag: drag,
     Scroll: scroll,
     Wait: wait,

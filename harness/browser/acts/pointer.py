@@ -16,8 +16,13 @@ from harness.browser.failures.scene import CallLog, seconds
 from harness.browser.queries import LEAST_SECONDS
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failed, Failure
+from harness.resilience import poll_until
 from harness.spec.steps import Check, Click, Drag, Hover, Uncheck
 
+POLL = 0.05
+"""Seconds between two looks at the state of a box."""
+_UNCHANGED = "did not change its state"
+"""Playwright's words for a box that a click did not change at once: a script may do that later."""
 DRAG_MOVES = 10
 """The number of pointer moves of a drag: sortable lists and sliders follow single moves, and miss a leap."""
 
@@ -55,16 +60,31 @@ async def hover(attempt: ActContext, step: Hover) -> Mapping[str, Any]:
     return {}
 
 
-async def check(attempt: ActContext, step: Check) -> Mapping[str, Any]:
-    target = attempt.locator(step.selector, step.frame)
-    await act_to_the_end(attempt, target, lambda ms: target.check(timeout=ms, force=step.force))
+async def check(attempt: ActContext, step: Check | Uncheck) -> Mapping[str, Any]:
+    """Tick or untick a box. If the click does not change it at once, wait for its state, and do not click again."""
+    target, wanted = attempt.locator(step.selector, step.frame), isinstance(step, Check)
+    try:
+        await act_to_the_end(attempt, target, lambda ms: target.set_checked(wanted, timeout=ms, force=step.force))
+    except PlaywrightError as error:
+        if _UNCHANGED not in error.message:
+            raise
+        if not await _comes_to_be(attempt, target, wanted):
+            state = "unchecked" if wanted else "checked"
+            message = f"{step.selector} was clicked, and is still {state}"
+            raise Failed(Failure("ACTION_FAILED", message, effect=Effect.DONE)) from error
     return {}
 
 
-async def uncheck(attempt: ActContext, step: Uncheck) -> Mapping[str, Any]:
-    target = attempt.locator(step.selector, step.frame)
-    await act_to_the_end(attempt, target, lambda ms: target.uncheck(timeout=ms, force=step.force))
-    return {}
+async def _comes_to_be(attempt: ActContext, target: Locator, wanted: bool) -> bool:
+    """Wait until the box has the state."""
+
+    async def has_state() -> bool:
+        try:
+            return await target.is_checked(timeout=attempt.ms()) is wanted
+        except PlaywrightError:
+            return False
+
+    return await poll_until(attempt.clock, has_state, POLL, min(attempt.patience, attempt.left() - PROBE_SECONDS))
 
 
 async def drag(attempt: ActContext, step: Drag) -> Mapping[str, Any]:
