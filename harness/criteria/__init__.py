@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from harness.criteria.paths import PathError, assign, lookup, memory_lookup
     from harness.criteria.patterns import PatternError
     from harness.criteria.syntax import CriterionError, Json
-    from harness.criteria.values import compare, equal, fold
+    from harness.criteria.values import compare, equal, fold, order_problem
 
 __all__ = [
     "Criterion",
@@ -35,6 +35,7 @@ __all__ = [
     "look_once",
     "lookup",
     "memory_lookup",
+    "order_problem",
     "parse",
     "parse_value",
     "pauses",
@@ -49,7 +50,7 @@ if not TYPE_CHECKING:  # type checkers would otherwise accept any name
             "harness.criteria.parser": ("Criterion", "ValueExpression", "parse", "parse_value"),
             "harness.criteria.paths": ("PathError", "assign", "lookup", "memory_lookup"),
             "harness.criteria.syntax": ("CriterionError", "Json"),
-            "harness.criteria.values": ("compare", "equal", "fold"),
+            "harness.criteria.values": ("compare", "equal", "fold", "order_problem"),
             "harness.criteria.patterns": ("PatternError",),
         },
     )

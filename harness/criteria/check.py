@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 from difflib import unified_diff
@@ -35,7 +35,7 @@ from harness.criteria.syntax import (
     constant,
     oriented,
 )
-from harness.criteria.values import Reading, moment_in, null_and_empty, number_in, order_problem, satisfied
+from harness.criteria.values import Reading, moment_in, null_and_empty, number_in, satisfied, unordered
 from harness.values import replace
 
 _EXPECTED = {"==": "", "!=": "anything but ", "includes": "to include ", "matches": "to match "}
@@ -204,7 +204,7 @@ def judge(operator: str, left: Operand, right: Operand, reads: Pass) -> Judgemen
         return Judgement(False, note, decided=False)
     if operator in ("==", "!="):
         return Judgement(holds, decided=not null_and_empty(a, b))
-    note = order_problem(a, b, readings) if operator in MIRRORED and not holds else ""
+    note = unordered(a, b, readings) if operator in MIRRORED and not holds else ""
     return Judgement(holds, note, decided=not note)
 
 
@@ -226,9 +226,7 @@ def _judge_missing(operator: str, left: Operand, right: Operand) -> Judgement:
     return Judgement(False, note, decided and operator not in MIRRORED and not right.missing)
 
 
-def judge_each(
-    operator: str, lefts: Sequence[Operand], rights: Sequence[Operand], reads: Pass, over: str
-) -> Judgement:
+def judge_each(operator: str, lefts: Sequence[Operand], rights: Sequence[Operand], reads: Pass, over: str) -> Judgement:
     """Compare each value of the one side with each of the other: one pair or all pairs must satisfy the operator."""
     most = max(len(lefts), len(rights)) if 1 in (len(lefts), len(rights)) else MOST_PAIRS
     pairs, undecided = product(lefts, rights), None
@@ -253,32 +251,41 @@ async def read(value: Value, reads: Pass) -> Operand:
     match value:
         case Literal(value=constant):
             return Operand((constant,), reading=Reading(reads.locale, field=True))
-        case ListOf(items=items):
-            return _whole([await read(item, reads) for item in items], list)
-        case ObjectOf(entries=entries):
-            return _whole(
-                [await read(item, reads) for _, item in entries],
-                lambda values: dict(zip((key for key, _ in entries), values, strict=True)),
-            )
-        case Part(of=of) | Length(of=of):
-            inner = await read(of, reads)
-            return _part(inner, value.segment) if isinstance(value, Part) else _length(inner, of.source)
-        case Number(of=of, pattern=pattern):
-            return _number(await read(of, reads), pattern, reads)
+        case ListOf() | ObjectOf():
+            return await _whole(value, reads)
+        case Part(of=of) | Length(of=of) | Number(of=of):
+            return _derived(value, await read(of, reads), reads)
         case Read(function=function, arguments=arguments):
             return await _call(function, arguments, reads)
         case Compare():
-            _, left, right = oriented(value)
-            judgement = _judged(value, await read(left, reads), await read(right, reads), reads)
-            if not judgement.decided:
-                return Operand((), judgement.note or f"{value.source} is not decided", unread=True)
-            return Operand((judgement.holds,))
+            return await _truth(value, reads)
 
 
-def _whole(parts: Sequence[Operand], build: Callable[[list[Json]], Json]) -> Operand:
+async def _whole(value: ListOf | ObjectOf, reads: Pass) -> Operand:
     """A list or an object of parts; it cannot be read if one of them cannot."""
-    unreadable = next((part for part in parts if part.unread), None)
-    return unreadable or Operand((build([part.json for part in parts]),))
+    items = value.items if isinstance(value, ListOf) else [item for _, item in value.entries]
+    parts = [await read(item, reads) for item in items]
+    if unreadable := next((part for part in parts if part.unread), None):
+        return unreadable
+    values = [part.json for part in parts]
+    if isinstance(value, ListOf):
+        return Operand((values,))
+    return Operand((dict(zip((key for key, _ in value.entries), values, strict=True)),))
+
+
+def _derived(value: Part | Length | Number, of: Operand, reads: Pass) -> Operand:
+    if isinstance(value, Number):
+        return _number(of, value.pattern, reads)
+    return _part(of, value.segment) if isinstance(value, Part) else _length(of, value.of.source)
+
+
+async def _truth(value: Compare, reads: Pass) -> Operand:
+    """True or false; a comparison that is not decided cannot be read."""
+    _, left, right = oriented(value)
+    judgement = _judged(value, await read(left, reads), await read(right, reads), reads)
+    if not judgement.decided:
+        return Operand((), judgement.note or f"{value.source} is not known", unread=True)
+    return Operand((judgement.holds,))
 
 
 async def _call(function: str, arguments: tuple[str, ...], reads: Pass) -> Operand:

@@ -201,7 +201,9 @@ class Inverse(Struct):
         source, part = self.condition.source, self.condition.part.source
         if not finding.decided:
             message = f"expected not {part}, but that is not known: {finding.message}"
-            return replace(finding, expression=source, expected=f"not {part}", message=message, differs=False, plain=False)
+            return replace(
+                finding, expression=source, expected=f"not {part}", message=message, differs=False, plain=False
+            )
         if not finding.holds:
             return Finding(True, source, expected=True, actual=True, message=f"not {part}: {finding.message}")
         message = f"expected not {part}, but {finding.message}"

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from functools import cache, lru_cache
 
 from harness.criteria.builder import Branch, condition, value
-from harness.criteria.lists import check_lists
 from harness.criteria.lalr import Tables, UnexpectedError, tables
+from harness.criteria.lists import check_lists
 from harness.criteria.syntax import (
     MEMORY_FUNCTIONS,
     OPERATORS,

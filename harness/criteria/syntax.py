@@ -261,7 +261,15 @@ def children(node: Value | Condition) -> tuple[Value | Condition, ...]:
             return parts
         case ObjectOf(entries=entries):
             return tuple(value for _, value in entries)
-        case Part(of=part) | Length(of=part) | Number(of=part) | Test(read=part) | Not(part=part) | Within(part=part) | Stable(part=part):
+        case (
+            Part(of=part)
+            | Length(of=part)
+            | Number(of=part)
+            | Test(read=part)
+            | Not(part=part)
+            | Within(part=part)
+            | Stable(part=part)
+        ):
             return (part,)
         case Compare(left=left, right=right):
             return (left, right)

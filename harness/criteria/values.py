@@ -162,8 +162,14 @@ def _matches(value: Json, pattern: Json, seconds: float) -> bool:
     return text is not None and isinstance(pattern, str) and has_match(plain(pattern), plain(text), seconds)
 
 
-def order_problem(left: Json, right: Json, readings: tuple[Reading, Reading] = _SAME_READING) -> str:
+def order_problem(left: Json, right: Json, locale: str | None = None) -> str:
     """The reason why two values have no order, for an explanation; empty if they have one."""
+    reading = Reading(locale)
+    return unordered(left, right, (reading, reading))
+
+
+def unordered(left: Json, right: Json, readings: tuple[Reading, Reading]) -> str:
+    """`order_problem` of two values that are read in different ways."""
     if _orderable(left, right, readings) is not None:
         return ""
     if moment_in(left) is not None or moment_in(right) is not None:

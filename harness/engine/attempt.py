@@ -18,6 +18,7 @@ from harness.criteria import (
     evaluate,
     evaluate_value,
     fold,
+    order_problem,
     parse,
     parse_value,
     pauses,
@@ -271,11 +272,14 @@ async def _compare(run: Run, step: Assert, text: str, until: Deadline) -> Outcom
         elif _CALL.fullmatch(expected.strip()):
             value = parse_value(expected.strip())
             expected = await evaluate_value(value, PageSources(run, until), run.ports.clock, until)
-    holds = _equals_folded(actual, expected) if operator == "==" else compare(operator, actual, expected)
+    locale = run.plan.context.locale
+    holds = _equals_folded(actual, expected) if operator == "==" else compare(operator, actual, expected, locale)
     if holds:
         return Passed()
     wanted = expected if operator == "==" else f"{operator} {expected:g}"
+    why = "" if operator in ("==", "!=") else order_problem(actual, expected, locale)
     message = f"Assertion failed: {step.selector}: actual value = {actual!r}, expected {wanted!r}"
+    message += f" ({why})" if why else ""
     assertion = Assertion(step.describe(), wanted, actual, difference(wanted, actual), message)
     return Failure("ASSERTION_FAILED", message, step.selector, assertion=assertion)
 

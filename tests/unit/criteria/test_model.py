@@ -84,9 +84,7 @@ def comparisons(values: st.SearchStrategy[Value]) -> st.SearchStrategy[Compare]:
     )
 
 
-any_values: st.SearchStrategy[Value] = st.recursive(
-    st.one_of(reads, reads, scalars.map(Literal)), wider, max_leaves=3
-)
+any_values: st.SearchStrategy[Value] = st.recursive(st.one_of(reads, reads, scalars.map(Literal)), wider, max_leaves=3)
 values = any_values.map(settled)
 questions = st.sampled_from([Test(read) for read in page_reads if read.function in ("exists", "visible")])
 

@@ -34,7 +34,9 @@ ORDERS = ["==", "!=", "<", "<=", ">", ">=", "includes"]
 texts = st.text(max_size=8)
 selectors = st.text(min_size=1, max_size=8).filter(lambda text: bool(text.strip()))
 names = st.text("abZ-0 \u95ee", min_size=1, max_size=4).filter(lambda text: bool(text.strip()))
-ends = st.sampled_from(["", ".*", "[0]", "[-1]", "[*]", "['x.y']", ".7", "[?a.b=='x'].c", "[?a==1][*]", "[?a==null][0]"])
+ends = st.sampled_from(
+    ["", ".*", "[0]", "[-1]", "[*]", "['x.y']", ".7", "[?a.b=='x'].c", "[?a==1][*]", "[?a==null][0]"]
+)
 paths = st.builds(lambda parts, end: ".".join(parts) + end, st.lists(names, min_size=1, max_size=3), ends)
 numbers = st.one_of(st.integers(-(10**20), 10**20), st.floats(allow_nan=False, allow_infinity=False))
 literals = st.one_of(st.none(), st.booleans(), numbers, texts).map(Literal)
