@@ -289,8 +289,8 @@ class Wait(RequestingStep):
     )
     value: str | float | None = Field(
         None,
-        description="With a `selector`: a text that the element must contain. Without one: how long to wait, in "
-        "seconds.",
+        description="With a `selector`: a text that the first displayed match must contain. Without one: how long to "
+        "wait, in seconds.",
     )
 
     @model_validator(mode="after")
@@ -408,7 +408,7 @@ class Assert(PictureKeys, StepBase):
     usual_effect: ClassVar[EffectClass] = "read"
 
     act: Literal["assert"] = "assert"
-    selector: str | None = Field(None, max_length=2000, description="Element whose text is compared: the first match.")
+    selector: str | None = Field(None, max_length=2000, description="Element whose text is compared: the first match that is displayed.")
     frame: str | None = Field(
         None,
         max_length=2000,
