@@ -282,8 +282,8 @@ class Wait(RequestingStep):
     frame: str | None = Field(None, max_length=2000, description=_FRAME)
     value: str | float | None = Field(
         None,
-        description="With a `selector`: a text that the element must contain. Without one: how long to wait, in "
-        "seconds.",
+        description="With a `selector`: a text that the first displayed match must contain. Without one: how long to "
+        "wait, in seconds.",
     )
 
     @model_validator(mode="after")
@@ -420,7 +420,9 @@ class Assert(PictureKeys, StepBase):
     usual_effect: ClassVar[EffectClass] = "read"
 
     act: Literal["assert"] = "assert"
-    selector: str | None = Field(None, max_length=2000, description="Element whose text is compared: the first match.")
+    selector: str | None = Field(
+        None, max_length=2000, description="Element whose text is compared: the first match that is displayed."
+    )
     frame: str | None = Field(None, max_length=2000, description=_FRAME)
     value: str | int | float | bool | None = Field(
         None, description="The expected text, a comparison such as `<= 30`, or one call of `mem(...)` or `json(...)`."
